@@ -1,0 +1,188 @@
+"""A user's handler: how it is called, what runs it, and the handle to it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Any
+
+from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
+from kinformer.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
+from kinformer.object import view
+
+__all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
+
+log = logging.getLogger("kinformer.handler")
+
+_BUDGET = 0.002  # seconds of calls that never suspend, before the loop gets its turn
+_CALLS_A_LOOK = 32  # calls between two looks at the clock
+
+Callback = Callable[..., Any]
+
+
+class Handler:
+    """The three callbacks of a handler, each a coroutine function, a plain function, or None.
+
+    `is_in_initial_list` and `final_state_unknown` are passed only to those that take them
+    (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
+    """
+
+    def __init__(
+        self,
+        handler: Any = None,
+        *,
+        on_add: Callback | None = None,
+        on_update: Callback | None = None,
+        on_delete: Callback | None = None,
+    ) -> None:
+        if handler is not None:
+            if on_add or on_update or on_delete:
+                raise ConfigError("add_event_handler: give a handler object or callbacks, not both")
+            on_add, on_update, on_delete = (
+                getattr(handler, method, None) for method in ("on_add", "on_update", "on_delete")
+            )
+            if not (on_add or on_update or on_delete):
+                raise ConfigError(
+                    f"add_event_handler: {type(handler).__name__} has none of on_add, on_update, on_delete"
+                )
+        elif not (on_add or on_update or on_delete):
+            raise ConfigError("add_event_handler: no handler and no callback given")
+        self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
+        self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
+        self._on_update = on_update
+        self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
+
+    def call(self, call: Notification) -> Awaitable[Any] | None:
+        """Make the call; what comes back is to be awaited, if it is anything."""
+        kind, _, old, new, flag = call
+        result: Any = None
+        if kind == ADD:
+            if self._on_add is not None:
+                obj = view(new)
+                result = self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
+        elif kind == DELETE:
+            if self._on_delete is not None:
+                obj = view(new)
+                result = self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
+        elif self._on_update is not None:
+            obj = view(new)
+            before = view(old) if kind == UPDATE and old is not None else obj
+            result = self._on_update(before, obj)
+        # A plain function returns None nearly always: look no further then.
+        return None if result is None or not inspect.isawaitable(result) else result
+
+
+def _takes(callback: Callback | None, name: str) -> bool:
+    if callback is None:
+        return False
+    try:
+        parameters = inspect.signature(callback).parameters
+    except (TypeError, ValueError):  # a callable of C without a signature: the documented flag is keyword-only
+        return False
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _name_of(handler: Any) -> str:
+    name = getattr(handler, "__qualname__", None)
+    if name is None:
+        return type(handler).__qualname__
+    return str(name)
+
+
+class HandlerRunner:
+    """The task that takes calls out of a mailbox and makes them, one after the other."""
+
+    def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None]) -> None:
+        self.handler = handler
+        self.mailbox = mailbox
+        self.task: asyncio.Task[None] | None = None
+        self._on_error = on_error
+
+    async def run(self) -> None:
+        """Until the mailbox is closed and, when draining, empty."""
+        mailbox = self.mailbox
+        looked = perf_counter()
+        calls = 0
+        while not mailbox.closed:
+            call = mailbox.take()
+            if call is None:
+                if mailbox.draining and not len(mailbox):
+                    return
+                await mailbox.wait()
+                looked = perf_counter()
+                continue
+            try:
+                awaitable = self.handler.call(call)
+                if awaitable is not None:
+                    await awaitable
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # The handler's own: it awaited something that somebody cancelled.
+                self._failed(call)
+            except Exception:  # noqa: BLE001 - counted and logged; the other objects go on
+                self._failed(call)
+            finally:
+                mailbox.finished(call)
+            calls += 1
+            if calls % _CALLS_A_LOOK == 0 and perf_counter() - looked > _BUDGET:
+                await asyncio.sleep(0)
+                looked = perf_counter()
+
+    def _failed(self, call: Notification) -> None:
+        self._on_error()
+        log.exception("handler %s failed on %s of %s", self.mailbox.name, call[0], call[1])
+
+
+class HandlerRegistration:
+    """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`)."""
+
+    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float) -> None:
+        self._runner = runner
+        self._resource = resource
+        self.resync_period = resync_period
+        """Seconds between two replays of the cache to this handler; 0 is off."""
+        self.next_resync = 0.0
+
+    @property
+    def name(self) -> str:
+        """The handler's name, as in `statistics().pending` and the log."""
+        return self._runner.mailbox.name
+
+    @property
+    def has_synced(self) -> bool:
+        """The handler has finished the adds that it started with."""
+        return self._runner.mailbox.has_synced
+
+    async def wait_synced(self, timeout: float | None = None) -> None:
+        """Until `has_synced`.
+
+        Raises:
+            NotSyncedError: `timeout` seconds have passed.
+            StoppedError: The handler was removed, or the informer left.
+            RuntimeError: Called from inside the handler that it waits for.
+        """
+        self.refuse_inside("wait_synced")
+        mailbox = self._runner.mailbox
+        if mailbox.closed and not mailbox.has_synced:
+            raise StoppedError(f"handler {self.name} of {self._resource} was removed before it had synced")
+        try:
+            async with asyncio.timeout(timeout):
+                await mailbox.wait_synced()
+        except TimeoutError as error:
+            if isinstance(error, NotSyncedError):
+                raise
+            text = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s ({len(mailbox)} waiting)"
+            raise NotSyncedError(text, {self._resource: None}) from None
+
+    def refuse_inside(self, what: str) -> None:
+        """Raise RuntimeError where the handler itself asks to wait for the handler."""
+        if self._runner.task is not None and asyncio.current_task() is self._runner.task:
+            raise RuntimeError(f"{what} was called inside handler {self.name}, which it would wait for")
+
+    def __repr__(self) -> str:
+        return f"<HandlerRegistration {self.name} of {self._resource}>"

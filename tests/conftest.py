@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.virtual_time import VirtualTimeLoop
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "virtual_time: the test runs on a loop whose clock jumps over idle time")
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.get_closest_marker("virtual_time"):
+        return {"virtual": VirtualTimeLoop}
+    return {"real": asyncio.SelectorEventLoop}
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def _no_task_is_left_behind(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    """Every task that a test started has ended when the test ends."""
+    before = asyncio.all_tasks()
+    yield
+    for _ in range(5):  # let callbacks of what has just been closed run
+        await asyncio.sleep(0)
+    left = [task for task in asyncio.all_tasks() - before if not task.done()]
+    assert not left, f"left running: {left}"

@@ -12,6 +12,7 @@
     ├── KeyFuncError                      a key function that failed
     ├── IndexNotFoundError (LookupError)  an index that was never added
     ├── LeadershipLostError               the lease went to another
+    ├── ConnectError (ConnectionError)    no answer, or half of one: the network, a proxy, TLS, a dead server
     └── APIError                          the server answered with a failure
         ├── BadRequestError 400
         ├── UnauthorizedError 401
@@ -37,6 +38,7 @@ __all__ = [
     "BadRequestError",
     "ConfigError",
     "ConflictError",
+    "ConnectError",
     "DecodeError",
     "ExpiredError",
     "ForbiddenError",
@@ -109,6 +111,14 @@ class IndexNotFoundError(KinformerError, LookupError):
 
 class LeadershipLostError(KinformerError):
     """The lease was lost while its holder was leading."""
+
+
+class ConnectError(KinformerError, ConnectionError):
+    """No answer, or only half of one: the text names method, host and port, and the cause.
+
+    Covers names that do not resolve, refused and reset connections, TLS failures, proxies that say no,
+    answers that do not come in time, and bodies that break off.
+    """
 
 
 class APIError(KinformerError):

@@ -142,7 +142,7 @@ class HandlerRegistration:
     """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`)."""
 
     def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float) -> None:
-        self._runner = runner
+        self.runner = runner
         self._resource = resource
         self.resync_period = resync_period
         """Seconds between two replays of the cache to this handler; 0 is off."""
@@ -151,12 +151,12 @@ class HandlerRegistration:
     @property
     def name(self) -> str:
         """The handler's name, as in `statistics().pending` and the log."""
-        return self._runner.mailbox.name
+        return self.runner.mailbox.name
 
     @property
     def has_synced(self) -> bool:
         """The handler has finished the adds that it started with."""
-        return self._runner.mailbox.has_synced
+        return self.runner.mailbox.has_synced
 
     async def wait_synced(self, timeout: float | None = None) -> None:
         """Until `has_synced`.
@@ -167,7 +167,7 @@ class HandlerRegistration:
             RuntimeError: Called from inside the handler that it waits for.
         """
         self.refuse_inside("wait_synced")
-        mailbox = self._runner.mailbox
+        mailbox = self.runner.mailbox
         if mailbox.closed and not mailbox.has_synced:
             raise StoppedError(f"handler {self.name} of {self._resource} was removed before it had synced")
         try:
@@ -181,7 +181,7 @@ class HandlerRegistration:
 
     def refuse_inside(self, what: str) -> None:
         """Raise RuntimeError where the handler itself asks to wait for the handler."""
-        if self._runner.task is not None and asyncio.current_task() is self._runner.task:
+        if self.runner.task is not None and asyncio.current_task() is self.runner.task:
             raise RuntimeError(f"{what} was called inside handler {self.name}, which it would wait for")
 
     def __repr__(self) -> str:

@@ -1,0 +1,129 @@
+"""Kubernetes informers for asyncio.
+
+An informer lists a resource once, watches it from there, keeps an indexed copy in memory, and tells
+handlers what changed. Start with `Client` and `SharedInformerFactory`; ``docs/architecture.md`` shows how
+a line of a watch becomes a call of a handler.
+
+Names are imported when they are first used, so that ``import kinformer`` costs a program only what it uses.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinformer.backoff import Backoff as Backoff
+    from kinformer.client import Client as Client
+    from kinformer.delta_fifo import Delta as Delta
+    from kinformer.delta_fifo import DeltaFIFO as DeltaFIFO
+    from kinformer.delta_fifo import DeltaType as DeltaType
+    from kinformer.event_stream import EventStream as EventStream
+    from kinformer.event_stream import InformerEvent as InformerEvent
+    from kinformer.exceptions import AlreadyExistsError as AlreadyExistsError
+    from kinformer.exceptions import APIError as APIError
+    from kinformer.exceptions import BadRequestError as BadRequestError
+    from kinformer.exceptions import ConfigError as ConfigError
+    from kinformer.exceptions import ConflictError as ConflictError
+    from kinformer.exceptions import DecodeError as DecodeError
+    from kinformer.exceptions import ExpiredError as ExpiredError
+    from kinformer.exceptions import ForbiddenError as ForbiddenError
+    from kinformer.exceptions import IndexNotFoundError as IndexNotFoundError
+    from kinformer.exceptions import InvalidError as InvalidError
+    from kinformer.exceptions import KeyFuncError as KeyFuncError
+    from kinformer.exceptions import KinformerError as KinformerError
+    from kinformer.exceptions import LeadershipLostError as LeadershipLostError
+    from kinformer.exceptions import NotFoundError as NotFoundError
+    from kinformer.exceptions import NotSyncedError as NotSyncedError
+    from kinformer.exceptions import ResourceVersionTooLargeError as ResourceVersionTooLargeError
+    from kinformer.exceptions import SelectorError as SelectorError
+    from kinformer.exceptions import ServerError as ServerError
+    from kinformer.exceptions import StoppedError as StoppedError
+    from kinformer.exceptions import TooManyRequestsError as TooManyRequestsError
+    from kinformer.exceptions import UnauthorizedError as UnauthorizedError
+    from kinformer.exceptions import WatchError as WatchError
+    from kinformer.factory import SharedInformerFactory as SharedInformerFactory
+    from kinformer.handler import HandlerRegistration as HandlerRegistration
+    from kinformer.health import InformerHealth as InformerHealth
+    from kinformer.indexer import Indexer as Indexer
+    from kinformer.informer import SharedInformer as SharedInformer
+    from kinformer.list_watch import ListWatch as ListWatch
+    from kinformer.list_watcher import ListerWatcher as ListerWatcher
+    from kinformer.list_watcher import ListOptions as ListOptions
+    from kinformer.list_watcher import ListPage as ListPage
+    from kinformer.list_watcher import WatchEvent as WatchEvent
+    from kinformer.lister import Lister as Lister
+    from kinformer.meta import DeletedFinalStateUnknown as DeletedFinalStateUnknown
+    from kinformer.meta import GroupVersionResource as GroupVersionResource
+    from kinformer.meta import meta_namespace_key as meta_namespace_key
+    from kinformer.meta import split_meta_namespace_key as split_meta_namespace_key
+    from kinformer.object import KubeObject as KubeObject
+    from kinformer.object import OwnerReference as OwnerReference
+    from kinformer.reflector import Reflector as Reflector
+    from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
+    from kinformer.selectors import LabelSelector as LabelSelector
+    from kinformer.statistics import InformerStatistics as InformerStatistics
+    from kinformer.store import Store as Store
+
+__version__ = "0.1.0"
+
+_DOORS: dict[str, tuple[str, ...]] = {
+    "backoff": ("Backoff",),
+    "client": ("Client",),
+    "delta_fifo": ("Delta", "DeltaFIFO", "DeltaType"),
+    "event_stream": ("EventStream", "InformerEvent"),
+    "exceptions": (
+        "APIError",
+        "AlreadyExistsError",
+        "BadRequestError",
+        "ConfigError",
+        "ConflictError",
+        "DecodeError",
+        "ExpiredError",
+        "ForbiddenError",
+        "IndexNotFoundError",
+        "InvalidError",
+        "KeyFuncError",
+        "KinformerError",
+        "LeadershipLostError",
+        "NotFoundError",
+        "NotSyncedError",
+        "ResourceVersionTooLargeError",
+        "SelectorError",
+        "ServerError",
+        "StoppedError",
+        "TooManyRequestsError",
+        "UnauthorizedError",
+        "WatchError",
+    ),
+    "factory": ("SharedInformerFactory",),
+    "handler": ("HandlerRegistration",),
+    "health": ("InformerHealth",),
+    "indexer": ("Indexer",),
+    "informer": ("SharedInformer",),
+    "list_watch": ("ListWatch",),
+    "list_watcher": ("ListOptions", "ListPage", "ListerWatcher", "WatchEvent"),
+    "lister": ("Lister",),
+    "meta": ("DeletedFinalStateUnknown", "GroupVersionResource", "meta_namespace_key", "split_meta_namespace_key"),
+    "object": ("KubeObject", "OwnerReference"),
+    "reflector": ("Reflector", "namespace_keyed_indexer_and_reflector"),
+    "selectors": ("LabelSelector",),
+    "statistics": ("InformerStatistics",),
+    "store": ("Store",),
+}
+_MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
+
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - one list of names, above
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kinformer' has no attribute {name!r}")
+    value = getattr(import_module(f"kinformer.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

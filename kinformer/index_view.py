@@ -1,0 +1,36 @@
+"""The read side of an informer's cache."""
+
+from __future__ import annotations
+
+from kinformer.indexer import Indexer
+
+__all__ = ["IndexView"]
+
+
+class IndexView:
+    """The reads of an `Indexer` and none of its writes: an informer's cache has one writer.
+
+    Every read returns a snapshot, may be called from any thread, and may be kept across awaits.
+    The methods are the indexer's own, so that a read costs no extra call.
+    """
+
+    __slots__ = (
+        "by_index",
+        "get",
+        "get_by_key",
+        "index",
+        "index_keys",
+        "index_values",
+        "list",
+        "list_keys",
+    )
+
+    def __init__(self, indexer: Indexer) -> None:
+        self.get = indexer.get
+        self.get_by_key = indexer.get_by_key
+        self.list = indexer.list
+        self.list_keys = indexer.list_keys
+        self.index = indexer.index
+        self.by_index = indexer.by_index
+        self.index_keys = indexer.index_keys
+        self.index_values = indexer.index_values

@@ -1,0 +1,545 @@
+"""The shared informer: the only place that wires reflectors, queue, processor, cache and handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from types import TracebackType
+from typing import Any, Self
+
+from kinformer.backoff import Backoff
+from kinformer.delta_fifo import DeltaFIFO
+from kinformer.event_stream import EventStream
+from kinformer.exceptions import APIError, ConfigError, NotSyncedError, StoppedError
+from kinformer.handler import Handler, HandlerRegistration, HandlerRunner
+from kinformer.health import InformerHealth, combine_health
+from kinformer.index_view import IndexView
+from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.intake import Intake
+from kinformer.list_watcher import ListerWatcher
+from kinformer.lister import Lister
+from kinformer.mailbox import Mailbox
+from kinformer.object import KubeObject
+from kinformer.processor import Processor
+from kinformer.reflector import Reflector
+from kinformer.resync import ResyncSchedule
+from kinformer.statistics import InformerStatistics
+from kinformer.tasks import Tasks
+from kinformer.transform import TransformingListerWatcher
+from kinformer.versions import VersionWaiters, version_number
+
+__all__ = ["SharedInformer"]
+
+log = logging.getLogger("kinformer.informer")
+
+_DENIED = (401, 403, 404)
+_QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
+
+IndexFunc = Callable[[Any], Iterable[str]]
+Transform = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class SharedInformer:
+    """A live, indexed copy of one resource, shared by any number of handlers and readers.
+
+    ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits for the first list.
+    Leaving stops the reflectors, lets what is queued reach the handlers within `shutdown_timeout`
+    seconds, then cancels each task once and gives it 1 s. Entering and leaving may happen in different
+    tasks of one loop. (client-go, tools/cache/shared_informer.go)
+
+    What it promises: the cache has a change before any handler hears of it; a handler's calls are in
+    order and never overlap; a slow or failing handler holds up nothing but itself; a handler that joins
+    late starts with the cache as adds and misses nothing after.
+
+    Args:
+        list_watch: The source, or a mapping from namespace to source for one merged cache.
+        name: What the log, `health()` and errors call it; default: the source's `name` or class.
+        indexers: Name to index function (object -> values) or JSON path.
+        transform: dict -> dict (or None to leave the object out), applied once, before the cache.
+        resync_period: Seconds between replays of the cache to handlers that set none; 0 is off, the default,
+            because a replay asks nobody anything: it helps only handlers that forgot what they were told.
+        optional: A resource that is absent counts as synced.
+        on_error: Called with (informer, error) for every error that ends a request or a stream. What it
+            raises stops this informer, and becomes its `last_error`.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
+        shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher | Mapping[str, ListerWatcher],
+        *,
+        name: str | None = None,
+        indexers: Mapping[str, IndexFunc | str] | None = None,
+        transform: Transform | None = None,
+        resync_period: float = 0,
+        page_size: int | None = None,
+        watch_list: bool | None = None,
+        watch_timeout: float = 300,
+        idle_timeout: float = 120,
+        backoff: Backoff | None = None,
+        shutdown_timeout: float = 5,
+        optional: bool = False,
+        on_error: Callable[[Any, BaseException], Any] | None = None,
+        compact: bool = False,
+        snapshot: Any = None,
+        metrics: Any = None,
+    ) -> None:
+        _refuse_unbuilt(compact=compact, snapshot=snapshot, metrics=metrics)
+        sources = _by_scope(list_watch)
+        source = next(iter(sources.values()))
+        self.name = name or getattr(source, "name", None) or type(source).__name__
+        self.optional = optional
+        self.shutdown_timeout = shutdown_timeout
+        self._resync_period = resync_period
+        self._on_error = on_error
+        self._indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
+        self._fifo = DeltaFIFO(attrgetter("key"), atomic=True)
+        self._schedule = ResyncSchedule(self._fifo.resync)
+        self._versions = VersionWaiters(sources)
+        self._intakes = {scope: Intake(self._fifo, self._indexer, scope) for scope in sources}
+        self._processor = Processor(
+            self._fifo,
+            self._indexer,
+            scopes=tuple(sources),
+            taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
+            applied=self._versions.applied,
+            resync_due=self._schedule.take_due,
+        )
+        if transform is not None:
+            sources = {
+                scope: TransformingListerWatcher(source, transform, known=self._intakes[scope].known)
+                for scope, source in sources.items()
+            }
+        self._sources = sources
+        self._reflectors = {
+            scope: Reflector(
+                source,
+                self._intakes[scope],
+                name=self.name if scope is None else f"{self.name} in {scope}",
+                page_size=page_size,
+                watch_list=watch_list,
+                watch_timeout=watch_timeout,
+                idle_timeout=idle_timeout,
+                backoff=backoff or Backoff(),
+                on_error=self._failed,
+            )
+            for scope, source in sources.items()
+        }
+        self.indexer = IndexView(self._indexer)
+        """The cache by key and by index; reads return snapshots and may come from any thread."""
+        self.lister = Lister(self._indexer, default_namespace=getattr(source, "namespace", None) or "")
+        """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        self._runners: list[HandlerRunner] = []
+        self._streams: list[EventStream] = []
+        self._tasks = Tasks(self._crashed)
+        self._feeding: list[asyncio.Task[Any]] = []
+        self._processing: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._handler_errors = 0
+        self._denials: Counter[int] = Counter()
+        self._fail_fast: list[asyncio.Future[None]] = []
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self.start_tasks()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.leave(asyncio.get_running_loop().time() + self.shutdown_timeout)
+        if self._error is not None and error is None:
+            raise self._error
+
+    async def run(self) -> None:
+        """Enter, stay until cancelled, leave; for people with a task group of their own. Raises what it crashed of."""
+        async with self:
+            assert self._ended is not None
+            await asyncio.shield(self._ended)
+
+    def start_tasks(self) -> None:
+        """Start following the source. What `async with` does on entering, for the factory."""
+        if self._loop is not None:
+            raise RuntimeError(f"informer {self.name} was entered before; make a new one")
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._processing = self._tasks.start(self._processor.run(), f"kinformer processor of {self.name}")
+        self._feeding = [
+            self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
+            for reflector in self._reflectors.values()
+        ]
+        self._feeding.append(self._tasks.start(self._schedule.run(), f"kinformer resync of {self.name}"))
+        for runner in self._runners:
+            self._start_runner(runner)
+
+    async def leave(self, deadline: float) -> None:
+        """Stop within `deadline` on the loop's clock: producers, then the queue, then the handlers.
+
+        Raises:
+            RuntimeError: Called from inside one of the handlers that it would wait for.
+        """
+        self._own_loop()
+        for runner in self._runners:
+            if runner.task is not None and asyncio.current_task() is runner.task:
+                raise RuntimeError(f"informer {self.name} cannot be left from inside its handler {runner.mailbox.name}")
+        self._stopped = True
+        try:
+            await self._tasks.cancel(self._feeding)
+            self._fifo.close()
+            if self._processing is not None:
+                await self._tasks.finish([self._processing], deadline)
+            for runner in self._runners:
+                runner.mailbox.close(drain=True)
+            await self._tasks.finish([r.task for r in self._runners if r.task is not None], deadline)
+        finally:
+            self._give_up(StoppedError(f"informer {self.name} has been left"))
+            await self._tasks.cancel()
+            if self._ended is not None and not self._ended.done():
+                self._ended.set_result(None)
+
+    def _give_up(self, error: BaseException) -> None:
+        """Whoever waits on this informer has waited in vain."""
+        self._processor.fail(self._error or error)
+        self._versions.fail(self._error or error)
+        for stream in list(self._streams):
+            stream.end(self._error)
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        if self._error is not None:
+            return
+        log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error)
+        self._error = error
+        for feeding in self._feeding:
+            feeding.cancel()
+        self._fifo.close()
+        self._give_up(error)
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(error)
+            self._ended.exception()  # leaving raises it too: a log of "never retrieved" would be a second one
+
+    def _failed(self, reflector: Any, error: BaseException) -> None:
+        """What a reflector reports: each error that ended a request or a stream."""
+        if isinstance(error, APIError) and error.status in _DENIED:
+            self._denials[error.status] += 1
+            if self.optional and error.status == 404:
+                for scope, candidate in self._reflectors.items():
+                    if candidate is reflector:
+                        self._processor.scope_synced(scope)
+            if self._denials[error.status] > 1:
+                for waiter in self._fail_fast:
+                    if not waiter.done():
+                        waiter.set_exception(error)
+        if self._on_error is not None:
+            self._on_error(self, error)
+
+    def _own_loop(self) -> None:
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(f"informer {self.name} belongs to another event loop")
+
+    def _usable(self, what: str) -> None:
+        self._own_loop()
+        if self._error is not None:
+            raise self._error
+        if self._stopped:
+            raise StoppedError(f"{what}: informer {self.name} has been left")
+
+    @property
+    def started(self) -> bool:
+        """It has been entered."""
+        return self._loop is not None
+
+    @property
+    def crash(self) -> BaseException | None:
+        """What it ended by, where it ended by itself."""
+        return self._error
+
+    # --- the sync ---------------------------------------------------------------------------------------
+
+    @property
+    def has_synced(self) -> bool:
+        """The first full list is in the cache (of every namespace, where there are several)."""
+        return self._processor.synced
+
+    async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
+        """Until `has_synced`.
+
+        Raises:
+            NotSyncedError: `timeout` seconds have passed; `unsynced` and the text name the last error.
+            APIError: With `fail_fast`, the second 401, 403 or 404.
+            StoppedError: The informer has been left; what it crashed of, if it crashed.
+        """
+        self._own_loop()
+        if self.has_synced:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wait_synced(fail_fast)
+        except TimeoutError:
+            error = self.health().last_error
+            raise NotSyncedError(
+                f"{self.name} has not synced after {timeout:g} s: {describe(error)}", {self.name: error}
+            ) from error
+
+    async def _wait_synced(self, fail_fast: bool) -> None:
+        if not fail_fast:
+            await self._processor.wait_synced()
+            return
+        denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        error = self.health().last_error
+        if isinstance(error, APIError) and self._denials[error.status] > 1:
+            denied.set_exception(error)
+        self._fail_fast.append(denied)
+        synced = asyncio.ensure_future(self._processor.wait_synced())
+        try:
+            await asyncio.wait({denied, synced}, return_when=asyncio.FIRST_COMPLETED)
+            (synced if synced.done() else denied).result()
+        finally:
+            self._fail_fast.remove(denied)
+            if not denied.cancel():
+                denied.exception()  # both were done: what `denied` says is known
+            synced.cancel()
+
+    @property
+    def handlers_synced(self) -> bool:
+        """Every handler has finished the adds that it started with."""
+        return all(runner.mailbox.has_synced for runner in self._runners)
+
+    async def wait_handlers_synced(self) -> None:
+        """Until `handlers_synced`, for the handlers that there are now."""
+        for runner in list(self._runners):
+            await runner.mailbox.wait_synced()
+
+    @property
+    def last_sync_resource_version(self) -> str:
+        """Of what the cache holds; of several namespaces the lowest; "" before the first list."""
+        return self._versions.lowest()
+
+    async def wait_for_resource_version(
+        self, resource_version: str, *, namespace: str | None = None, timeout: float | None = None
+    ) -> None:
+        """Read your own writes: until the cache holds everything up to `resource_version`.
+
+        Where nothing passes it within 5 s (a quiet selector gets no event) a list at that version is made.
+
+        Args:
+            resource_version: As the answer to a write gave it.
+            namespace: Required where the informer follows several.
+
+        Raises:
+            ValueError: No number, or the namespace is missing or not followed.
+            TimeoutError: `timeout` seconds have passed.
+            WatchError: The server went back in time: that version is of another past.
+        """
+        self._usable("wait_for_resource_version")
+        wanted = version_number(resource_version)
+        scope = namespace if None not in self._reflectors else None
+        if scope not in self._reflectors:
+            followed = ", ".join(sorted(str(name) for name in self._reflectors))
+            raise ValueError(f"informer {self.name} follows the namespaces {followed}: say which, not {namespace!r}")
+        if self._versions.has(scope, wanted):
+            return
+        async with asyncio.timeout(timeout):
+            with self._versions.waiter(scope, wanted) as passed:
+                done, _ = await asyncio.wait({passed}, timeout=_QUIET)
+                if not done:
+                    self._reflectors[scope].refresh(resource_version)
+                await passed
+
+    # --- handlers ---------------------------------------------------------------------------------------
+
+    def add_event_handler(
+        self,
+        handler: Any = None,
+        *,
+        on_add: Callable[..., Any] | None = None,
+        on_update: Callable[..., Any] | None = None,
+        on_delete: Callable[..., Any] | None = None,
+        resync_period: float | None = None,
+        filter: Callable[[KubeObject], Any] | None = None,  # noqa: A002 - the contract's name
+        queue_size: int = 1024,
+        name: str | None = None,
+    ) -> HandlerRegistration:
+        """Have callbacks called for what is in the cache and for every change of it.
+
+        At any time before the stop: a handler that joins late gets the cache as adds first.
+
+        Args:
+            handler: An object with some of `on_add(obj, *, is_in_initial_list)`, `on_update(old, new)`,
+                `on_delete(obj, *, final_state_unknown)`; or give the callbacks. Coroutine functions or plain
+                ones; the flags are passed only to callbacks that take them.
+            resync_period: Seconds between replays of the cache to this handler; None takes the informer's,
+                0 is off.
+            filter: Shows the handler only objects for which it is true; a change across its edge is an add
+                or a delete.
+            queue_size: Waiting calls above which calls of one key are folded; 1024, which is client-go's
+                initial ring, bounds memory and is never reached by a handler that keeps up.
+            name: For `statistics().pending` and the log; default: the handler's own name.
+
+        Raises:
+            StoppedError: The informer has been left.
+            ConfigError: There is no callback, or both a handler and callbacks.
+        """
+        self._usable("add_event_handler")
+        target = Handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
+        mailbox = self._mailbox(name or target.name, queue_size, filter)
+        runner = HandlerRunner(target, mailbox, self._count_handler_error)
+        period = self._resync_period if resync_period is None else resync_period
+        self._runners.append(runner)
+        self._attach(mailbox, period)
+        if self._loop is not None:
+            self._start_runner(runner)
+        return HandlerRegistration(runner, self.name, resync_period=period)
+
+    async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
+        """Call a handler no more. Idempotent.
+
+        What waits for it is dropped, and the running call is not waited for; with `drain` what waits is
+        delivered first, and this returns when the last call has.
+
+        Raises:
+            RuntimeError: `drain` from inside the handler itself.
+        """
+        self._own_loop()
+        runner = registration.runner
+        if drain:
+            registration.refuse_inside("remove_event_handler(drain=True)")
+        if runner in self._runners:
+            self._runners.remove(runner)
+            self._detach(runner.mailbox)
+            runner.mailbox.close(drain=drain and runner.task is not None)
+            runner.mailbox.fail(StoppedError(f"handler {registration.name} of {self.name} was removed"))
+        if drain and runner.task is not None:
+            await asyncio.wait({runner.task})
+
+    def events(
+        self,
+        *,
+        queue_size: int = 1024,
+        filter: Callable[[KubeObject], Any] | None = None,  # noqa: A002 - the contract's name
+        name: str | None = None,
+    ) -> EventStream:
+        """The changes to iterate over: ``async with informer.events() as stream: async for event in stream``.
+
+        Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
+        """
+        self._usable("events")
+        mailbox = self._mailbox(name or "events", queue_size, filter)
+        return EventStream(mailbox, attach=self._attach_stream, detach=self._detach_stream)
+
+    def _mailbox(self, name: str, queue_size: int, only: Callable[[KubeObject], Any] | None) -> Mailbox:
+        if queue_size < 1:
+            raise ConfigError(f"queue_size={queue_size}: a handler needs room for one call at least")
+        taken = {runner.mailbox.name for runner in self._runners} | {s.mailbox.name for s in self._streams}
+        unique, number = name, 2
+        while unique in taken:
+            unique, number = f"{name}#{number}", number + 1
+
+        def filter_failed(key: str, error: BaseException) -> None:
+            self._handler_errors += 1
+            log.error("the filter of handler %s of %s failed on %s", unique, self.name, key, exc_info=error)
+
+        return Mailbox(unique, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
+
+    def _attach(self, mailbox: Mailbox, period: float) -> None:
+        self._processor.attach(mailbox)
+        self._schedule.add(mailbox, period)
+
+    def _detach(self, mailbox: Mailbox) -> None:
+        self._processor.detach(mailbox)
+        self._schedule.remove(mailbox)
+
+    def _attach_stream(self, stream: EventStream) -> None:
+        self._usable("events")
+        self._attach(stream.mailbox, self._resync_period)
+        self._streams.append(stream)
+
+    def _detach_stream(self, stream: EventStream) -> None:
+        self._detach(stream.mailbox)
+        if stream in self._streams:
+            self._streams.remove(stream)
+
+    def _start_runner(self, runner: HandlerRunner) -> None:
+        runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self.name}")
+
+    def _count_handler_error(self) -> None:
+        self._handler_errors += 1
+
+    # --- indexes and figures ------------------------------------------------------------------------------
+
+    def add_indexers(self, indexers: Mapping[str, IndexFunc | str]) -> None:
+        """Add indexes, before or after the start; what is cached is indexed at once, which takes its time.
+
+        Raises:
+            ValueError: Another function is known under one of the names; then none is added.
+        """
+        self._own_loop()
+        self._indexer.add_indexers(indexers)
+
+    async def build_indexers(self, indexers: Mapping[str, IndexFunc | str]) -> None:
+        """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
+        self._own_loop()
+        await self._indexer.build_indexers(indexers)
+
+    def health(self) -> InformerHealth:
+        """How well the cache follows the server, at this moment."""
+        return combine_health(
+            [reflector.health() for reflector in self._reflectors.values()],
+            synced=self.has_synced,
+            stopped=self._stopped or self._error is not None,
+            error=self._error,
+            resource_version=self.last_sync_resource_version,
+        )
+
+    def statistics(self) -> InformerStatistics:
+        """What has gone through, and what waits."""
+        mailboxes = [*(r.mailbox for r in self._runners), *(s.mailbox for s in self._streams)]
+        ingest = [stats for s in self._sources.values() if (stats := getattr(s, "stats", None)) is not None]
+        relists: Counter[str] = Counter()
+        for reflector in self._reflectors.values():
+            relists.update(reflector.relists)
+        return InformerStatistics(
+            objects=len(self._indexer),
+            events=dict(self._processor.events),
+            bytes=sum(stats.bytes for stats in ingest),
+            pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
+            coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
+            handler_errors=self._handler_errors,
+            index_errors=self._indexer.index_errors,
+            decode_errors=sum(stats.decode_errors for stats in ingest),
+            transform_errors=sum(getattr(s, "transform_errors", 0) for s in self._sources.values()),
+            relists=dict(relists),
+        )
+
+    def __repr__(self) -> str:
+        return f"<SharedInformer {self.name}: {len(self._indexer)} objects, {self.health().state}>"
+
+
+def describe(error: BaseException | None) -> str:
+    """One line for a text that says why something has not synced."""
+    if error is None:
+        return "no answer yet"
+    return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"
+
+
+def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
+    if not isinstance(list_watch, Mapping):
+        return {None: list_watch}
+    if not list_watch:
+        raise ConfigError("namespaces: an informer needs one at least")
+    if len(list_watch) == 1:
+        return {None: next(iter(list_watch.values()))}
+    return dict(list_watch)
+
+
+def _refuse_unbuilt(*, compact: bool, snapshot: Any, metrics: Any) -> None:
+    for option, value in (("compact", compact), ("snapshot", snapshot), ("metrics", metrics)):
+        if value:
+            raise NotImplementedError(f"the option {option}= is not built yet")

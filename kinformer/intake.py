@@ -1,0 +1,83 @@
+"""The door between a reflector and the queue: the store that the reflector of an informer writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kinformer.delta_fifo import DeltaFIFO
+from kinformer.indexer import Indexer
+from kinformer.object import KubeObject
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """What one reflector writes to: every object becomes a `KubeObject`, everything goes into the queue.
+
+    `resource_version` is the newest that went in. The processor reads it in the step in which it takes
+    the whole queue, so that it knows what the cache holds once it has applied that.
+
+    Args:
+        fifo: The informer's queue, with `atomic=True`.
+        cache: What the processor has applied; read only, for `known`.
+        namespace: The namespace of this reflector where the informer has several, else None.
+    """
+
+    __slots__ = ("_cache", "_fifo", "namespace", "resource_version")
+
+    def __init__(self, fifo: DeltaFIFO, cache: Indexer, namespace: str | None = None) -> None:
+        self._fifo = fifo
+        self._cache = cache
+        self.namespace = namespace
+        self.resource_version = ""
+
+    def add(self, obj: Any) -> None:
+        """Queue an object that is new to the source."""
+        entry = obj if type(obj) is KubeObject else as_entry(obj)
+        self.resource_version = entry.resource_version
+        self._fifo.add(entry)
+
+    def update(self, obj: Any) -> None:
+        """Queue a newer state of an object."""
+        entry = obj if type(obj) is KubeObject else as_entry(obj)
+        self.resource_version = entry.resource_version
+        self._fifo.update(entry)
+
+    def delete(self, obj: Any) -> None:
+        """Queue the last state of an object that is gone."""
+        entry = obj if type(obj) is KubeObject else as_entry(obj)
+        self.resource_version = entry.resource_version
+        self._fifo.delete(entry)
+
+    def replace(self, items: Iterable[Any], resource_version: str) -> None:
+        """Queue a full list as one delta."""
+        if not isinstance(items, list):
+            items = list(items)
+        for position, obj in enumerate(items):
+            if type(obj) is not KubeObject:
+                items[position] = as_entry(obj)
+        self.resource_version = resource_version
+        self._fifo.replace(items, resource_version, namespace=self.namespace)
+
+    def resync(self) -> None:
+        """Queue a replay of the cache as one delta."""
+        self._fifo.resync()
+
+    def bookmark(self, resource_version: str) -> None:
+        """The source has nothing newer up to `resource_version`."""
+        self.resource_version = resource_version
+        self._fifo.bookmark(resource_version, namespace=self.namespace)
+
+    def known(self, key: str) -> KubeObject | None:
+        """What the cache holds under `key`, so that a relist need not hold a second copy of it."""
+        found: KubeObject | None = self._cache.get_by_key(key)
+        return found
+
+
+def as_entry(obj: Any) -> KubeObject:
+    """The object in the form that the cache holds; sources of the user's own may give dicts."""
+    if isinstance(obj, KubeObject):
+        # A view remembers what it decoded: the cache must not.
+        return KubeObject.from_dict(obj.to_dict())
+    return KubeObject.from_dict(obj)

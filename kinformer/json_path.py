@@ -1,0 +1,340 @@
+"""JSON paths: what `spec.containers[*].image` finds in an object, and what is left of one when only paths are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from kinformer.exceptions import ConfigError, DecodeError
+
+__all__ = ["JSONPath", "PathIndex", "Projection", "covers", "parse_path", "path_value"]
+
+Segment = str | int | None
+"""A key, an index, or None for the wildcard `[*]`."""
+
+_NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
+_BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d+)|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
+
+# Identity, and what the attributes of an object are read from: kept whatever `fields` says.
+ALWAYS_KEPT = (
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.labels",
+    "metadata.ownerReferences",
+)
+
+_decode_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def _parse(text: str) -> tuple[Segment, ...]:
+    segments: list[Segment] = []
+    position = 1 if text.startswith("$") else 0
+    # `.spec.nodeName` and `$.spec.nodeName` are how kubectl and CRDs write it.
+    wants_name = text[position : position + 1] != "["
+    if text[position : position + 1] == ".":
+        position += 1
+    while position < len(text) or wants_name:
+        if wants_name:
+            name = _NAME.match(text, position)
+            if name is None:
+                what = repr(text[position]) if position < len(text) else "the end"
+                raise ConfigError(f"the path {text!r} has {what} at position {position} where a name should stand")
+            segments.append(re.sub(r"\\(.)", r"\1", name.group()))
+            position = name.end()
+            wants_name = False
+        elif text[position] == ".":
+            position += 1
+            wants_name = True
+        elif bracket := _BRACKET.match(text, position):
+            if (index := bracket["index"]) is not None:
+                segments.append(int(index))
+            elif bracket["any"] is not None:
+                segments.append(None)
+            else:
+                segments.append(bracket["single"] if bracket["single"] is not None else bracket["double"])
+            position = bracket.end()
+        elif text[position] == "[":
+            raise ConfigError(f"the path {text!r} has a bracket at position {position} that is no [0], [*] or ['key']")
+        else:
+            raise ConfigError(
+                f"the path {text!r} has {text[position]!r} at position {position}; '.' or '[' may stand there"
+            )
+    return tuple(segments)
+
+
+def _reader_of(keys: Sequence[str]) -> Callable[[bytes], Any]:
+    """A function from JSON to what stands under nested keys, which skips all else: 5 us for a Pod of 8 KB."""
+    kind: Any = Any
+    for depth, key in enumerate(reversed(keys)):
+        kind = msgspec.defstruct(
+            f"_Path{depth}", [("value", kind | None if depth else kind, None)], rename={"value": key}
+        )
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(raw: bytes) -> Any:
+        try:
+            value = decode(raw)
+            for _ in keys:
+                if value is None:
+                    return None
+                value = value.value
+        except msgspec.ValidationError:
+            return None  # on the way stands something that has no keys, so nothing stands at the end
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DecodeError(f"cannot read {'.'.join(keys)}: {error}: {raw[:80]!r}") from error
+        return value
+
+    return read
+
+
+class JSONPath:
+    """A path that has been parsed; made by `parse_path`.
+
+    Attributes:
+        text: As it was given.
+        segments: Keys (`str`), indexes (`int`) and None for each `[*]`.
+        is_multiple: Whether it has a wildcard, and so finds a list.
+    """
+
+    __slots__ = ("_read_head", "_rest", "is_multiple", "segments", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.segments = _parse(text)
+        self.is_multiple = None in self.segments
+        keys: list[str] = []
+        for segment in self.segments:
+            if not isinstance(segment, str):
+                break
+            keys.append(segment)
+        self._read_head = _reader_of(keys) if keys else _decode_any
+        self._rest = self.segments[len(keys) :]
+
+    def values(self, document: Any) -> list[Any]:
+        """All that the path finds in a decoded document (a mapping, or a list); nulls are nothing."""
+        return _walk([document], self.segments)
+
+    def read(self, raw: bytes) -> list[Any]:
+        """All that the path finds in JSON, without decoding the rest of it.
+
+        Raises:
+            DecodeError: the bytes are no JSON.
+        """
+        return _walk([self._read_head(raw)], self._rest)
+
+    def value(self, source: bytes | Mapping[str, Any], default: Any = None) -> Any:
+        """What stands at the path, else `default`; for a path with a wildcard the list of all it finds."""
+        found = self.read(source) if isinstance(source, bytes) else self.values(source)
+        if self.is_multiple:
+            return found
+        return found[0] if found else default
+
+    def __repr__(self) -> str:
+        return f"JSONPath({self.text!r})"
+
+
+def _walk(found: list[Any], segments: Sequence[Segment]) -> list[Any]:
+    for segment in segments:
+        onward: list[Any] = []
+        for value in found:
+            if segment is None:
+                if isinstance(value, list):
+                    onward.extend(value)
+                elif isinstance(value, Mapping):
+                    onward.extend(value.values())
+            elif isinstance(segment, int):
+                if isinstance(value, list) and -len(value) <= segment < len(value):
+                    onward.append(value[segment])
+            elif isinstance(value, Mapping):
+                onward.append(value.get(segment))
+        found = onward
+    return [value for value in found if value is not None]
+
+
+@lru_cache(maxsize=1024)
+def parse_path(text: str) -> JSONPath:
+    r"""Parses `spec.nodeName`, `metadata.labels['a.b/c']`, `spec.containers[*].image`, `status.conditions[0].type`.
+
+    A dot within a key is written in brackets, or as kubectl does with a backslash: `metadata.labels.a\.b/c`.
+
+    Raises:
+        ConfigError: the text is no such path; the message names the position.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"a path is text such as 'spec.nodeName', not {text!r}")
+    return JSONPath(text)
+
+
+def path_value(raw: bytes, path: str, default: Any = None) -> Any:
+    """What stands at `path` in JSON, else `default`; for a path with a wildcard the list of all it finds.
+
+    Raises:
+        ConfigError: the path does not parse.
+        DecodeError: the bytes are no JSON.
+    """
+    return parse_path(path).value(raw, default)
+
+
+class PathIndex:
+    """An index function made of a path: object -> the text of what the path finds. Equal for equal paths.
+
+    Numbers and booleans are written as in JSON. An object or array at the end of the path is a TypeError, since no text
+    stands for it.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = parse_path(path)
+
+    def __call__(self, obj: Any) -> list[str]:
+        raw = getattr(obj, "raw", None)
+        found = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)
+        return [value if isinstance(value, str) else self._text(value) for value in found]
+
+    def _text(self, value: Any) -> str:
+        if isinstance(value, (bool, int, float)):
+            return _encode(value).decode()
+        raise TypeError(f"the index path {self.path.text!r} ends at {type(value).__name__}, not at text")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PathIndex) and self.path.segments == other.path.segments
+
+    def __hash__(self) -> int:
+        return hash(self.path.segments)
+
+    def __repr__(self) -> str:
+        return f"PathIndex({self.path.text!r})"
+
+
+class _Node:
+    """What is kept below one place: all of it, some keys, or something of each element."""
+
+    __slots__ = ("elements", "keys", "whole")
+
+    def __init__(self) -> None:
+        self.whole = False
+        self.keys: dict[str, _Node] = {}
+        self.elements: _Node | None = None
+
+    def child(self, segment: Segment) -> _Node:
+        if isinstance(segment, str):
+            return self.keys.setdefault(segment, _Node())
+        # An index keeps its path in all elements: to keep one alone would move it to another index.
+        if self.elements is None:
+            self.elements = _Node()
+        return self.elements
+
+    def find(self, segment: Segment) -> _Node | None:
+        return self.keys.get(segment) if isinstance(segment, str) else self.elements
+
+    @property
+    def is_kept_whole(self) -> bool:
+        # Keys and elements of one place cannot both be: it is an object or an array. So take what is there.
+        return self.whole or bool(self.keys and self.elements)
+
+
+def _tree(paths: Iterable[str]) -> _Node:
+    root = _Node()
+    for path in paths:
+        node = root
+        for segment in parse_path(path).segments:
+            node = node.child(segment)
+        node.whole = True
+    return root
+
+
+_ABSENT = msgspec.Raw()
+
+
+def _type_of(node: _Node, name: str) -> Any:
+    if node.is_kept_whole:
+        return msgspec.Raw
+    if node.elements is not None:
+        element = _type_of(node.elements, f"{name}_")
+        return list[element] | dict[str, element] | None  # type: ignore[valid-type]
+    fields: list[tuple[str, Any, Any]] = []
+    names: dict[str, str] = {}
+    for number, (key, child) in enumerate(node.keys.items()):
+        field = f"f{number}"
+        names[field] = key
+        kind = _type_of(child, f"{name}{number}_")
+        fields.append(
+            (field, kind, _ABSENT) if kind is msgspec.Raw else (field, kind | msgspec.UnsetType, msgspec.UNSET)
+        )
+    struct = msgspec.defstruct(name, fields, rename=names, omit_defaults=True)
+    return struct | None
+
+
+def _prune(value: Any, node: _Node) -> Any:
+    if node.is_kept_whole:
+        return value
+    if isinstance(value, dict):
+        if node.elements is not None:
+            return {key: _prune(child, node.elements) for key, child in value.items()}
+        return {key: _prune(value[key], child) for key, child in node.keys.items() if key in value}
+    if isinstance(value, list) and node.elements is not None:
+        return [_prune(child, node.elements) for child in value]
+    # Something else than the path expects: there is nothing below it that could have been meant.
+    return None
+
+
+class Projection:
+    """Keeps only the declared paths of an object's JSON, and what identifies it.
+
+    Kept whatever is declared: apiVersion, kind, and of the metadata name, namespace, uid, resourceVersion, generation,
+    labels, ownerReferences and the two timestamps. Annotations are kept where they are declared.
+
+    Raises:
+        ConfigError: a path does not parse.
+    """
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = tuple(fields)
+        self._root = _tree((*ALWAYS_KEPT, *fields))
+        self._decode = msgspec.json.Decoder(_type_of(self._root, "_Kept")).decode
+
+    def __call__(self, raw: bytes) -> bytes:
+        """The JSON of what is kept.
+
+        Raises:
+            DecodeError: the bytes are no JSON.
+        """
+        try:
+            try:
+                return _encode(self._decode(raw))
+            except msgspec.ValidationError:
+                return _encode(_prune(_decode_any(raw), self._root))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise DecodeError(f"no object to keep fields of: {error}: {raw[:80]!r}") from error
+
+
+def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = False) -> bool:
+    """Whether all that `path` may find is kept by an informer with these `fields`, or with `metadata_only`.
+
+    Raises:
+        ConfigError: a path does not parse.
+    """
+    segments = parse_path(path).segments
+    if metadata_only and segments[0] not in ("apiVersion", "kind", "metadata"):
+        return False
+    if fields is None:
+        return True
+    node: _Node | None = _tree((*ALWAYS_KEPT, *fields))
+    for segment in segments:
+        if node is None or node.is_kept_whole:
+            break
+        node = node.find(segment)
+    return node is not None and node.is_kept_whole

@@ -1,0 +1,223 @@
+"""Identity: resources, keys, owners and resourceVersions, as text and as values."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from kinformer.exceptions import ConfigError, KeyFuncError
+
+__all__ = [
+    "DeletedFinalStateUnknown",
+    "GroupVersionResource",
+    "OwnerReference",
+    "compare_resource_versions",
+    "decode_owner_references",
+    "meta_namespace_key",
+    "split_meta_namespace_key",
+]
+
+_GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_CORE_VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
+_RESOURCE_VERSION = re.compile(r"[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GroupVersionResource:
+    """A resource of the API: `GroupVersionResource("apps", "v1", "deployments")`; the core group is `""`.
+
+    Hashable and ordered. `str()` gives the text that `parse` reads.
+
+    Raises:
+        ConfigError: a part is not what the API server would serve under.
+    """
+
+    group: str
+    version: str
+    resource: str
+
+    def __post_init__(self) -> None:
+        if self.group and not _GROUP.fullmatch(self.group):
+            raise ConfigError(f"resource {str(self)!r}: {self.group!r} is no API group (as 'apps' or 'example.com')")
+        if not _LABEL.fullmatch(self.version):
+            raise ConfigError(f"resource {str(self)!r}: {self.version!r} is no API version (as 'v1' or 'v1beta1')")
+        if not _LABEL.fullmatch(self.resource):
+            raise ConfigError(
+                f"resource {str(self)!r}: {self.resource!r} is no resource name (the plural in lower case, as 'pods')"
+            )
+
+    @classmethod
+    def parse(cls, text: str | GroupVersionResource) -> GroupVersionResource:
+        """Reads `"v1/pods"` or `"apps/v1/deployments"`; a GroupVersionResource is given back as it is.
+
+        Raises:
+            ConfigError: the text is neither, and is named in the message.
+        """
+        if isinstance(text, GroupVersionResource):
+            return text
+        if not isinstance(text, str):
+            raise ConfigError(f"a resource is text such as 'v1/pods' or 'apps/v1/deployments', not {text!r}")
+        parts = text.split("/")
+        if len(parts) == 3 and parts[0]:
+            return cls(*parts)
+        # A core version looks like v1; anything else before one slash is a group that has lost its version.
+        if len(parts) == 2 and _CORE_VERSION.fullmatch(parts[0]):
+            return cls("", *parts)
+        raise ConfigError(f"resource {text!r} is not of the form 'v1/pods' or 'apps/v1/deployments'")
+
+    @property
+    def api_version(self) -> str:
+        """`"v1"`, or `"apps/v1"`: what objects of this resource carry as apiVersion."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path on the API server: `"/api/v1/namespaces/default/pods/web-1/log"`.
+
+        Without a namespace it is the path over all namespaces, which is also that of a cluster-scoped resource.
+        """
+        parts = [f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"]
+        if namespace:
+            parts += ["namespaces", quote(namespace, safe=":")]
+        parts.append(self.resource)
+        if name:
+            parts.append(quote(name, safe=":"))
+            if subresource:
+                parts.append(quote(subresource, safe="/:"))
+        elif subresource:
+            raise ValueError(f"the subresource {subresource!r} of {self} needs the name of an object")
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.api_version}/{self.resource}"
+
+
+class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who owns an object (apimachinery, pkg/apis/meta/v1/types.go). Shared by all objects of the same owners."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+
+class _OwnerReferenceOnTheWire(msgspec.Struct, gc=False, rename="camel"):
+    # As sent, where the two flags are pointers in Go: absent, null, true or false.
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+_decode_owners = msgspec.json.Decoder(list[_OwnerReferenceOnTheWire] | None).decode
+
+
+def decode_owner_references(raw: bytes | msgspec.Raw) -> tuple[OwnerReference, ...]:
+    """The owners in the JSON of `metadata.ownerReferences`; absent and null are no owners."""
+    if not raw:
+        return ()
+    owners = _decode_owners(raw) or ()
+    return tuple(
+        OwnerReference(
+            sys.intern(owner.api_version),
+            sys.intern(owner.kind),
+            owner.name,
+            owner.uid,
+            bool(owner.controller),
+            bool(owner.block_owner_deletion),
+        )
+        for owner in owners
+    )
+
+
+class DeletedFinalStateUnknown(NamedTuple):
+    """A tombstone: the object is gone, but its delete was missed, so `object` is the last state that was known.
+
+    Upstream: client-go, tools/cache/delta_fifo.go.
+    """
+
+    key: str
+    object: Any
+
+
+def meta_namespace_key(obj: Any) -> str:
+    """The key of an object: `"namespace/name"`, or `"name"` for one that is cluster-scoped.
+
+    Takes what kinformer hands out (tombstones too), dicts, and anything whose `metadata` is a mapping or has the
+    attributes `name` and `namespace`, as the models of kubernetes_asyncio. Upstream: client-go, tools/cache/store.go,
+    DeletionHandlingMetaNamespaceKeyFunc.
+
+    Raises:
+        KeyFuncError: the object has no metadata or no name; the message says which.
+    """
+    if isinstance(obj, DeletedFinalStateUnknown):
+        return obj.key
+    if isinstance(obj, dict):
+        metadata = obj.get("metadata")
+    else:
+        # What kinformer hands out has its key ready; reading its metadata would decode it.
+        metadata = getattr(obj, "metadata", None)
+        if metadata is None:
+            key = getattr(obj, "key", None)
+            if isinstance(key, str) and key:
+                return key
+            if isinstance(obj, Mapping):
+                metadata = obj.get("metadata")
+    if metadata is None:
+        raise KeyFuncError(f"no key for an object of type {type(obj).__name__}: it has no metadata", obj)
+    if isinstance(metadata, Mapping):
+        name, namespace = metadata.get("name"), metadata.get("namespace")
+    else:
+        name, namespace = getattr(metadata, "name", None), getattr(metadata, "namespace", None)
+    if not isinstance(name, str) or not name:
+        raise KeyFuncError(
+            f"no key for an object of type {type(obj).__name__}: metadata.name is "
+            + ("missing" if name is None or name == "" else f"{name!r}, no text"),
+            obj,
+        )
+    if namespace is not None and not isinstance(namespace, str):
+        raise KeyFuncError(
+            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, no text", obj
+        )
+    return f"{namespace}/{name}" if namespace else name
+
+
+def split_meta_namespace_key(key: str) -> tuple[str, str]:
+    """The namespace (`""` for a cluster-scoped object) and the name of a key.
+
+    Upstream: client-go, tools/cache/store.go, SplitMetaNamespaceKey.
+
+    Raises:
+        ValueError: the key has more than one slash.
+    """
+    parts = key.split("/")
+    if len(parts) > 2:
+        raise ValueError(f"the key {key!r} has more than one slash; it is 'namespace/name' or 'name'")
+    return (parts[0], parts[1]) if len(parts) == 2 else ("", key)
+
+
+def compare_resource_versions(a: str, b: str) -> int:
+    """-1, 0 or 1 as resourceVersion `a` is older than, equal to or newer than `b`, of one resource on one server.
+
+    KEP-5504 allows this comparison: decimal numbers of up to 128 bits, so the longer one is greater, and of two that
+    are equally long the text decides. Upstream: apimachinery, pkg/util/resourceversion.
+
+    Raises:
+        ValueError: one of them is no decimal number from 1 up without leading zeros (`""` and `"0"` are not).
+    """
+    for version in (a, b):
+        if not isinstance(version, str) or not _RESOURCE_VERSION.fullmatch(version):
+            raise ValueError(f"the resourceVersion {version!r} is no number that can be compared")
+    if len(a) != len(b):
+        return -1 if len(a) < len(b) else 1
+    return (a > b) - (a < b)

@@ -1,0 +1,322 @@
+"""The one task that applies deltas to the cache and tells the handlers.
+
+Cache first, then the notifications: when a handler hears of a change, the listers have it. Nothing is
+awaited between the two, so that whoever takes a snapshot of the cache takes it at a delta boundary.
+(client-go, tools/cache/controller.go: `processDeltas`; here the cache decides what is an add, an update
+or a delete, and equal versions cause no call.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kinformer.clock import YieldBudget
+from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement
+from kinformer.exceptions import StoppedError
+from kinformer.indexer import Indexer
+from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
+from kinformer.object import KubeObject
+
+__all__ = ["Processor"]
+
+_SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
+
+
+class Processor:
+    """Applies what is in `fifo` to `indexer`, and hands each applied change to the mailboxes.
+
+    Args:
+        fifo: The queue, with `atomic=True`.
+        indexer: The cache; nobody else writes to it.
+        scopes: The namespaces whose first list makes the cache complete; `(None,)` for a single source.
+        applied: Called after each batch, when the cache has everything that the batch held.
+        resync_due: Which mailboxes a resync is meant for.
+    """
+
+    def __init__(
+        self,
+        fifo: DeltaFIFO,
+        indexer: Indexer,
+        *,
+        scopes: Sequence[str | None] = (None,),
+        taken: Callable[[], Any] = lambda: None,
+        applied: Callable[[Any], None] = lambda _: None,
+        resync_due: Callable[[], Sequence[Mailbox]] = lambda: (),
+    ) -> None:
+        self.events: Counter[str] = Counter()
+        self.synced = False
+        self._fifo = fifo
+        self._indexer = indexer
+        self._missing = set(scopes)
+        self._mailboxes: list[Mailbox] = []
+        self._taken = taken
+        self._applied = applied
+        self._resync_due = resync_due
+        self._sync_waiters: list[asyncio.Future[None]] = []
+        self._failure: BaseException | None = None
+
+    # --- handlers ---------------------------------------------------------------------------------
+
+    def attach(self, mailbox: Mailbox) -> None:
+        """Hand this and every later change to `mailbox`, after what the cache holds now as adds.
+
+        Called between two deltas, as everything on the loop is: no gap, nothing twice.
+        """
+        mailbox.replay(self._indexer.list())
+        if self.synced:
+            mailbox.upstream_synced()
+        self._mailboxes.append(mailbox)
+
+    def detach(self, mailbox: Mailbox) -> None:
+        """Hand nothing more to `mailbox`."""
+        if mailbox in self._mailboxes:
+            self._mailboxes.remove(mailbox)
+
+    # --- the sync -----------------------------------------------------------------------------------
+
+    async def wait_synced(self) -> None:
+        """Until the first full list of every source is in the cache; raises what `fail` was given."""
+        if self.synced:
+            return
+        if self._failure is not None:
+            raise self._failure
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sync_waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._sync_waiters:
+                self._sync_waiters.remove(waiter)
+
+    def fail(self, error: BaseException) -> None:
+        """No list will come any more: whoever waits for one gets `error`, and so does who comes later."""
+        self._failure = error
+        for waiter in self._sync_waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._sync_waiters.clear()
+        for mailbox in self._mailboxes:
+            mailbox.fail(error)
+
+    def scope_synced(self, scope: str | None) -> None:
+        """The first list of one source is in the cache (or will never be, and need not be)."""
+        self._missing.discard(scope)
+        if self._missing or self.synced:
+            return
+        self.synced = True
+        for waiter in self._sync_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._sync_waiters.clear()
+        for mailbox in self._mailboxes:
+            mailbox.upstream_synced()
+
+    # --- the task -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the queue is closed and empty. Cancelling it between two deltas leaves the cache whole."""
+        try:
+            while True:
+                await self._fifo.pop_batch(self._process)
+        except StoppedError:
+            return
+
+    async def _process(self, batch: Sequence[tuple[str, Sequence[Delta], bool]]) -> None:
+        # The queue was emptied in this very step: what the sources have sent so far is all in the batch.
+        position = self._taken()
+        budget = YieldBudget()
+        calls: list[Notification] = []
+        count = 0
+        for key, deltas, _ in batch:
+            for kind, obj in deltas:
+                if kind is DeltaType.DELETED:
+                    self._delete(key, obj, calls)
+                elif kind is DeltaType.REPLACED_ALL:
+                    self._notify(calls)
+                    calls = []
+                    await self._replace(obj, budget)
+                elif kind is DeltaType.SYNC_ALL:
+                    self._notify(calls)
+                    calls = []
+                    await self._sync(budget)
+                elif kind is not DeltaType.BOOKMARK:
+                    self._upsert(key, obj, calls)
+            count += 1
+            if count % _SLICE == 0 and budget.exhausted():
+                self._notify(calls)
+                calls = []
+                await budget.pause()
+        self._notify(calls)
+        self._applied(position)
+
+    def _notify(self, calls: list[Notification]) -> None:
+        if not calls:
+            return
+        events = self.events
+        for call in calls:
+            events[call[0]] += 1
+        initial = 0 if self.synced else sum(1 for call in calls if call[0] == ADD)
+        for mailbox in self._mailboxes:
+            mailbox.put(calls, initial)
+
+    # --- single changes ---------------------------------------------------------------------------------
+
+    def _upsert(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
+        old: KubeObject | None = self._indexer.get_by_key(key)
+        if old is None:
+            self._indexer.add(obj)
+            calls.append((ADD, key, None, obj, not self.synced))
+        elif old.uid != obj.uid:
+            # The same name, another object. The delete was missed, so its last state is not known.
+            self._indexer.update(obj)
+            calls.append((DELETE, key, old, old, True))
+            calls.append((ADD, key, None, obj, not self.synced))
+        elif _is_newer(obj, old):
+            self._indexer.update(obj)
+            calls.append((UPDATE, key, old, obj, False))
+
+    def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
+        old: KubeObject | None = self._indexer.get_by_key(key)
+        if old is None:
+            return  # a delete of what was never seen is nobody's news
+        self._indexer.delete(old)
+        calls.append((DELETE, key, old, obj, False))
+
+    # --- everything at once --------------------------------------------------------------------------------
+
+    async def _replace(self, replacement: Replacement, budget: YieldBudget) -> None:
+        """Build the new cache beside the old one in slices, swap it in in one step, then tell.
+
+        Readers see the old state, whole, until they see the new one, whole.
+        """
+        scope = replacement.namespace
+        first = scope in self._missing
+        get = self._indexer.get_by_key
+        rebuild = self._indexer.rebuild(scope)
+        fresh: list[KubeObject] = []
+        changes: list[tuple[KubeObject | None, KubeObject]] = []
+        present: set[str] = set()
+        gone: list[KubeObject] = []
+        try:
+            for obj in replacement.items:
+                key = obj.key
+                if key in present:
+                    continue  # two pages of a list that moved meanwhile: one object, one entry
+                present.add(key)
+                old: KubeObject | None = get(key)
+                if old is not None and old.uid == obj.uid and not _differs(obj, old):
+                    rebuild.add(old)
+                else:
+                    rebuild.add(obj)
+                    if first and old is None:
+                        fresh.append(obj)
+                    else:
+                        changes.append((old, obj))
+                if budget.exhausted():
+                    await budget.pause()
+            for key in self._indexer.list_keys():
+                if key not in present and (scope is None or key.startswith(f"{scope}/")):
+                    gone.append(get(key))
+                if budget.exhausted():
+                    await budget.pause()
+        except BaseException:
+            rebuild.discard()
+            raise
+        # From here to the hand-out nothing is awaited: the swap is a delta boundary.
+        was = rebuild.commit()
+        mailboxes = tuple(self._mailboxes)
+        if first:
+            self._start(mailboxes, fresh)
+            self.scope_synced(scope)
+        await self._tell_replaced(mailboxes, gone, changes, budget)
+        await _release(was, budget)
+
+    def _start(self, mailboxes: Sequence[Mailbox], objects: list[KubeObject]) -> None:
+        self.events[ADD] += len(objects)
+        for mailbox in mailboxes:
+            mailbox.replay(objects)
+
+    async def _tell_replaced(
+        self,
+        mailboxes: Sequence[Mailbox],
+        gone: list[KubeObject],
+        changes: list[tuple[KubeObject | None, KubeObject]],
+        budget: YieldBudget,
+    ) -> None:
+        """What a relist found, in slices; who joins meanwhile has it in the snapshot already."""
+        calls: list[Notification] = []
+
+        async def hand_out() -> None:
+            nonlocal calls
+            for call in calls:
+                self.events[call[0]] += 1
+            for mailbox in mailboxes:
+                mailbox.put(calls)
+            calls = []
+            if budget.exhausted():
+                await budget.pause()
+
+        for old in gone:
+            calls.append((DELETE, old.key, old, old, True))
+            if len(calls) >= _SLICE:
+                await hand_out()
+        changes.reverse()
+        while changes:  # given up one by one, so that the old objects can go
+            before, obj = changes.pop()
+            if before is None:
+                calls.append((ADD, obj.key, None, obj, False))
+            elif before.uid != obj.uid:
+                calls.append((DELETE, obj.key, before, before, True))
+                calls.append((ADD, obj.key, None, obj, False))
+            else:
+                calls.append((UPDATE, obj.key, before, obj, False))
+            if len(calls) >= _SLICE:
+                await hand_out()
+        await hand_out()
+
+    async def _sync(self, budget: YieldBudget) -> None:
+        """Replay the cache to the handlers that asked for it (client-go: `SyncAll`)."""
+        mailboxes = self._resync_due()
+        if not mailboxes:
+            return
+        objects: list[KubeObject] = self._indexer.list()
+        for start in range(0, len(objects), _SLICE):
+            calls: list[Notification] = [(SYNC, obj.key, obj, obj, False) for obj in objects[start : start + _SLICE]]
+            self.events[SYNC] += len(calls)
+            for mailbox in mailboxes:
+                mailbox.put(calls)
+            if budget.exhausted():
+                await budget.pause()
+
+
+async def _release(shards: Any, budget: YieldBudget) -> None:
+    """Let the old cache go piece by piece: freeing 100,000 objects at once is a stall too."""
+    pieces = list(shards) if shards is not None else []
+    del shards
+    while pieces:
+        pieces.pop()
+        if budget.exhausted():
+            await budget.pause()
+
+
+def _differs(obj: KubeObject, old: KubeObject) -> bool:
+    """Another state of the same object; a source without resourceVersions is compared by content."""
+    if obj.resource_version or old.resource_version:
+        return obj.resource_version != old.resource_version
+    return obj.raw != old.raw
+
+
+def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
+    """Whether a watch tells something new: a replayed event must not take the cache back in time.
+
+    Versions compare as numbers of any length (KEP-5504); where one is no number, any other state is news.
+    """
+    new_version, old_version = obj.resource_version, old.resource_version
+    if new_version == old_version:
+        return not new_version and obj.raw != old.raw
+    if new_version.isdigit() and old_version.isdigit():
+        return (len(new_version), new_version) > (len(old_version), old_version)
+    return True

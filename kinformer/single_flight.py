@@ -1,0 +1,63 @@
+"""One running call that many wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+__all__ = ["SingleFlight"]
+
+T = TypeVar("T")
+
+
+class SingleFlight(Generic[T]):
+    """Shares one running call among all who ask meanwhile, and its result for `ttl` seconds after.
+
+    A failure is raised by all who waited for it and is not remembered. Whoever is cancelled while waiting
+    leaves the others undisturbed; when the last one has gone, the call is cancelled too, so nothing goes
+    on running that nobody waits for (golang.org/x/sync/singleflight, which lacks this).
+
+    Args:
+        call: Makes the coroutine to run.
+        ttl: Seconds of loop time for which a result is handed out again; 0 shares running calls only.
+    """
+
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float = 0.0) -> None:
+        self._call = call
+        self._ttl = ttl
+        self._flight: _Flight[T] | None = None
+        self._kept: tuple[float, T] | None = None
+
+    async def get(self) -> T:
+        """The result: the kept one if it is young enough, that of the running call, or of a new one."""
+        loop = asyncio.get_running_loop()
+        if self._kept is not None and loop.time() < self._kept[0]:
+            return self._kept[1]
+        if self._flight is None:
+            self._flight = _Flight(loop.create_task(self._call()))
+        flight = self._flight
+        flight.waiters += 1
+        try:
+            result = await asyncio.shield(flight.task)
+        finally:
+            flight.waiters -= 1
+            if not flight.waiters and not flight.task.done():
+                flight.task.cancel()
+            if self._flight is flight and (flight.task.done() or not flight.waiters):
+                self._flight = None
+        if self._ttl:
+            self._kept = (loop.time() + self._ttl, result)
+        return result
+
+    def forget(self) -> None:
+        """Makes the next `get` ask anew; a running call is left alone."""
+        self._kept = None
+
+
+class _Flight(Generic[T]):
+    __slots__ = ("task", "waiters")
+
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self.task = task
+        self.waiters = 0

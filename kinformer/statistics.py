@@ -1,0 +1,37 @@
+"""What has gone through an informer, in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["InformerStatistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerStatistics:
+    """Counts since the informer started, but for `objects` and `pending`, which are of this moment.
+
+    Attributes:
+        objects: In the cache.
+        events: Of changes that were applied, by type.
+        bytes: Received, before decoding.
+        pending: Calls that wait, by the name of the handler.
+        coalesced: Calls that were folded into another because a handler was too slow for its `queue_size`.
+        handler_errors: Calls of handlers and filters that raised.
+        index_errors: Objects left out of an index because its function raised.
+        decode_errors: Objects left out because they could not be read.
+        transform_errors: Objects left out because the transform failed on them.
+        relists: Full lists after the first, by their cause (`Reflector.relists`).
+    """
+
+    objects: int = 0
+    events: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    pending: Mapping[str, int] = field(default_factory=dict)
+    coalesced: int = 0
+    handler_errors: int = 0
+    index_errors: int = 0
+    decode_errors: int = 0
+    transform_errors: int = 0
+    relists: Mapping[str, int] = field(default_factory=dict)

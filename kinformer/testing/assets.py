@@ -1,0 +1,159 @@
+"""Where the binaries of a control plane are: `etcd`, `kube-apiserver` and, if there is one, `kubectl`.
+
+The convention is that of controller-runtime (pkg/envtest, tools/setup-envtest/store): one folder holds the
+binaries, `KUBEBUILDER_ASSETS` names it, and `setup-envtest use` leaves it in a per-user store.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinformer.exceptions import ConfigError
+
+__all__ = ["ASSETS_VARIABLE", "Assets", "cache_folder", "find_assets"]
+
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+REQUIRED = ("etcd", "kube-apiserver")
+
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}  # what Go calls them
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The binaries of one control plane; `kubectl` is None where the folder has none."""
+
+    folder: Path
+    etcd: Path
+    kube_apiserver: Path
+    kubectl: Path | None = None
+
+
+def find_assets(assets: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Assets:
+    """Find the binaries.
+
+    A folder that was named, by the argument or by `KUBEBUILDER_ASSETS`, is the only one looked at: running
+    other binaries than those asked for would be worse than none. Otherwise the newest version in the store
+    of setup-envtest, then `/usr/local/kubebuilder/bin`, then kinformer's own cache.
+
+    Args:
+        assets: A folder with `etcd` and `kube-apiserver`.
+        environ: The environment, by default `os.environ`.
+
+    Raises:
+        ConfigError: a binary is missing; the text lists each place with what it lacks.
+    """
+    environ = os.environ if environ is None else environ
+    if assets is not None:
+        return _only(Path(assets).expanduser(), "the `assets` argument")
+    if named := environ.get(ASSETS_VARIABLE):
+        return _only(Path(named).expanduser(), ASSETS_VARIABLE)
+    looked: list[str] = ["the `assets` argument: not given", f"{ASSETS_VARIABLE}: not set"]
+    for place, folders in _default_places(environ):
+        looked.extend(f"{folder}: {_lack(folder)}" for folder in folders if _lack(folder))
+        if not folders:
+            looked.append(f"{place}: no such folder")
+        for folder in folders:
+            if not _lack(folder):
+                return _assets(folder)
+    raise ConfigError(_not_found(looked))
+
+
+def cache_folder(version: str, environ: Mapping[str, str] | None = None) -> Path:
+    """The folder in kinformer's own cache for one version, such as `"1.36.3"`; it need not exist."""
+    return _cache_root(os.environ if environ is None else environ) / version
+
+
+def _default_places(environ: Mapping[str, str]) -> list[tuple[Path, list[Path]]]:
+    """Each default place with the folders in it that may hold binaries, newest version first."""
+    store = _envtest_store(environ) / "k8s"
+    suffix = f"-{_go_os()}-{_go_machine()}"
+    system = Path("/usr/local/kubebuilder/bin")
+    cache = _cache_root(environ)
+    return [
+        (store / f"<version>{suffix}", _versions(store, suffix)),
+        (system, [system] if system.is_dir() else []),
+        (cache / "<version>", _versions(cache, "")),
+    ]
+
+
+def _envtest_store(environ: Mapping[str, str]) -> Path:
+    # controller-runtime, tools/setup-envtest/store/helpers.go: DefaultStoreDir
+    if sys.platform == "darwin":
+        return _home(environ) / "Library" / "Application Support" / "io.kubebuilder.envtest"
+    data = environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else _home(environ) / ".local" / "share") / "kubebuilder-envtest"
+
+
+def _cache_root(environ: Mapping[str, str]) -> Path:
+    cache = environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else _home(environ) / ".cache") / "kinformer" / "kubebuilder-assets"
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME")
+    return Path(home) if home else Path.home()
+
+
+def _go_os() -> str:
+    return "darwin" if sys.platform == "darwin" else "linux"
+
+
+def _go_machine() -> str:
+    machine = platform.machine().lower()
+    return _MACHINES.get(machine, machine)
+
+
+def _versions(parent: Path, suffix: str) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    found = [
+        (tuple(map(int, match.groups())), child)
+        for child in parent.iterdir()
+        if (match := re.fullmatch(rf"v?(\d+)\.(\d+)\.(\d+){re.escape(suffix)}", child.name)) and child.is_dir()
+    ]
+    return [child for _, child in sorted(found, reverse=True)]
+
+
+def _only(folder: Path, origin: str) -> Assets:
+    lack = _lack(folder)
+    if lack:
+        raise ConfigError(_not_found([f"{folder} (from {origin}): {lack}"]))
+    return _assets(folder)
+
+
+def _assets(folder: Path) -> Assets:
+    kubectl = folder / "kubectl"
+    return Assets(folder, folder / "etcd", folder / "kube-apiserver", kubectl if _is_executable(kubectl) else None)
+
+
+def _lack(folder: Path) -> str:
+    """What a folder lacks to be usable, in words; "" if nothing."""
+    if not folder.is_dir():
+        return "no such folder"
+    lacks = []
+    for name in REQUIRED:
+        if not (folder / name).exists():
+            lacks.append(f"no {name}")
+        elif not _is_executable(folder / name):
+            lacks.append(f"{name} is not executable")
+    return ", ".join(lacks)
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _not_found(looked: list[str]) -> str:
+    return "\n".join(
+        [
+            "The binaries of a control plane (etcd, kube-apiserver) were not found. Looked at:",
+            *(f"  - {line}" for line in looked),
+            f"Install them with `setup-envtest use`, or point {ASSETS_VARIABLE} at a folder that holds both.",
+        ]
+    )

@@ -1,0 +1,482 @@
+"""A real etcd and kube-apiserver on loopback, for tests that a double cannot answer.
+
+The same pair, started the same way, as controller-runtime's envtest (pkg/internal/testing/controlplane). There is no
+controller manager, no scheduler and no kubelet: owner references are not collected, a deleted namespace stays
+Terminating, a Deployment makes no Pods, and a Pod stays Pending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import csv
+import io
+import logging
+import os
+import secrets
+import shutil
+import ssl
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+import yaml
+
+from kinformer.exceptions import ConfigError, KinformerError, api_error
+from kinformer.testing.assets import Assets, find_assets
+from kinformer.testing.crd_files import read_crds
+from kinformer.testing.processes import ChildProcess, ProcessError, free_ports
+
+if TYPE_CHECKING:
+    from kinformer.client import Client
+
+__all__ = ["ControlPlane"]
+
+logger = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+ADMIN = "kinformer-admin"
+START_TIMEOUT = 60.0  # seconds to become ready; 3 on two idle cores, and a loaded CI machine may take ten times that
+STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL; the API server waits for open requests in between
+CRD_TIMEOUT = 30.0  # seconds until a new resource is established and served; usually well under one
+POLL = 0.05  # seconds between two questions whether something is ready
+PORT_ATTEMPTS = 3  # a free port can be taken by somebody else before the server has bound it
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class ControlPlane:
+    """A real control plane: `async with ControlPlane() as control_plane: ...`.
+
+    Entering finds the binaries, starts them on free ports with fresh certificates and tokens, and returns when the
+    API server is ready and the namespace `default` exists (about 3 s). Leaving ends both processes and removes the
+    files; when an exception passes through, the files stay and their place is logged. Whatever happens, cancellation
+    in the middle of starting included, no process is left running (see `kinformer.testing.processes`). Entering and
+    leaving may happen in different tasks.
+
+    Args:
+        assets: The folder of the binaries; see `find_assets` for the places looked at without it.
+        users: Who else may log in, with only what RBAC gives them: names, or a mapping of token to name. The default
+            user is in `system:masters` and may do everything.
+        api_server_flags: Further flags, as `"--name=value"`; one of a name that is set anyway replaces it.
+        etcd_flags: The same for etcd.
+        data_dir: A folder for data, certificates and logs that is kept and can be started from again. By default a
+            temporary one.
+
+    Raises:
+        ConfigError: (on entering) binaries are missing; the text says where they were looked for.
+        ProcessError: (on entering) a server did not become ready; the text has the end of its log. (On leaving) one
+            had died by itself.
+    """
+
+    def __init__(
+        self,
+        assets: str | os.PathLike[str] | None = None,
+        *,
+        users: Iterable[str] | Mapping[str, str] | None = None,
+        api_server_flags: Sequence[str] = (),
+        etcd_flags: Sequence[str] = (),
+        data_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
+        for name, value in (("users", users), ("api_server_flags", api_server_flags), ("etcd_flags", etcd_flags)):
+            if isinstance(value, str):
+                raise ConfigError(f"{name} takes several strings, not one: {value!r}")
+        self._asked_assets = assets
+        self._tokens = _tokens(users)
+        self._api_server_flags = list(api_server_flags)
+        self._etcd_flags = list(etcd_flags)
+        self._data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
+        self._assets: Assets | None = None
+        self._folder: Path | None = None
+        self._port = 0
+        self._etcd_port = 0
+        self._etcd: ChildProcess | None = None
+        self._api_server: ChildProcess | None = None
+        self._stopped_on_purpose = False
+        self.keep_files = False
+        """Set it to keep the temporary files also after a success."""
+
+    # -- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """`https://127.0.0.1:<port>`, the same until it is left, restarts included."""
+        self._started()
+        return f"https://{HOST}:{self._port}"
+
+    @property
+    def folder(self) -> Path:
+        """Where data, certificates and the two logs are."""
+        if self._folder is None:
+            raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
+        return self._folder
+
+    @property
+    def ca_file(self) -> Path:
+        """The PEM file that verifies the API server."""
+        # GenerateSelfSignedCertKey (client-go, util/cert/cert.go) writes the certificate and its CA into one file.
+        return self.folder / "certs" / "apiserver.crt"
+
+    @property
+    def assets(self) -> Assets:
+        """The binaries in use."""
+        if self._assets is None:
+            raise RuntimeError("the control plane has not been started")
+        return self._assets
+
+    def token(self, user: str | None = None) -> str:
+        """The bearer token of a user, by default the one who may do everything.
+
+        Raises:
+            ConfigError: `users` did not name this user.
+        """
+        name = ADMIN if user is None else user
+        if name not in self._tokens:
+            known = ", ".join(sorted(self._tokens.keys() - {ADMIN})) or "none"
+            raise ConfigError(f"no user {name!r} in this control plane; ControlPlane(users=...) named: {known}")
+        return self._tokens[name]
+
+    def client(self, user: str | None = None) -> Client:
+        """A client for a user, by default the one who may do everything. To be entered, like every `Client`."""
+        from kinformer.client import Client
+
+        return Client.from_url(self.url, token=self.token(user), ssl=self._ssl())
+
+    def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
+        """Write a kubeconfig (readable by its owner alone: it holds a token) and return its path."""
+        name = user or ADMIN
+        authority = base64.b64encode(self.ca_file.read_bytes()).decode()
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "kinformer", "cluster": {"server": self.url, "certificate-authority-data": authority}}
+            ],
+            "users": [{"name": name, "user": {"token": self.token(user)}}],
+            "contexts": [{"name": "kinformer", "context": {"cluster": "kinformer", "user": name}}],
+            "current-context": "kinformer",
+        }
+        target = Path(path)
+        _write_secret(target, yaml.safe_dump(config, sort_keys=False).encode())
+        return target
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The last lines of both logs, for a failure report."""
+        children = [child for child in (self._etcd, self._api_server) if child]
+        return "\n".join(f"{child.log}:\n{child.tail(lines)}" for child in children) or "(nothing was started)"
+
+    # -- entering and leaving -------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._folder is not None:
+            raise RuntimeError("this control plane has been started before; make another one")
+        self._assets = find_assets(self._asked_assets)
+        self._folder = self._data_dir or Path(tempfile.mkdtemp(prefix="kinformer-control-plane-"))
+        try:
+            self._prepare()
+            await self._start_on_free_ports()
+        except BaseException:
+            self._kill()
+            logger.warning("the control plane did not start; its files are in %s", self._folder)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        dead = [child for child in (self._etcd, self._api_server) if child and self._died(child)]
+        try:
+            if self._data_dir:  # only data that is wanted later is worth an orderly end
+                await self.stop_api_server()
+                if self._etcd:
+                    await self._etcd.stop(STOP_TIMEOUT)
+        finally:
+            self._kill()
+        if dead and error is None:
+            raise dead[0].failure("died by itself")
+        if error is None and not self._data_dir and not self.keep_files:
+            shutil.rmtree(self.folder)
+        elif not self._data_dir:
+            logger.warning("the control plane's files are kept in %s", self._folder)
+
+    def _died(self, child: ChildProcess) -> bool:
+        on_purpose = child is self._api_server and self._stopped_on_purpose
+        return not child.running and not on_purpose
+
+    def _kill(self) -> None:
+        """Both processes have ended when this returns; it neither waits on the loop nor can be cancelled."""
+        for child in (self._api_server, self._etcd):
+            if child:
+                child.kill()
+
+    # -- stopping and starting the API server ---------------------------------------------------------------------
+
+    async def stop_api_server(self, kill: bool = False) -> None:
+        """End the API server, and leave etcd and the port as they are; nothing to do if it does not run.
+
+        Args:
+            kill: SIGKILL, as a crash would be: connections are cut in the middle. Otherwise SIGTERM, and SIGKILL
+                after 10 s, during which the server closes its watches and lets other requests finish.
+        """
+        api_server = self._started()
+        self._stopped_on_purpose = True
+        if kill:
+            api_server.kill()
+        elif not await api_server.stop(STOP_TIMEOUT):
+            logger.warning("kube-apiserver did not end within %g s and was killed", STOP_TIMEOUT)
+
+    async def start_api_server(self) -> None:
+        """Start the API server again, on the same port and data, and wait until it is ready.
+
+        Raises:
+            RuntimeError: it runs.
+            ProcessError: it did not become ready within 60 s.
+        """
+        api_server = self._started()
+        api_server.start()
+        self._stopped_on_purpose = False
+        try:
+            await self._wait_ready(api_server, self._api_server_is_ready)
+        except BaseException:
+            self._stopped_on_purpose = True  # reported here, not once more on leaving
+            api_server.kill()
+            raise
+
+    async def restart(self, downtime: float = 0.0) -> None:
+        """Stop the API server, wait `downtime` seconds, start it.
+
+        Its watch cache begins anew at the present revision: a watch from an older one is answered with 410
+        (apiserver, pkg/storage/cacher/watch_cache.go, getAllEventsSinceLocked).
+        """
+        await self.stop_api_server()
+        await asyncio.sleep(downtime)
+        await self.start_api_server()
+
+    # -- what tests do to it --------------------------------------------------------------------------------------
+
+    async def compact(self) -> int:
+        """Make etcd forget all history before the present revision, and return that revision.
+
+        The API server's watch cache still remembers some: a watch from an older revision gets its 410 at once with
+        `api_server_flags=["--watch-cache=false"]`, else after a `restart()`. A LIST that continues from an older
+        revision, or asks for it exactly, may be answered by the watch cache's snapshots too.
+        """
+        self._started()
+        async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
+            status, answer = await _call(session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()})
+            if status != 200:
+                raise KinformerError(f"etcd does not tell its revision: {status} {answer}")
+            revision = int(answer["header"]["revision"])
+            request = {"revision": str(revision), "physical": True}
+            status, answer = await _call(session, "POST", "/v3/kv/compaction", request)
+            # A second compaction at the same revision has nothing to do, and etcd calls that an error.
+            if status != 200 and "has been compacted" not in str(answer):
+                raise KinformerError(f"etcd does not compact at {revision}: {status} {answer}")
+        return revision
+
+    async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+        """Create, or replace, CustomResourceDefinitions, and wait until all their versions are served.
+
+        Args:
+            sources: Files, folders (see `read_crds`) or dicts.
+
+        Raises:
+            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
+            APIError: the server refuses one.
+            TimeoutError: one is not served within 30 s; the text has its conditions.
+        """
+        crds = read_crds(*sources)
+        async with self._session() as session:
+            for crd in crds:
+                await _apply_crd(session, crd)
+            deadline = time.monotonic() + CRD_TIMEOUT
+            for crd in crds:
+                await _wait_served(session, crd, deadline)
+
+    # -- how it is done -------------------------------------------------------------------------------------------
+
+    def _started(self) -> ChildProcess:
+        if self._api_server is None:
+            raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
+        return self._api_server
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / "certs").mkdir(mode=0o700, exist_ok=True)
+        table = io.StringIO()
+        csv.writer(table).writerows(
+            [token, name, name, "system:masters" if name == ADMIN else ""] for name, token in self._tokens.items()
+        )
+        _write_secret(self.folder / "tokens.csv", table.getvalue().encode())
+        if not (self.folder / "service-account.key").exists():
+            _write_secret(self.folder / "service-account.key", _new_private_key())
+
+    async def _start_on_free_ports(self) -> None:
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            self._port, self._etcd_port, etcd_peer_port = free_ports(3, HOST)
+            try:
+                await self._start(etcd_peer_port)
+                return
+            except ProcessError as error:
+                self._kill()
+                if attempt == PORT_ATTEMPTS or "address already in use" not in str(error):
+                    raise
+
+    async def _start(self, etcd_peer_port: int) -> None:
+        etcd_argv = [self.assets.etcd, *_merged(self._etcd_defaults(etcd_peer_port), self._etcd_flags)]
+        self._etcd = ChildProcess("etcd", etcd_argv, self.folder / "etcd.log")
+        argv = [self.assets.kube_apiserver, *_merged(self._api_server_defaults(), self._api_server_flags)]
+        self._api_server = ChildProcess("kube-apiserver", argv, self.folder / "kube-apiserver.log")
+        self._etcd.start()
+        await self._wait_ready(self._etcd, self._etcd_is_ready)
+        await self.start_api_server()
+
+    def _etcd_defaults(self, peer_port: int) -> list[str]:
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls=http://{HOST}:{self._etcd_port}",
+            f"--advertise-client-urls=http://{HOST}:{self._etcd_port}",
+            f"--listen-peer-urls=http://{HOST}:{peer_port}",
+            "--unsafe-no-fsync",  # the data survives a kill -9, not a power cut
+            "--log-level=error",
+        ]
+
+    def _api_server_defaults(self) -> list[str]:
+        key = self.folder / "service-account.key"
+        return [
+            f"--etcd-servers=http://{HOST}:{self._etcd_port}",
+            f"--cert-dir={self.folder / 'certs'}",
+            f"--bind-address={HOST}",
+            f"--secure-port={self._port}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--allow-privileged=true",
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",  # without a controller manager no Pod would get in
+            f"--service-account-issuer=https://{HOST}:{self._port}/",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--shutdown-watch-termination-grace-period=2s",  # with none, open watches hold up a SIGTERM for a minute
+            "--endpoint-reconciler-type=none",  # nobody reaches it through the Service `kubernetes`
+        ]
+
+    def _ssl(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.ca_file)
+
+    def _session(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            self.url,
+            headers={"Authorization": f"Bearer {self.token()}"},
+            connector=aiohttp.TCPConnector(ssl=self._ssl()),
+        )
+
+    async def _wait_ready(self, child: ChildProcess, is_ready: Any) -> None:
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                while not await is_ready():
+                    if not child.running:
+                        raise child.failure("did not start")
+                    await asyncio.sleep(POLL)
+        except TimeoutError as error:
+            raise child.failure(f"was not ready within {START_TIMEOUT:g} s") from error
+
+    async def _etcd_is_ready(self) -> bool:
+        async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
+            return await _answers(session, "/health")
+
+    async def _api_server_is_ready(self) -> bool:
+        try:
+            session = self._session()
+        except (FileNotFoundError, ssl.SSLError):
+            return False  # it has not written its certificate, or only half of it
+        async with session:
+            # The namespace is made by a controller inside the API server, which /readyz does not wait for.
+            return await _answers(session, "/readyz") and await _answers(session, "/api/v1/namespaces/default")
+
+
+async def _call(
+    session: aiohttp.ClientSession, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> tuple[int, Any]:
+    async with session.request(method, path, json=body) as response:
+        return response.status, await response.json()
+
+
+async def _answers(session: aiohttp.ClientSession, path: str) -> bool:
+    with suppress(aiohttp.ClientConnectionError, ConnectionError):  # nobody listens yet
+        async with session.get(path) as response:
+            return response.status == 200
+    return False
+
+
+async def _apply_crd(session: aiohttp.ClientSession, crd: dict[str, Any]) -> None:
+    status, answer = await _call(session, "POST", CRD_PATH, crd)
+    if status == 409:
+        path = f"{CRD_PATH}/{crd['metadata']['name']}"
+        _, current = await _call(session, "GET", path)
+        version = current.get("metadata", {}).get("resourceVersion", "")
+        status, answer = await _call(
+            session, "PUT", path, {**crd, "metadata": {**crd["metadata"], "resourceVersion": version}}
+        )
+    if status >= 300:
+        raise api_error(status, answer.get("reason", ""), answer.get("message", ""), details=answer.get("details"))
+
+
+async def _wait_served(session: aiohttp.ClientSession, crd: dict[str, Any], deadline: float) -> None:
+    """Until it is established and a LIST of each served version is answered: discovery alone comes too early."""
+    spec, name = crd["spec"], crd["metadata"]["name"]
+    paths = [
+        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}?limit=1"
+        for version in spec["versions"]
+        if version.get("served")
+    ]
+    while True:
+        _, current = await _call(session, "GET", f"{CRD_PATH}/{name}")
+        conditions = {item["type"]: item["status"] for item in (current.get("status", {}).get("conditions") or ())}
+        if conditions.get("Established") == "True":
+            paths = [path for path in paths if not await _answers(session, path)]
+            if not paths:
+                return
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"{name} is not served within {CRD_TIMEOUT:g} s: conditions {conditions}, {paths}")
+        await asyncio.sleep(POLL)
+
+
+def _tokens(users: Iterable[str] | Mapping[str, str] | None) -> dict[str, str]:
+    """Name -> token, the administrator first."""
+    if isinstance(users, Mapping):
+        named = {name: token for token, name in users.items()}
+    else:
+        named = {name: secrets.token_hex(16) for name in users or ()}
+    if ADMIN in named:
+        raise ConfigError(f"users: {ADMIN!r} is the one who may do everything; choose another name")
+    return {ADMIN: secrets.token_hex(16), **named}
+
+
+def _merged(defaults: list[str], extra: list[str]) -> list[str]:
+    replaced = {flag.split("=", 1)[0] for flag in extra}
+    return [*(flag for flag in defaults if flag.split("=", 1)[0] not in replaced), *extra]
+
+
+def _new_private_key() -> bytes:
+    """A fresh P-256 key in PEM (RFC 5915), for the service account tokens that the server wants to be able to sign.
+
+    A private key is just a number below the order of the curve; the optional public point is left out, which Go's
+    crypto/x509 computes by itself. So no cryptography package is needed.
+    """
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    number = (1 + secrets.randbelow(order - 1)).to_bytes(32, "big")
+    curve = bytes.fromhex("06082a8648ce3d030107")  # OID 1.2.840.10045.3.1.7, prime256v1
+    body = b"\x02\x01\x01" + b"\x04\x20" + number + b"\xa0" + bytes([len(curve)]) + curve
+    text = base64.encodebytes(b"\x30" + bytes([len(body)]) + body)
+    return b"-----BEGIN EC PRIVATE KEY-----\n" + text + b"-----END EC PRIVATE KEY-----\n"
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)  # it may have been there before, open to all
+        file.write(content)

@@ -1,0 +1,64 @@
+"""CustomResourceDefinitions from files, folders and dicts."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kinformer.exceptions import ConfigError
+
+__all__ = ["read_crds"]
+
+KIND = "CustomResourceDefinition"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions in all the sources, in order, as fresh dicts.
+
+    A file may hold several YAML documents, and Lists; what is no CustomResourceDefinition there is passed over,
+    as kustomize folders mix them. Of a folder its `.yaml`, `.yml` and `.json` files are read, sorted by name,
+    without subfolders (controller-runtime, pkg/envtest/crd.go, does the same).
+
+    Raises:
+        ConfigError: a source is absent or unreadable, or holds no CustomResourceDefinition at all.
+    """
+    found: list[dict[str, Any]] = []
+    for source in sources:
+        crds = [copy.deepcopy(dict(source))] if isinstance(source, Mapping) else _read(Path(source).expanduser())
+        crds = [crd for crd in crds if crd.get("kind") == KIND]
+        if not crds:
+            origin = f"kind {source.get('kind')!r}" if isinstance(source, Mapping) else str(source)
+            raise ConfigError(f"no {KIND} in {origin}")
+        found.extend(crds)
+    return found
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if path.is_dir():
+        files = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)
+    elif path.is_file():
+        files = [path]
+    else:
+        raise ConfigError(f"{path}: no such file or folder")
+    return [crd for file in files for crd in _documents(file)]
+
+
+def _documents(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        documents = list(yaml.safe_load_all(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+    for document in documents:
+        if not isinstance(document, dict):
+            continue
+        items = document.get("items")
+        if document.get("kind", "").endswith("List") and isinstance(items, list):
+            yield from (item for item in items if isinstance(item, dict))
+        else:
+            yield document

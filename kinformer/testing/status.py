@@ -1,0 +1,244 @@
+"""The Status bodies with which an API server says no, worded as kube-apiserver words them.
+
+Texts, reasons and key order follow apimachinery/pkg/api/errors/errors.go and were compared with the answers of a
+v1.36 server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kinformer.exceptions import APIError, api_error
+
+__all__ = [
+    "NOT_THE_RESOURCE",
+    "StatusError",
+    "already_exists",
+    "bad_request",
+    "cause",
+    "conflict",
+    "expired",
+    "failure",
+    "forbidden",
+    "internal",
+    "invalid",
+    "invalid_options",
+    "method_not_allowed",
+    "not_acceptable",
+    "not_found",
+    "page_not_found",
+    "qualified",
+    "success",
+    "timeout_too_large",
+    "unauthorized",
+]
+
+REASONS: dict[int, str] = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+TOO_OLD_LIST = "The resourceVersion for the provided list is too old."
+TOO_OLD_CONTINUE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without"
+    " the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
+    " Continuing with the provided token results in an inconsistent list - objects that were created, modified, or"
+    " deleted between the time the first chunk was returned and now may show up in the list."
+)
+CHANGED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class StatusError(Exception):
+    """An answer that is a failure: `body` is a Status (a dict, sent as JSON) or text (sent as text/plain)."""
+
+    def __init__(
+        self, code: int, body: dict[str, Any] | str, *, headers: Mapping[str, str] | None = None, pretty: bool = False
+    ) -> None:
+        super().__init__(code, body)
+        self.code = code
+        self.body = body
+        self.headers = dict(headers or {})
+        self.pretty = pretty  # answers to failed content negotiation are indented, whoever asks
+
+    def __str__(self) -> str:
+        return self.body if isinstance(self.body, str) else str(self.body.get("message", self.code))
+
+    def to_api_error(self) -> APIError:
+        """The same failure as a client of kinformer would raise it."""
+        if isinstance(self.body, str):
+            return api_error(self.code, "", self.body)
+        details = self.body.get("details") or {}
+        return api_error(
+            self.code,
+            self.body.get("reason", ""),
+            self.body.get("message", ""),
+            details.get("retryAfterSeconds"),
+            details,
+        )
+
+
+def failure(
+    code: int,
+    message: str,
+    *,
+    reason: str | None = None,
+    details: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+    pretty: bool = False,
+) -> StatusError:
+    """A Failure; the reason is the usual one of its code unless given ("" leaves the key out)."""
+    body: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": dict(metadata or {}),
+        "status": "Failure",
+        "message": message,
+    }
+    reason = REASONS.get(code, "") if reason is None else reason
+    if reason:
+        body["reason"] = reason
+    if details is not None:
+        body["details"] = dict(details)
+    body["code"] = code
+    sent = dict(headers or {})
+    if details and details.get("retryAfterSeconds"):
+        sent.setdefault("Retry-After", str(details["retryAfterSeconds"]))
+    return StatusError(code, body, headers=sent, pretty=pretty)
+
+
+def success(*, details: Mapping[str, Any] | None = None, code: int | None = None) -> dict[str, Any]:
+    """A Status of status Success."""
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details is not None:
+        body["details"] = dict(details)
+    if code is not None:
+        body["code"] = code
+    return body
+
+
+def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    return details
+
+
+def qualified(group: str, resource: str) -> str:
+    """`pods` for the core group, `widgets.example.com` for others."""
+    return f"{resource}.{group}" if group else resource
+
+
+def cause(reason: str, message: str, field: str) -> dict[str, str]:
+    """One of the causes of an Invalid: `reason` such as FieldValueRequired."""
+    return {"reason": reason, "message": message, "field": field}
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
+    """422 with its causes; one stands alone in the message, several in brackets (validation/field ErrorList)."""
+    texts = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
+    text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    details = _details(group, kind, name)
+    details["causes"] = [dict(one) for one in causes]
+    return failure(422, f'{qualified(group, kind)} "{name}" is invalid: {text}', details=details)
+
+
+def invalid_options(kind: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
+    """422 about query options: ListOptions, PatchOptions of group meta.k8s.io."""
+    return invalid("meta.k8s.io", kind, "", causes)
+
+
+def not_found(group: str, resource: str, name: str) -> StatusError:
+    """404 for one object."""
+    return failure(404, f'{qualified(group, resource)} "{name}" not found', details=_details(group, resource, name))
+
+
+NOT_THE_RESOURCE = "the server could not find the requested resource"
+
+
+def page_not_found() -> StatusError:
+    """404 in plain text, for a path that nobody serves."""
+    return StatusError(404, "404 page not found\n", headers={"X-Content-Type-Options": "nosniff"})
+
+
+def already_exists(group: str, resource: str, name: str, *, terminating: bool = False) -> StatusError:
+    """409 on a create."""
+    prefix = "object is being deleted: " if terminating else ""
+    message = f'{prefix}{qualified(group, resource)} "{name}" already exists'
+    return failure(409, message, reason="AlreadyExists", details=_details(group, resource, name))
+
+
+def conflict(group: str, resource: str, name: str, message: str = CHANGED) -> StatusError:
+    """409 on an update or a precondition."""
+    text = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {message}'
+    return failure(409, text, details=_details(group, resource, name))
+
+
+def bad_request(message: str) -> StatusError:
+    """400."""
+    return failure(400, message)
+
+
+def internal(message: str, *, reason: str = "") -> StatusError:
+    """500; kube-apiserver leaves the reason out where an unclassified error came up."""
+    return failure(500, message, reason=reason)
+
+
+def method_not_allowed() -> StatusError:
+    """405."""
+    return failure(405, "the server does not allow this method on the requested resource", details={})
+
+
+def not_acceptable(message: str) -> StatusError:
+    """406; its body is indented."""
+    return failure(406, message, pretty=True)
+
+
+def unauthorized() -> StatusError:
+    """401."""
+    return failure(401, "Unauthorized")
+
+
+def forbidden(group: str, resource: str, name: str, text: str) -> StatusError:
+    """403, `text` says who may not do what."""
+    subject = qualified(group, resource) + (f' "{name}"' if name else "")
+    return failure(
+        403,
+        f"{subject} is forbidden: {text}",
+        details=_details(group, resource, name),
+        headers={"X-Content-Type-Options": "nosniff"},
+    )
+
+
+def expired(message: str, *, token: str = "") -> StatusError:
+    """410; with a fresh continue token where a list can go on inconsistently."""
+    return failure(410, message, metadata={"continue": token} if token else None)
+
+
+def timeout_too_large(requested: int, current: int) -> StatusError:
+    """504 for a resourceVersion that this server has not reached (storage/errors.go, NewTooLargeResourceVersionError)."""
+    return failure(
+        504,
+        f"Timeout: Too large resource version: {requested}, current: {current}",
+        details={
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        },
+    )

@@ -1,0 +1,277 @@
+"""The one state of a server: objects as encoded bytes under one global revision, with history to watch and to undo.
+
+The model is etcd's and the watch cache's (apiserver/pkg/storage/etcd3, pkg/storage/cacher): one counter for all
+resources, a history per resource with a floor below which nothing can be watched, and exact lists of the past as far
+as that history reaches.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["Change", "Collection", "Compacted", "Rewound", "Snapshot", "Storage", "Stored"]
+
+# The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The lower
+# bound is larger here: tests make their events faster than clusters do, and look back further.
+HISTORY_MINIMUM = 10_000
+HISTORY_MAXIMUM = 102_400
+HISTORY_SECONDS = 75.0
+SNAPSHOTS = 8  # lists of the past that are kept for the next pages
+
+
+class Stored(msgspec.Struct, gc=False):
+    """An object at rest. `raw` is the JSON of a list item; nobody changes it in place.
+
+    For built-in kinds `raw` has neither kind nor apiVersion, as in their lists; `fields` is filled when a field
+    selector first asks for it.
+    """
+
+    key: str
+    namespace: str
+    name: str
+    uid: str
+    revision: int
+    labels: dict[str, str]
+    raw: bytes
+    fields: dict[str, str] | None = None
+
+
+class Change(msgspec.Struct, gc=False):
+    """One event: `new` is the object after it; for DELETED its last state, at the revision of the deletion."""
+
+    revision: int
+    type: str
+    new: Stored
+    old: Stored | None
+    moment: float
+    lines: dict[Any, bytes] = {}  # encoded once for all watchers with the same view
+
+
+class Snapshot(NamedTuple):
+    """All objects of a resource at one revision, in key order."""
+
+    keys: Sequence[str]
+    items: Sequence[Stored]
+
+    def within(self, namespace: str) -> Snapshot:
+        """Those of one namespace; `""` is all."""
+        if not namespace:
+            return self
+        start = bisect_left(self.keys, f"{namespace}/")
+        end = bisect_left(self.keys, f"{namespace}0")  # "0" follows "/"
+        return Snapshot(self.keys[start:end], self.items[start:end])
+
+    def after(self, key: str) -> Snapshot:
+        """Those behind a key."""
+        start = bisect_right(self.keys, key)
+        return Snapshot(self.keys[start:], self.items[start:])
+
+
+class Compacted(Exception):
+    """The revision that was asked for is forgotten."""
+
+
+class Rewound(Exception):
+    """Told to those who watch: the server went back in time, or away; they end without a word."""
+
+
+class Collection:
+    """The objects of one resource, their history, and who watches them."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self.name = name
+        self.objects: dict[str, Stored] = {}
+        self.history: deque[Change] = deque()
+        self.floor = 0  # a watch from an older revision is told 410
+        self.undoable = storage.compacted  # lists of the past reach back to here
+        self.revision = 0  # of the last change
+        self.watchers: dict[Callable[[Change | None], None], None] = {}
+        self._keys: list[str] = []
+        self._sorted = True
+        self._current: Snapshot | None = None
+        self._past: OrderedDict[int, Snapshot] = OrderedDict()
+
+    def get(self, key: str) -> Stored | None:
+        """The object under a key, or None."""
+        return self.objects.get(key)
+
+    def put(self, stored: Stored) -> Change:
+        """Stores an object whose revision the caller took from `Storage.next_revision`, and tells the watchers."""
+        old = self.objects.get(stored.key)
+        if old is None:
+            self._add_key(stored.key)
+        self.objects[stored.key] = stored
+        return self._commit("ADDED" if old is None else "MODIFIED", stored, old)
+
+    def load(self, stored: Stored) -> None:
+        """Stores a new object without history: for generated data, before anybody watches."""
+        if stored.key not in self.objects:
+            self._keys.append(stored.key)
+            self._sorted = False
+        self.objects[stored.key] = stored
+        self.revision = self._storage.revision = stored.revision
+        self.floor = self.undoable = stored.revision
+        self._current = None
+
+    def remove(self, tombstone: Stored) -> Change:
+        """Removes an object; the tombstone is its last state with the revision of the deletion."""
+        old = self.objects.pop(tombstone.key)
+        self._drop_key(tombstone.key)
+        return self._commit("DELETED", tombstone, old)
+
+    def snapshot(self) -> Snapshot:
+        """All objects now."""
+        if self._current is None:
+            if not self._sorted:
+                self._keys.sort()
+                self._sorted = True
+            self._current = Snapshot(list(self._keys), [self.objects[key] for key in self._keys])
+        return self._current
+
+    def at(self, revision: int) -> Snapshot:
+        """All objects as they were at a revision. Raises `Compacted` where history does not reach that far."""
+        if revision < self.undoable:
+            raise Compacted
+        if revision >= self.revision:
+            return self.snapshot()
+        kept = self._past.get(revision)
+        if kept is None:
+            objects = self._undone(revision)
+            keys = sorted(objects)
+            kept = self._past[revision] = Snapshot(keys, [objects[key] for key in keys])
+            if len(self._past) > SNAPSHOTS:
+                self._past.popitem(last=False)
+        return kept
+
+    def keep(self, revision: int) -> None:
+        """Keeps the current list for later pages, which spares them the undoing."""
+        if revision >= self.revision:
+            self._past[revision] = self.snapshot()
+            self._past.move_to_end(revision)
+            if len(self._past) > SNAPSHOTS:
+                self._past.popitem(last=False)
+
+    def since(self, revision: int) -> Iterable[Change]:
+        """The changes after a revision, oldest first."""
+        newer: list[Change] = []
+        for change in reversed(self.history):
+            if change.revision <= revision:
+                break
+            newer.append(change)
+        return reversed(newer)
+
+    def compact(self, floor: int, *, forget: bool) -> None:
+        """Raises the floor; `forget` drops the history too, so that lists of the past are gone."""
+        self.floor = max(self.floor, floor)
+        if forget:
+            self.history.clear()
+            self._past.clear()
+            self.undoable = max(self.undoable, floor)
+
+    def end_watches(self) -> None:
+        """Ends the open watches cleanly, as a change of the CRD does."""
+        for watcher in list(self.watchers):
+            watcher(None)
+
+    def rewind(self, revision: int) -> None:
+        """Goes back to a revision, and forgets what came after it. Raises `Compacted`."""
+        if revision < self.undoable and self.revision > revision:
+            raise Compacted
+        self.objects = self._undone(revision)
+        while self.history and self.history[-1].revision > revision:
+            self.history.pop()
+        self._keys = sorted(self.objects)
+        self._sorted = True
+        self._current = None
+        self._past.clear()
+        self.revision = min(self.revision, revision)
+        self.floor = min(self.floor, revision)
+
+    def _undone(self, revision: int) -> dict[str, Stored]:
+        objects = dict(self.objects)
+        for change in reversed(self.history):
+            if change.revision <= revision:
+                break
+            if change.old is None:
+                objects.pop(change.new.key, None)
+            else:
+                objects[change.new.key] = change.old
+        return objects
+
+    def _add_key(self, key: str) -> None:
+        if not self._sorted:
+            self._keys.append(key)
+        elif not self._keys or key > self._keys[-1]:
+            self._keys.append(key)
+        else:
+            insort(self._keys, key)
+
+    def _drop_key(self, key: str) -> None:
+        if not self._sorted:
+            self._keys.sort()
+            self._sorted = True
+        del self._keys[bisect_left(self._keys, key)]
+
+    def _commit(self, kind: str, new: Stored, old: Stored | None) -> Change:
+        now = time.monotonic()
+        change = Change(new.revision, kind, new, old, now, {})
+        self.revision = self._storage.revision = new.revision
+        self._current = None
+        history = self.history
+        history.append(change)
+        while len(history) > HISTORY_MAXIMUM or (
+            len(history) > HISTORY_MINIMUM and now - history[0].moment > HISTORY_SECONDS
+        ):
+            self.floor = self.undoable = history.popleft().revision
+        for watcher in list(self.watchers):
+            watcher(change)
+        return change
+
+
+class Storage:
+    """All collections, and the revision that they share. It starts at 1, as etcd's does."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.compacted = 0
+        self.collections: dict[str, Collection] = {}
+
+    def next_revision(self) -> int:
+        """The revision that the next write has; it becomes current with `put` or `remove`."""
+        return self.revision + 1
+
+    def collection(self, name: str) -> Collection:
+        """The collection of this name, made when first asked for."""
+        found = self.collections.get(name)
+        if found is None:
+            found = self.collections[name] = Collection(self, name)
+        return found
+
+    def compact(self) -> None:
+        """Forgets all history: older watches, exact lists and continue tokens are told 410."""
+        self.compacted = self.revision
+        for collection in self.collections.values():
+            collection.compact(self.revision, forget=True)
+
+    def raise_floors(self) -> None:
+        """What a restart does: watches start anew, lists of the past are still had from the store."""
+        for collection in self.collections.values():
+            collection.compact(self.revision, forget=False)
+
+    def rewind(self, revisions: int) -> None:
+        """What restoring an older backup of etcd does. Raises ValueError where history does not reach that far."""
+        target = self.revision - revisions
+        if revisions < 0 or target < 1:
+            raise ValueError(f"cannot rewind {revisions} revisions from {self.revision}")
+        if any(one.revision > target and target < one.undoable for one in self.collections.values()):
+            raise ValueError(f"the history that leads back to revision {target} is compacted")
+        for collection in self.collections.values():
+            collection.rewind(target)
+        self.revision = target

@@ -1,0 +1,386 @@
+"""HTTP to one server: sessions, TLS, credentials, and the first line of defence against a bad network.
+
+Sessions of kinformer's own, and not `ApiClient.call_api`: the pool there has 100 slots for everything, so that
+100 open watches hang the next call for ever; it builds its TLS context on the loop (26-58 ms); and it reads
+`~/.netrc` and the proxy variables in a thread before every request.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import anyio.to_thread
+from multidict import CIMultiDict
+from yarl import URL
+
+from kinformer.config import Connection, Pem
+from kinformer.exceptions import ConfigError, ConnectError
+
+__all__ = ["Body", "Transport"]
+
+log = logging.getLogger(__name__)
+
+# Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+_UNARY_CONNECTIONS = 100  # what one process may ask at a time beside its streams; kubernetes_asyncio's number
+_READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
+
+
+class _Disconnected(aiohttp.ClientError):
+    """The connection died before an answer. Not the exception of aiohttp, which repeats PUT and DELETE too."""
+
+
+class Body:
+    """An answer whose head has been read; the body comes by `read`, or by `async for`, in chunks as they arrive."""
+
+    __slots__ = ("_cut_is_end", "_response", "_what")
+
+    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
+        self._response = response
+        self._what = what
+        self._cut_is_end = cut_is_end
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
+
+    @property
+    def content_type(self) -> str:
+        """Media type without parameters, in lower case; "" where the server sent none."""
+        return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+    async def read(self) -> bytes:
+        """What has arrived, after waiting for something; b"" at the end.
+
+        Raises:
+            ConnectError: The body broke off, where that is not the end (a LIST cut short is no short list).
+        """
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            if self._cut_is_end:
+                log.debug("%s was cut: %s", self._what, error)
+                return b""
+            raise ConnectError(f"{self._what}: the body broke off: {error}") from error
+
+    async def read_all(self, limit: int | None = None) -> bytes:
+        """The rest of the body; at most about `limit` bytes of it."""
+        chunks, size = [], 0
+        while (limit is None or size < limit) and (chunk := await self.read()):
+            chunks.append(chunk)
+            size += len(chunk)
+        return b"".join(chunks)
+
+    def __aiter__(self) -> Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self.read()
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+    def close(self) -> None:
+        """Gives the connection back if the body was read to its end, closes it otherwise. Never blocks."""
+        if self._response.content.at_eof() and self._response.content.exception() is None:
+            self._response.release()
+        else:
+            self._response.close()
+
+
+class Transport:
+    """The sessions to one server.
+
+    Requests and streams have pools of their own; that of the streams has no limit. Sockets have TCP keep-alive.
+    Must be opened and closed on one loop.
+
+    Args:
+        connection: Where to, and as whom.
+        user_agent: The `User-Agent` to send.
+    """
+
+    def __init__(self, connection: Connection, *, user_agent: str) -> None:
+        self.connection = connection
+        self.user_agent = user_agent
+        self.authorization: str | None = None  # the first one; None: this server gets no such header
+        self._headers = [("User-Agent", user_agent), ("Accept-Encoding", "identity"), *connection.headers]
+        self._tls = _Materials(connection) if connection.server.startswith("https:") else None
+        self._sessions: _Sessions | None = None
+
+    def __repr__(self) -> str:
+        return f"<Transport {self.connection.server}>"
+
+    async def open(self) -> None:
+        """Gets the first credential and builds the TLS context, in a thread, for it takes up to 60 ms.
+
+        Raises:
+            ConfigError: A credential, certificate or key that cannot be had; the text names file and field.
+        """
+        self.authorization = await self.connection.credential.authorization()
+        context: ssl.SSLContext | bool = True
+        if self._tls is not None:
+            context = await anyio.to_thread.run_sync(self._tls.build)
+        self._sessions = _Sessions.open(context)
+
+    async def close(self) -> None:
+        """Closes all connections; streams that are still open end."""
+        sessions, self._sessions = self._sessions, None
+        if sessions is not None:
+            await sessions.close()
+
+    @property
+    def connector(self) -> aiohttp.TCPConnector:
+        """The pool of the requests, with TLS set up, to be shared with another session (`connector_owner=False`)."""
+        return cast("aiohttp.TCPConnector", self._opened().unary.connector)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+        data: bytes | None = None,
+        stream: bool = False,
+        cut_is_end: bool = False,
+    ) -> Body:
+        """One request; returns once the head of the answer is there, whatever its status. Close what is returned.
+
+        A 401 renews the credential and, if there is another one then, is repeated once. A GET on a pooled
+        connection that turns out to be dead is repeated once, on a fresh one; nothing else is repeated.
+        Redirects are not followed. No time limit; cancelling closes the connection.
+
+        Raises:
+            ConnectError: No answer.
+            ConfigError: The credential that is due cannot be had.
+        """
+        if not path.startswith("/"):
+            raise ValueError(f"a path begins with a slash: {path!r}")
+        sessions = self._opened()
+        session = sessions.streams if stream else sessions.unary
+        credential = self.connection.credential
+        sent = (await credential.authorization(), credential.identity)
+        request = _Request(method, self._url(path, params), self._with(headers, sent[0]), data, self._arguments())
+        response = await self._attempt(request, session)
+        if response.status == 401:
+            await credential.renew()
+            renewed = (await credential.authorization(), credential.identity)
+            changed = self._tls is not None and await anyio.to_thread.run_sync(self._tls.reload)
+            if renewed != sent or changed:
+                response.close()
+                request.headers = self._with(headers, renewed[0])
+                # A connection that is open shows the server the old certificate.
+                response = await self._attempt(request, sessions.fresh if changed else session)
+        return Body(response, f"{method} {self._place(request.url.path)}", cut_is_end=cut_is_end)
+
+    async def _attempt(self, request: _Request, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        try:
+            try:
+                return await request.send(session)
+            except _Disconnected:
+                if request.method != "GET":
+                    raise
+                return await request.send(self._opened().fresh)
+            except aiohttp.ClientConnectorCertificateError:
+                # The authorities may have been replaced, as the kubelet does with ca.crt.
+                if self._tls is None or not await anyio.to_thread.run_sync(self._tls.reload):
+                    raise
+                return await request.send(self._opened().fresh)
+        except aiohttp.ClientResponseError as error:
+            # Without its cause, whose repr holds the request's headers: the token.
+            text = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
+            raise ConnectError(text) from None
+        except (aiohttp.ClientError, OSError) as error:
+            problem = str(error) or type(error).__name__
+            raise ConnectError(f"{request.method} {self._place(request.url.path)}: {problem}") from error
+
+    def _opened(self) -> _Sessions:
+        if self._sessions is None:
+            raise RuntimeError("the client is not open; use it within `async with`")
+        return self._sessions
+
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        url = URL(self.connection.server + path)
+        return url.update_query(params) if params else url
+
+    def _place(self, path: str) -> str:
+        url = URL(self.connection.server)
+        prefix = url.path.rstrip("/")
+        return f"{url.host}:{url.port}{path if prefix and path.startswith(prefix) else prefix + path}"
+
+    def _with(
+        self, headers: Mapping[str, str] | Sequence[tuple[str, str]], authorization: str | None
+    ) -> CIMultiDict[str]:
+        merged: CIMultiDict[str] = CIMultiDict(self._headers)
+        if authorization:
+            merged["Authorization"] = authorization
+        merged.update(headers)
+        return merged
+
+    def _arguments(self) -> dict[str, Any]:
+        arguments: dict[str, Any] = {}
+        if self.connection.proxy:
+            arguments["proxy"] = self.connection.proxy
+        if self.connection.tls.server_name and self._tls is not None:
+            arguments["server_hostname"] = self.connection.tls.server_name
+        return arguments
+
+
+@dataclass(slots=True)
+class _Request:
+    method: str
+    url: URL
+    headers: CIMultiDict[str]
+    data: bytes | None
+    arguments: dict[str, Any]
+
+    async def send(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        return await session.request(
+            self.method, self.url, headers=self.headers, data=self.data, allow_redirects=False, **self.arguments
+        )
+
+
+@dataclass(slots=True)
+class _Sessions:
+    unary: aiohttp.ClientSession
+    streams: aiohttp.ClientSession
+    fresh: aiohttp.ClientSession  # never reuses a connection
+
+    @classmethod
+    def open(cls, context: ssl.SSLContext | bool) -> _Sessions:
+        return cls(
+            _session(context, limit=_UNARY_CONNECTIONS),
+            _session(context, limit=0),
+            _session(context, limit=0, force_close=True),
+        )
+
+    async def close(self) -> None:
+        for session in (self.unary, self.streams, self.fresh):
+            await session.close()
+
+
+def _session(context: ssl.SSLContext | bool, **options: Any) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context, socket_factory=_keepalive_socket, **options),
+        # Only the caller knows what is too long; the default would cut each watch after five minutes.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        middlewares=(_no_silent_repeat,),
+        read_bufsize=_READ_BUFFER,
+    )
+
+
+async def _no_silent_repeat(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    try:
+        return await handler(request)
+    except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _Disconnected(str(error) or "the server closed the connection") from error
+
+
+def _keepalive_socket(address: Any) -> socket.socket:
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    with suppress(OSError):  # a platform that refuses one still gives a socket that works
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+class _Materials:
+    """What a TLS context is built of; reloads files that were replaced into the same context.
+
+    The same one, so that whoever shares it has the new certificates with his next connection.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._tls = connection.tls
+        self._credential = connection.credential
+        self._context: ssl.SSLContext | None = connection.tls.context
+        self._loaded: tuple[Any, ...] = ()
+
+    def build(self) -> ssl.SSLContext:
+        """The context. Blocks up to 60 ms: the system's authorities are many."""
+        if self._context is not None:
+            return self._context
+        # Not create_default_context: from 3.13 on it refuses authorities without a key identifier, which clusters
+        # have and Go accepts. This protocol alone verifies names and certificates.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.set_alpn_protocols(["http/1.1"])
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, a trusted authority need not be a root
+        if not self._tls.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self._tls.ca is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        self._load(context)
+        self._loaded = self._state()
+        self._context = context
+        return context
+
+    def reload(self) -> bool:
+        """Whether there was something new, which the context then has."""
+        state = self._state()
+        if self._context is None or self._tls.context is not None or state == self._loaded:
+            return False
+        self._load(self._context)
+        self._loaded = state
+        return True
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        ca = self._tls.ca
+        if ca is not None and self._tls.verify:
+            try:
+                context.load_verify_locations(cadata=ca.read().decode("latin-1"))
+            except (ssl.SSLError, ValueError) as error:
+                raise ConfigError(f"{ca.where}: no certificates in PEM: {error}") from error
+        if self._credential.identity is not None:
+            _load_identity(context, "the credential plugin", *self._credential.identity)
+        elif self._tls.cert is not None:
+            key = self._tls.key or self._tls.cert
+            _load_identity(context, self._tls.cert.where, self._tls.cert.read(), key.read())
+
+    def _state(self) -> tuple[Any, ...]:
+        return (self._credential.identity, *(_stamp(pem) for pem in (self._tls.ca, self._tls.cert, self._tls.key)))
+
+
+def _stamp(pem: Pem | None) -> tuple[int, int] | None:
+    if pem is None or pem.path is None:
+        return None
+    try:
+        found = os.stat(pem.path)  # noqa: PTH116 - the name is a plain string
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:
+    # OpenSSL takes a chain from files alone: they are in a folder of our own, for these few microseconds.
+    with tempfile.TemporaryDirectory(prefix="kinformer-") as folder:
+        file = Path(folder, "identity.pem")
+        file.touch(mode=0o600)
+        file.write_bytes(cert + b"\n" + (key if key != cert else b""))
+        try:
+            # The password is given, for otherwise an encrypted key would be asked for on the terminal.
+            context.load_cert_chain(file, password="")
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"{where}: no certificate and key that fit, in PEM and not encrypted: {error}") from error

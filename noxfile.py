@@ -1,0 +1,78 @@
+"""What is checked, by name: `nox -l` lists it, `nox` runs the usual part of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = True  # a Python that is not there is said, not skipped
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["tests", "lint", "types", "imports", "examples"]
+
+PYTHONS = ["3.11", "3.12", "3.13"]
+EXTRAS = ".[cli,fastapi,prometheus,compact,testing]"
+pyproject = nox.project.load_toml("pyproject.toml")
+
+
+def install(session: nox.Session, *groups: str) -> None:
+    session.install("-q", "-e", EXTRAS, *nox.project.dependency_groups(pyproject, *groups))
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The test suite, on every Python that is supported."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff: rules and format."""
+    session.install("-q", *nox.project.dependency_groups(pyproject, "lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy and pyright, both strict about what is public."""
+    install(session, "test", "types")
+    session.run("mypy")
+    session.run("pyright")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """import-linter: imports only ever point downstairs."""
+    install(session, "lint")
+    session.run("lint-imports")
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Every program in examples/, against the embedded API server."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "tests/test_examples.py", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """The figures: ratios against a reference taken in the same run."""
+    install(session, "test", "bench")
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """The same informers against a real kube-apiserver; builds it when it is not there (needs Go)."""
+    if not os.environ.get("KUBEBUILDER_ASSETS") and not shutil.which("go"):
+        session.error(
+            "a real kube-apiserver is built with Go, and there is no `go` on the PATH; "
+            "or point KUBEBUILDER_ASSETS at a folder with the binaries etcd and kube-apiserver"
+        )
+    install(session, "test")
+    session.run("python", "tests/conformance/build_assets.py")
+    session.run("python", "-m", "pytest", "--conformance", "tests/conformance", *session.posargs)

@@ -1,0 +1,182 @@
+"""Build etcd, kube-apiserver and kubectl for the conformance tests, as far as they are missing.
+
+    python tests/conformance/build_assets.py            # prints the folder, ready for KUBEBUILDER_ASSETS
+
+The versions are those of the two go.mod files beside this one, and go.sum pins every byte. The binaries go to
+kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
+that the command takes a tenth of a second. Where there is no Go, it says so and what to do instead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinformer.testing.assets import ASSETS_VARIABLE, cache_folder
+
+HERE = Path(__file__).parent
+PROGRESS_ON_TERMINAL = 1.0  # seconds between two updates of the progress line ...
+PROGRESS_IN_LOG = 30.0  # ... and where a line cannot be overwritten
+OLDEST_GO = (1, 21)  # the first that fetches the toolchain which go.mod asks for
+
+
+class BuildError(Exception):
+    """A binary cannot be built; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    module: Path  # the folder of the go.mod that pins it
+    package: str
+    version: str  # without the v
+    ldflags: str = "-s -w"
+    version_command: tuple[str, ...] = ("--version",)
+
+
+def pinned(module: Path, requirement: str) -> str:
+    """The version that a go.mod requires of a module, without the v."""
+    text = (module / "go.mod").read_text(encoding="utf-8")
+    match = re.search(rf"^(?:require)?\s*{re.escape(requirement)} v(\S+)", text, re.MULTILINE)
+    if not match:
+        raise BuildError(f"{module / 'go.mod'} requires no {requirement}")
+    return match[1]
+
+
+def programs() -> list[Program]:
+    kubernetes = pinned(HERE / "kube-apiserver", "k8s.io/kubernetes")
+    major, minor, _ = kubernetes.split(".")
+    # Without these kubectl takes the server for v0.0.0-master and complains.
+    stamp = "k8s.io/component-base/version"
+    ldflags = f"-s -w -X {stamp}.gitVersion=v{kubernetes} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+    server = Program("kube-apiserver", HERE / "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags)
+    kubectl = Program(
+        "kubectl", server.module, "k8s.io/kubernetes/cmd/kubectl", kubernetes, ldflags, ("version", "--client")
+    )
+    etcd = Program("etcd", HERE / "etcd", "go.etcd.io/etcd/server/v3", pinned(HERE / "etcd", "go.etcd.io/etcd/server/v3"))
+    return [etcd, server, kubectl]
+
+
+def assets_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the conformance tests take their binaries from: KUBEBUILDER_ASSETS, else the cache."""
+    environ = os.environ if environ is None else environ
+    named = environ.get(ASSETS_VARIABLE)
+    return Path(named) if named else cache_folder(pinned(HERE / "kube-apiserver", "k8s.io/kubernetes"), environ)
+
+
+def build_missing(folder: Path) -> None:
+    """Build into the folder what it lacks, or has in another version. Two callers at once build once.
+
+    Raises:
+        BuildError: there is no Go, or it fails.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        missing = [program for program in programs() if not _is_there(folder, program)]
+        if not missing:
+            return
+        go = _go(missing)
+        for number, program in enumerate(missing, start=1):
+            _build(go, program, folder, f"[{number}/{len(missing)}] building {program.name} {program.version}")
+
+
+def _is_there(folder: Path, program: Program) -> bool:
+    binary = folder / program.name
+    if not os.access(binary, os.X_OK):
+        return False
+    answer = subprocess.run([binary, *program.version_command], capture_output=True, text=True, check=False)
+    return re.search(rf"\bv?{re.escape(program.version)}\b", answer.stdout) is not None
+
+
+def _go(missing: list[Program]) -> str:
+    instead = (
+        f"Instead of building, point {ASSETS_VARIABLE} at a folder with etcd and kube-apiserver "
+        "(`setup-envtest use -p path` prints one)."
+    )
+    names = ", ".join(f"{program.name} {program.version}" for program in missing)
+    go = shutil.which("go")
+    if go is None:
+        raise BuildError(f"Go is not on the PATH, and {names} must be built with it. {instead}")
+    version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+    match = re.match(r"go(\d+)\.(\d+)", version)
+    if match and (int(match[1]), int(match[2])) < OLDEST_GO:
+        raise BuildError(f"{go} is {version}, too old to build {names}. {instead}")
+    return go
+
+
+def _build(go: str, program: Program, folder: Path, title: str) -> None:
+    unfinished = folder / f".{program.name}.unfinished"
+    # Not the VCS stamp: the packages are not of this checkout. Not a go.work above: it would replace the pins.
+    flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", program.ldflags, "-o", str(unfinished)]
+    environ = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""}
+    with tempfile.TemporaryFile() as output:
+        build = subprocess.Popen(
+            [go, "build", *flags, program.package], cwd=program.module, env=environ, stdout=output, stderr=output
+        )
+        try:
+            code = _wait_with_progress(build, title)
+        finally:
+            if build.poll() is None:
+                build.terminate()
+                build.wait()
+        if code:
+            output.seek(0)
+            tail = output.read().decode(errors="replace").splitlines()[-20:]
+            raise BuildError("\n".join([f"go build {program.package} failed with status {code}:", *tail]))
+    unfinished.replace(folder / program.name)
+
+
+def _wait_with_progress(build: subprocess.Popen[bytes], title: str) -> int:
+    overwrite = sys.stderr.isatty()
+    interval = PROGRESS_ON_TERMINAL if overwrite else PROGRESS_IN_LOG
+    start = time.monotonic()
+    _say(f"{title} (minutes the first time)", overwrite)
+    while True:
+        try:
+            code = build.wait(interval)
+        except subprocess.TimeoutExpired:
+            _say(f"{title}: {time.monotonic() - start:.0f} s", overwrite)
+            continue
+        _say(f"{title}: {'done' if code == 0 else 'failed'} in {time.monotonic() - start:.0f} s", overwrite, last=True)
+        return code
+
+
+def _say(text: str, overwrite: bool, last: bool = False) -> None:
+    if overwrite:
+        sys.stderr.write(f"\r\033[K{text}" + ("\n" if last else ""))
+    else:
+        sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    folder = assets_folder()
+    try:
+        if not os.environ.get(ASSETS_VARIABLE):  # what the user points at is taken as it is
+            build_missing(folder)
+    except BuildError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{folder}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -13,6 +13,9 @@ from kinformer.exceptions import ConfigError
 __all__ = ["Backoff", "BackoffState"]
 
 
+_LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """Exponential backoff with jitter; the defaults are those of client-go's reflector (tools/cache/reflector.go).
@@ -22,7 +25,7 @@ class Backoff:
         factor: What each further delay is multiplied with.
         maximum: Seconds that a delay never passes, before jitter. 30: a minute at most, with jitter, after an outage.
         jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not come back together.
-        reset_after: Seconds of quiet, counted from the end of the last delay, after which it starts from `initial` again.
+        reset_after: Seconds of quiet, counted from the end of the last delay, after which `initial` comes again.
 
     Raises:
         ConfigError: A value that cannot work, by name.
@@ -35,7 +38,7 @@ class Backoff:
     reset_after: float = 120.0
 
     def __post_init__(self) -> None:
-        for name, lowest in (("initial", 0.0), ("factor", 1.0), ("maximum", 0.0), ("jitter", 0.0), ("reset_after", 0.0)):
+        for name, lowest in _LOWEST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise ConfigError(f"Backoff({name}={value!r}): a finite number is needed")

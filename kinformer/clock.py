@@ -33,7 +33,7 @@ def _boot_time() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A set of clocks, each a callable that gives seconds. Only differences of `loop`, `boot` and `perf` mean something."""
+    """A set of clocks, each a callable that gives seconds; of all but `wall` only differences mean something."""
 
     loop: Callable[[], float] = _loop_time
     wall: Callable[[], float] = time.time

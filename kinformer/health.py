@@ -161,8 +161,8 @@ def combine_health(
 ) -> InformerHealth:
     """The health of an informer that several reflectors feed: as good as the worst of them.
 
-    Counts are added up, of ages the highest is taken, and one that has none leaves the whole without (but for events:
-    a quiet namespace hides no busy one). `synced`, `resource_version` and `error` override what the parts say.
+    `relists` and `watches` are added up. `last_sync_age` is the oldest one, `last_event_age` the youngest: a namespace
+    in which nothing happens says nothing about the stream of another. What is passed by name overrides the parts.
     """
     worst = max(parts, key=lambda part: _BY_CONCERN.index(part.state))
     syncs = [part.last_sync_age for part in parts]

@@ -87,9 +87,11 @@ class IndexFunction:
             return None
         if self._failing:
             self._failing.pop(key, None)
+        if len(values) > 1:
+            values = list(dict.fromkeys(values))
         if len(values) == 1:
             return values[0]
-        return (tuple(dict.fromkeys(values)) or None) if values else None
+        return tuple(values) or None
 
     def forget(self, key: str) -> None:
         """The object is gone: should it come back and fail, that is news."""

@@ -74,6 +74,9 @@ class WatchEvent(NamedTuple):
     object: Any
 
 
+Events = list[WatchEvent]
+
+
 @runtime_checkable
 class ListerWatcher(Protocol):
     """A source of objects that can be listed once and watched from there (client-go, listwatch.go).
@@ -85,7 +88,7 @@ class ListerWatcher(Protocol):
         """One page."""
         ...
 
-    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[list[WatchEvent]]]:
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[Events]]:
         """A stream of lists of events; the stream ends when the server ends it."""
         ...
 

@@ -194,32 +194,21 @@ class Processor:
         """
         scope = replacement.namespace
         first = scope in self._missing
-        get = self._indexer.get_by_key
         rebuild = self._indexer.rebuild(scope)
         fresh: list[KubeObject] = []
         changes: list[tuple[KubeObject | None, KubeObject]] = []
-        present: set[str] = set()
         gone: list[KubeObject] = []
         try:
             for obj in replacement.items:
-                key = obj.key
-                if key in present:
-                    continue  # two pages of a list that moved meanwhile: one object, one entry
-                present.add(key)
-                old: KubeObject | None = get(key)
-                if old is not None and old.uid == obj.uid and not _differs(obj, old):
-                    rebuild.add(old)
-                else:
-                    rebuild.add(obj)
-                    if first and old is None:
-                        fresh.append(obj)
-                    else:
-                        changes.append((old, obj))
+                old: KubeObject | None = rebuild.add(obj)
+                if old is None and first:
+                    fresh.append(obj)
+                elif old is None or (old is not obj and old != obj):
+                    changes.append((old, obj))
                 if budget.exhausted():
                     await budget.pause()
-            for key in self._indexer.list_keys():
-                if key not in present and (scope is None or key.startswith(f"{scope}/")):
-                    gone.append(get(key))
+            for left in rebuild.sweep():
+                gone.extend(left)
                 if budget.exhausted():
                     await budget.pause()
         except BaseException:
@@ -232,7 +221,10 @@ class Processor:
             self._start(mailboxes, fresh)
             self.scope_synced(scope)
         await self._tell_replaced(mailboxes, gone, changes, budget)
-        await _release(was, budget)
+        while was:  # piece by piece: freeing 100,000 objects at once is a stall too
+            was.pop()
+            if budget.exhausted():
+                await budget.pause()
 
     def _start(self, mailboxes: Sequence[Mailbox], objects: list[KubeObject]) -> None:
         self.events[ADD] += len(objects)
@@ -290,23 +282,6 @@ class Processor:
                 mailbox.put(calls)
             if budget.exhausted():
                 await budget.pause()
-
-
-async def _release(shards: Any, budget: YieldBudget) -> None:
-    """Let the old cache go piece by piece: freeing 100,000 objects at once is a stall too."""
-    pieces = list(shards) if shards is not None else []
-    del shards
-    while pieces:
-        pieces.pop()
-        if budget.exhausted():
-            await budget.pause()
-
-
-def _differs(obj: KubeObject, old: KubeObject) -> bool:
-    """Another state of the same object; a source without resourceVersions is compared by content."""
-    if obj.resource_version or old.resource_version:
-        return obj.resource_version != old.resource_version
-    return obj.raw != old.raw
 
 
 def _is_newer(obj: KubeObject, old: KubeObject) -> bool:

@@ -2,7 +2,8 @@
 
 The same pair, started the same way, as controller-runtime's envtest (pkg/internal/testing/controlplane). There is no
 controller manager, no scheduler and no kubelet: owner references are not collected, a deleted namespace stays
-Terminating, a Deployment makes no Pods, and a Pod stays Pending.
+Terminating, a Deployment makes no Pods, a Pod stays Pending, and the aggregated ClusterRoles `view`, `edit` and `admin`
+have no rules (give users a Role of your own).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -327,9 +328,9 @@ class ControlPlane:
                     raise
 
     async def _start(self, etcd_peer_port: int) -> None:
-        etcd_argv = [self.assets.etcd, *_merged(self._etcd_defaults(etcd_peer_port), self._etcd_flags)]
+        etcd_argv = [str(self.assets.etcd), *_merged(self._etcd_defaults(etcd_peer_port), self._etcd_flags)]
         self._etcd = ChildProcess("etcd", etcd_argv, self.folder / "etcd.log")
-        argv = [self.assets.kube_apiserver, *_merged(self._api_server_defaults(), self._api_server_flags)]
+        argv = [str(self.assets.kube_apiserver), *_merged(self._api_server_defaults(), self._api_server_flags)]
         self._api_server = ChildProcess("kube-apiserver", argv, self.folder / "kube-apiserver.log")
         self._etcd.start()
         await self._wait_ready(self._etcd, self._etcd_is_ready)
@@ -374,7 +375,7 @@ class ControlPlane:
             connector=aiohttp.TCPConnector(ssl=self._ssl()),
         )
 
-    async def _wait_ready(self, child: ChildProcess, is_ready: Any) -> None:
+    async def _wait_ready(self, child: ChildProcess, is_ready: Callable[[], Awaitable[bool]]) -> None:
         try:
             async with asyncio.timeout(START_TIMEOUT):
                 while not await is_ready():

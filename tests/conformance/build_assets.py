@@ -59,11 +59,15 @@ def programs() -> list[Program]:
     # Without these kubectl takes the server for v0.0.0-master and complains.
     stamp = "k8s.io/component-base/version"
     ldflags = f"-s -w -X {stamp}.gitVersion=v{kubernetes} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
-    server = Program("kube-apiserver", HERE / "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags)
+    server = Program(
+        "kube-apiserver", HERE / "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags
+    )
     kubectl = Program(
         "kubectl", server.module, "k8s.io/kubernetes/cmd/kubectl", kubernetes, ldflags, ("version", "--client")
     )
-    etcd = Program("etcd", HERE / "etcd", "go.etcd.io/etcd/server/v3", pinned(HERE / "etcd", "go.etcd.io/etcd/server/v3"))
+    etcd = Program(
+        "etcd", HERE / "etcd", "go.etcd.io/etcd/server/v3", pinned(HERE / "etcd", "go.etcd.io/etcd/server/v3")
+    )
     return [etcd, server, kubectl]
 
 

@@ -1,0 +1,47 @@
+"""The replay of a store, at a fixed period beside a watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+__all__ = ["ResyncTimer"]
+
+
+class ResyncTimer:
+    """Calls `resync` every `period` seconds of the loop while it is started (client-go, tools/cache/reflector.go).
+
+    It asks nobody anything: a resync replays what the store holds. The calls come between two steps of other tasks,
+    so never in the middle of a batch of events.
+
+    Args:
+        period: Seconds; 0 is off.
+        resync: What is called.
+        failed: Called with what `resync` raised; the timer has stopped then.
+    """
+
+    def __init__(self, period: float, resync: Callable[[], object], failed: Callable[[Exception], None]) -> None:
+        self._period = period
+        self._resync = resync
+        self._failed = failed
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Count a period from now, unless it is being counted."""
+        if self._period > 0 and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._period, self._fire)
+
+    def stop(self) -> None:
+        """Forget the period that is being counted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fire(self) -> None:
+        self._timer = None
+        try:
+            self._resync()
+        except Exception as error:  # noqa: BLE001 - a store may raise anything; whoever is told decides
+            self._failed(error)
+        else:
+            self.start()

@@ -1,0 +1,222 @@
+"""How objects look on the wire: encoding at rest, and the views in which requests want them.
+
+Built-in objects are written kind, apiVersion, metadata, spec, status, with metadata in the order of Go's ObjectMeta,
+and without kind and apiVersion inside lists; custom resources are written in alphabetical order throughout.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kinformer.testing.resources import ResourceType
+from kinformer.testing.storage import Change, Stored
+from kinformer.testing.table import Table
+
+__all__ = ["View", "decode_stored", "dumps", "encode_object", "store", "with_revision"]
+
+_META_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_MANAGED_ORDER = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
+_SORTED_MAPS = ("data", "binaryData", "stringData")
+
+_encoder = msgspec.json.Encoder()
+_sorting = msgspec.json.Encoder(order="sorted")
+
+
+class _Metadata(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_metadata_of = msgspec.json.Decoder(_Metadata)
+
+
+def _escaped(raw: bytes) -> bytes:
+    """Go's encoding/json writes these three as escapes; they occur only inside strings."""
+    if b"<" in raw:
+        raw = raw.replace(b"<", b"\\u003c")
+    if b">" in raw:
+        raw = raw.replace(b">", b"\\u003e")
+    if b"&" in raw:
+        raw = raw.replace(b"&", b"\\u0026")
+    return raw
+
+
+def dumps(value: Any) -> bytes:
+    """JSON as Go writes it, keys in the order of the dict."""
+    return _escaped(_encoder.encode(value))
+
+
+def _ordered(value: dict[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    ordered = {name: value[name] for name in order if name in value}
+    for name in value:
+        if name not in ordered:
+            ordered[name] = value[name]
+    return ordered
+
+
+def _ordered_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    ordered = _ordered(metadata, _META_ORDER)
+    for name in ("labels", "annotations"):
+        if ordered.get(name):
+            ordered[name] = dict(sorted(ordered[name].items()))
+    if ordered.get("managedFields"):
+        ordered["managedFields"] = [_ordered(entry, _MANAGED_ORDER) for entry in ordered["managedFields"]]
+    return ordered
+
+
+def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
+    """The JSON of an object (in its storage version) as an item of a list."""
+    if not resource.builtin:
+        return _escaped(_sorting.encode(obj))
+    ordered: dict[str, Any] = {"metadata": _ordered_metadata(obj["metadata"])}
+    for name, value in obj.items():
+        if name in ("kind", "apiVersion", "metadata", "status"):
+            continue
+        ordered[name] = dict(sorted(value.items())) if name in _SORTED_MAPS and isinstance(value, dict) else value
+    if "status" in obj:
+        ordered["status"] = obj["status"]
+    return _escaped(_encoder.encode(ordered))
+
+
+def store(resource: ResourceType, obj: dict[str, Any]) -> Stored:
+    """An object (in its storage version, complete with uid and resourceVersion) as it is kept."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace", "") if resource.namespaced else ""
+    return Stored(
+        key=resource.key(namespace, metadata["name"]),
+        namespace=namespace,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        revision=int(metadata["resourceVersion"]),
+        labels=dict(metadata.get("labels") or {}),
+        raw=encode_object(resource, obj),
+    )
+
+
+def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
+    """A fresh dict of an object, in the version of `resource`, with kind and apiVersion."""
+    obj: dict[str, Any] = msgspec.json.decode(stored.raw)
+    if resource.builtin:
+        obj = {"kind": resource.kind, "apiVersion": resource.storage_version, **obj}
+    if not resource.is_storage:
+        if resource.from_storage is not None:
+            obj = resource.from_storage(obj)
+        obj["apiVersion"] = resource.api_version
+    return obj
+
+
+def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stored:
+    """The same content under another resourceVersion: what a DELETED event carries."""
+    if resource.builtin:
+        # metadata stands first, and resourceVersion before anything that a user names: the first hit is it.
+        old, new = f'"resourceVersion":"{stored.revision}"', f'"resourceVersion":"{revision}"'
+        raw = stored.raw.replace(old.encode(), new.encode(), 1)
+    else:
+        obj = msgspec.json.decode(stored.raw)
+        obj["metadata"]["resourceVersion"] = str(revision)
+        raw = encode_object(resource, obj)
+    return Stored(
+        stored.key, stored.namespace, stored.name, stored.uid, revision, stored.labels, raw, fields=stored.fields
+    )
+
+
+class View:
+    """One version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
+
+    def __init__(self, resource: ResourceType, form: str = "") -> None:
+        self.resource = resource
+        self.form = form  # "", "partial" or "table"
+        self.key = (resource.api_version, form)  # equal views share encoded events
+        self._head = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
+        self._table = Table(resource) if form == "table" else None
+
+    def item(self, stored: Stored) -> bytes:
+        """The object inside a list."""
+        if self.form == "partial":
+            return self._partial(stored)
+        if not self.resource.is_storage:
+            obj = decode_stored(self.resource, stored)
+            return encode_object(self.resource, obj)
+        return stored.raw
+
+    def whole(self, stored: Stored) -> bytes:
+        """The object alone: as a GET answers it, and inside an event."""
+        if self.form == "partial":
+            return self._partial(stored)
+        if self.resource.builtin:
+            return self._head + self.item(stored)[1:]
+        return self.item(stored)
+
+    def line(self, change: Change, kind: str, stored: Stored) -> bytes:
+        """A watch line, encoded once for all watchers with an equal view."""
+        key = (self.key, kind)
+        line = change.lines.get(key)
+        if line is None:
+            line = change.lines[key] = self.event(kind, stored)
+        return line
+
+    def event(self, kind: str, stored: Stored, *, first: bool = False) -> bytes:
+        """A watch line. A Table names its columns only in the first of a stream."""
+        if self._table is not None:
+            body = dumps(self._table.event(self.row_source(stored), columns=first))
+        else:
+            body = self.whole(stored)
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+        """A BOOKMARK line: a skeleton with nothing but a resourceVersion in it."""
+        resource, number = self.resource, str(revision).encode()
+        mark = b'"annotations":{"k8s.io/initial-events-end":"true"}' if initial_end else b""
+        if self.form == "" and not resource.builtin:
+            text = b'{"apiVersion":"%s","kind":"%s","metadata":{%s"resourceVersion":"%s"}}' % (
+                resource.api_version.encode(),
+                resource.kind.encode(),
+                mark + b"," if mark else b"",
+                number,
+            )
+            return b'{"type":"BOOKMARK","object":%s}\n' % text
+        metadata = b'"metadata":{"resourceVersion":"%s"%s}' % (number, b"," + mark if mark else b"")
+        if self.form == "partial":
+            text = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",%s}' % metadata
+        elif self.form == "table":
+            partial = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",%s}' % metadata
+            text = (
+                b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%s"},'
+                b'"columnDefinitions":null,"rows":[{"cells":[],"object":%s}]}' % (number, partial)
+            )
+        else:
+            skeleton = b"," + resource.skeleton if resource.skeleton else b""
+            text = self._head + metadata + skeleton + b"}"
+        return b'{"type":"BOOKMARK","object":%s}\n' % text
+
+    def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
+        """What a table row is made of: the object, and its PartialObjectMetadata."""
+        return decode_stored(self.resource, stored), self._partial(stored)
+
+    def table(self, items: list[Stored], metadata: dict[str, Any]) -> bytes:
+        """A whole Table for a list or a single object."""
+        assert self._table is not None, "only a view of form 'table' makes tables"
+        return dumps(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
+
+    def _partial(self, stored: Stored) -> bytes:
+        raw = bytes(_metadata_of.decode(stored.raw).metadata)
+        if not self.resource.builtin:
+            raw = dumps(_ordered_metadata(msgspec.json.decode(raw)))
+        return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}' % raw

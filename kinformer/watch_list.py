@@ -1,0 +1,107 @@
+"""The initial stream of a WatchList (KEP-3157): what it brings, when it has failed, and when to list instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kinformer.accessors import ends_initial_events, key_of, resource_version_of
+from kinformer.exceptions import WatchError
+from kinformer.list_watcher import WatchEvent
+from kinformer.relist import Known, known_or_new
+
+__all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "InitialStreamError", "WatchListChoice"]
+
+# Seconds without an initial event, after which the end bookmark is not coming. The API server sends what it has without
+# a pause, and waits 3 s at most to be as new as was asked; some proxies swallow the bookmark (kubernetes#140890).
+INITIAL_SILENCE = 30.0
+ATTEMPTS = 3  # failed initial streams in a row, after which automatic mode lists
+# Seconds that automatic mode remembers to list: long enough that a server without the feature is asked once an hour,
+# short enough that one that has learnt it is found out.
+FALLBACK_SECONDS = 3600.0
+
+
+class InitialStreamError(WatchError):
+    """The initial stream went silent, or ended, without its end bookmark."""
+
+
+class WatchListChoice:
+    """Whether the next full list is asked for as a stream.
+
+    Args:
+        mode: True: always. False: never. None: yes, but for an hour after it did not work.
+        now: The clock of that hour.
+    """
+
+    def __init__(self, mode: bool | None, now: Callable[[], float]) -> None:
+        self.mode = mode
+        self._now = now
+        self._list_until: float | None = None
+        self._failures = 0
+
+    def wanted(self) -> bool:
+        """Stream, rather than list."""
+        if self.mode is not None:
+            return self.mode
+        return self._list_until is None or self._now() >= self._list_until
+
+    def fall_back(self) -> bool:
+        """It does not work here; False where the mode leaves no choice."""
+        if self.mode is not None:
+            return False
+        self._list_until = self._now() + FALLBACK_SECONDS
+        self._failures = 0
+        return True
+
+    def failed(self) -> bool:
+        """One more that failed; True where it was the one that makes automatic mode list."""
+        self._failures += 1
+        return self._failures >= ATTEMPTS and self.fall_back()
+
+    def worked(self) -> None:
+        """The end bookmark came."""
+        self._failures = 0
+        self._list_until = None
+
+
+class InitialEvents:
+    """What an initial stream has brought so far: the newest state of each object, by key.
+
+    The resourceVersions of these events are in no order, so that of the end bookmark alone is of use
+    (client-go, tools/cache/reflector.go, `watchList`).
+
+    Args:
+        known: `known` of the store: an object that it has already is kept instead of a second copy of it.
+    """
+
+    def __init__(self, known: Known | None) -> None:
+        self._known = known
+        self._objects: dict[str, Any] = {}
+        self.resource_version = ""
+        self.live = False
+        """Something else than an ADDED has come, so the end bookmark is due: a server that does not know of initial
+        streams goes on like that for ever."""
+
+    def feed(self, events: Sequence[WatchEvent]) -> int | None:
+        """Take events; the number of them up to and with the end bookmark, or None where it has not come."""
+        objects, known = self._objects, self._known
+        for number, (kind, obj) in enumerate(events, 1):
+            if kind == "ADDED":
+                objects[key_of(obj)] = known_or_new(known, obj)
+                continue
+            self.live = True
+            if kind == "MODIFIED":
+                objects[key_of(obj)] = known_or_new(known, obj)
+            elif kind == "DELETED":
+                objects.pop(key_of(obj), None)
+            elif kind != "BOOKMARK":
+                raise WatchError(f"an event of the unknown type {kind!r} in the initial stream")
+            elif ends_initial_events(obj):
+                self.resource_version = resource_version_of(obj)
+                return number
+        return None
+
+    def take(self) -> list[Any]:
+        """The objects; nothing of them is kept here."""
+        objects, self._objects = self._objects, {}
+        return list(objects.values())

@@ -1,0 +1,237 @@
+"""The factory: one informer for each thing that is asked for, on the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kinformer import Client, ConfigError, ForbiddenError, NotSyncedError, SharedInformerFactory
+from kinformer.testing import APIServer, faults
+
+
+def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "data": data,
+    }
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def client(server: APIServer) -> AsyncIterator[Client]:
+    async with server.client() as connected:
+        yield connected
+
+
+@pytest_asyncio.fixture
+async def factory(client: Client) -> AsyncIterator[SharedInformerFactory]:
+    async with SharedInformerFactory(client) as entered:
+        yield entered
+
+
+async def eventually(condition: Any, seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_asking_twice_for_the_same_returns_the_same(factory: SharedInformerFactory) -> None:
+    first = factory.for_resource("v1/configmaps", label_selector="app=x")
+    again = factory.for_resource("v1/configmaps", label_selector={"app": "x"}, indexers={"v": "data.v"})
+    other = factory.for_resource("v1/configmaps")
+    assert first is again
+    assert other is not first
+    assert factory.informers == (first, other)
+    assert first.indexer.by_index("v", "1") == []
+
+
+async def test_another_option_for_the_same_informer_is_refused_with_both_values(factory: SharedInformerFactory) -> None:
+    factory.for_resource("v1/configmaps", resync_period=10)
+    with pytest.raises(ConfigError, match=r"resync_period=10.*resync_period=0"):
+        factory.for_resource("v1/configmaps")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"nosuch": 1}, "nosuch"),
+        ({"fields": ["spec.x"], "indexers": {"node": "spec.nodeName"}}, "spec.nodeName"),
+        ({"metadata_only": True, "indexers": {"node": "spec.nodeName"}}, "metadata_only"),
+        ({"namespace": "a", "namespaces": ["b"]}, "not both"),
+        ({"namespaces": "abc"}, "one string"),
+        ({"namespaces": []}, "one at least"),
+        ({"fields": "spec"}, "one string"),
+        ({"fields": ["spec"], "metadata_only": True}, "exclude"),
+    ],
+)
+async def test_options_that_cannot_work_are_refused_by_name(
+    factory: SharedInformerFactory, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        factory.for_resource("v1/pods", **options)
+
+
+async def test_the_cache_follows_the_server(server: APIServer, factory: SharedInformerFactory) -> None:
+    server.create(config_map("a", v="1"))
+    informer = factory.for_resource("v1/configmaps", namespace="default", indexers={"v": "data.v"})
+    await factory.wait_for_cache_sync(timeout=10)
+    server.create(config_map("b", v="2"))
+    server.update(config_map("a", v="3"))
+    await eventually(lambda: informer.indexer.index_keys("v", "3") == ["default/a"])
+    server.delete("v1/configmaps", "default", "b")
+    await eventually(lambda: len(informer.lister) == 1)
+    found = informer.lister.get("a")
+    assert found is not None
+    assert (found.api_version, found.kind, found["data"]) == ("v1", "ConfigMap", {"v": "3"})
+
+
+async def test_built_in_objects_look_alike_from_list_and_watch(
+    server: APIServer, factory: SharedInformerFactory
+) -> None:
+    server.create(config_map("listed"))
+    informer = factory.for_resource("v1/configmaps", namespace="default", watch_list=False)
+    await factory.wait_for_cache_sync(timeout=10)
+    server.create(config_map("watched"))
+    await eventually(lambda: len(informer.lister) == 2)
+    listed, watched = informer.lister.get("listed"), informer.lister.get("watched")
+    assert listed is not None
+    assert watched is not None
+    assert set(listed) == set(watched)
+    assert (listed.kind, listed.api_version) == (watched.kind, watched.api_version)
+    assert "managedFields" not in listed["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("options", "keeps"),
+    [
+        ({"fields": ["data.v"]}, {"apiVersion", "kind", "metadata", "data"}),
+        ({"metadata_only": True}, {"apiVersion", "kind", "metadata"}),
+        ({}, {"apiVersion", "kind", "metadata", "data"}),
+    ],
+)
+async def test_what_is_kept_of_an_object_is_a_choice(
+    server: APIServer, factory: SharedInformerFactory, options: dict[str, Any], keeps: set[str]
+) -> None:
+    server.create(config_map("a", v="1", w="2"))
+    informer = factory.for_resource("v1/configmaps", namespace="default", **options)
+    await factory.wait_for_cache_sync(timeout=10)
+    server.create(config_map("b", v="1", w="2"))
+    await eventually(lambda: len(informer.lister) == 2)
+    for obj in informer.lister:
+        assert set(obj) == keeps
+        assert obj.get("data") in (None, {"v": "1"}, {"v": "1", "w": "2"})
+        assert obj.labels == {"app": obj.name}
+        if options.get("fields"):
+            assert obj["data"] == {"v": "1"}
+
+
+async def test_several_namespaces_in_one_cache(server: APIServer, factory: SharedInformerFactory) -> None:
+    for namespace in ("one", "two", "three"):
+        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        server.create(config_map("a", namespace))
+    informer = factory.for_resource("v1/configmaps", namespaces=["one", "two"])
+    await factory.wait_for_cache_sync(timeout=10)
+    assert sorted(informer.lister.keys()) == ["one/a", "two/a"]
+
+
+async def test_a_410_in_the_middle_causes_one_relist_and_loses_nothing(
+    server: APIServer, factory: SharedInformerFactory
+) -> None:
+    server.create(config_map("a"))
+    deleted: list[str] = []
+    informer = factory.for_resource("v1/configmaps", namespace="default")
+    informer.add_event_handler(on_delete=lambda obj: deleted.append(obj.name))
+    await factory.wait_for_cache_sync(timeout=10)
+    await server.compact()
+    handle = server.faults.add(faults.expired(), verb="watch", resource="v1/configmaps", times=1)
+    await server.restart()
+    server.create(config_map("b"))
+    server.delete("v1/configmaps", "default", "a")
+    await eventually(lambda: handle.hits == 1 and informer.lister.keys() == ["default/b"], 15)
+    await eventually(lambda: deleted == ["a"])
+
+
+async def test_a_forbidden_resource_is_named_within_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    users = {"secret-token": "alice"}
+    rules = [("alice", "list", "v1/configmaps"), ("alice", "watch", "v1/configmaps")]
+    async with (
+        APIServer(users=users, rules=rules) as server,
+        server.client("alice") as client,
+        SharedInformerFactory(client) as factory,
+    ):
+        factory.for_resource("v1/configmaps")
+        factory.for_resource("v1/secrets")
+        with pytest.raises(NotSyncedError, match=r"1 of 2 .* v1/secrets: 403 Forbidden: secrets is forbidden") as caught:
+            await factory.wait_for_cache_sync(timeout=2)
+        assert list(caught.value.unsynced) == ["v1/secrets"]
+        assert isinstance(caught.value.unsynced["v1/secrets"], ForbiddenError)
+        with pytest.raises(ForbiddenError):
+            await factory.wait_for_cache_sync(timeout=20, fail_fast=True)
+        assert factory.health()["v1/secrets"].state == "forbidden"
+        assert factory.health()["v1/configmaps"].live
+
+
+@pytest.mark.virtual_time
+async def test_a_long_wait_says_in_the_log_for_what(caplog: pytest.LogCaptureFixture) -> None:
+    async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
+        server.faults.add(faults.status(503), resource="v1/pods")
+        factory.for_resource("v1/pods")
+        with caplog.at_level(logging.WARNING, "kinformer.factory"), pytest.raises(NotSyncedError):
+            await factory.wait_for_cache_sync(timeout=26)
+    warnings = [record for record in caplog.records if record.name == "kinformer.factory"]
+    assert len(warnings) == 3
+    assert "v1/pods: 503" in warnings[0].getMessage()
+
+
+async def test_the_last_release_ends_an_informer(factory: SharedInformerFactory) -> None:
+    informer = factory.for_resource("v1/configmaps")
+    assert factory.for_resource("v1/configmaps") is informer
+    await factory.release(informer)
+    assert informer.health().state != "stopped"
+    await factory.release(informer)
+    assert informer.health().state == "stopped"
+    with pytest.raises(ValueError, match="not held"):
+        await factory.release(informer)
+    assert factory.for_resource("v1/configmaps") is not informer
+
+
+async def test_waiting_for_the_handlers_too(server: APIServer, factory: SharedInformerFactory) -> None:
+    for number in range(5):
+        server.create(config_map(f"n{number}"))
+    heard: list[str] = []
+
+    async def on_add(obj: Any) -> None:
+        await asyncio.sleep(0.01)
+        heard.append(obj.name)
+
+    factory.for_resource("v1/configmaps", namespace="default").add_event_handler(on_add=on_add)
+    await factory.wait_for_cache_sync(timeout=10, handlers=True)
+    assert len([name for name in heard if name.startswith("n")]) == 5
+
+
+async def test_an_informer_asked_for_before_entering_starts_on_entering(client: Client) -> None:
+    factory = SharedInformerFactory(client, watch_timeout=60)
+    informer = factory.for_resource("v1/namespaces")
+    async with factory:
+        await factory.wait_for_cache_sync(timeout=10)
+        assert informer.lister.get("default") is not None
+        assert factory.statistics()["v1/namespaces"].objects >= 1
+    with pytest.raises(RuntimeError, match="left"):
+        factory.for_resource("v1/pods")
+
+
+async def test_an_unknown_default_is_refused() -> None:
+    with pytest.raises(ConfigError, match="resync"):
+        SharedInformerFactory(None, resync=1)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -30,7 +30,7 @@ _EMPTY = msgspec.Raw()
 # How each event begins on the wire, by the first letter of its type. Nothing in the format demands it, so a line that
 # begins otherwise is decoded in two steps.
 _BEGINNINGS = {
-    type[:1].encode(): (type, b'{"type":"%s","object":' % type.encode()) for type in ("ADDED", "MODIFIED", "DELETED")
+    name[:1].encode(): (name, b'{"type":"%s","object":' % name.encode()) for name in ("ADDED", "MODIFIED", "DELETED")
 }
 
 # What a server, or a proxy before it, may put where an object should be.
@@ -97,41 +97,39 @@ _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
+_new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
+
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
 
 
-class _Shared(Generic[V]):
+class _Shared(dict[bytes, V]):
     """Makes one value of all equal bytes, and forgets what has not been seen for long.
 
-    Two generations: what is asked for is in, or comes into, the young one; when that is full it becomes the old one,
-    and what then was old is forgotten. So the table is bounded, and what is in use stays shared.
+    Two generations: what is asked for is in, or comes into, the young one, which is this dict; when that is full it
+    becomes the old one, and what then was old is forgotten. So it is bounded, and what is in use stays shared.
     """
 
-    __slots__ = ("_limit", "_make", "_old", "_young")
+    __slots__ = ("_limit", "_make", "_old")
 
-    def __init__(self, make: Callable[[bytes], V], empty: V, limit: int = _SHARED) -> None:
+    def __init__(self, make: Callable[[bytes], V], limit: int = _SHARED) -> None:
+        super().__init__()
         self._make = make
         self._limit = limit
-        self._young: dict[bytes, V] = {b"": empty}
         self._old: dict[bytes, V] = {}
 
-    def get(self, raw: bytes) -> V:
-        value = self._young.get(raw)
+    def __missing__(self, raw: bytes) -> V:
+        value = self._old.get(raw)
         if value is None:
-            value = self._old.get(raw)
-            if value is None:
-                value = self._make(raw)
-            if len(self._young) >= self._limit:
-                self._old, self._young = self._young, {}
-            self._young[raw] = value
+            value = self._make(raw)
+        if len(self) >= self._limit:
+            self._old = dict(self)
+            self.clear()
+        self[raw] = value
         return value
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
 
 
 def _make_labels(raw: bytes) -> dict[str, str]:
-    return _decode_labels(raw) or {}
+    return (_decode_labels(raw) or {}) if raw else {}
 
 
 def _cut(raw: bytes, fields: bytes) -> tuple[int, int] | None:
@@ -178,8 +176,8 @@ class EntryDecoder:
         self.errors = 0
         self._keep_managed_fields = keep_managed_fields
         self._project = Projection(fields) if fields is not None else None
-        self._labels = _Shared(_make_labels, {})
-        self._owners = _Shared(decode_owner_references, ())
+        self._labels = _Shared(_make_labels)
+        self._owners = _Shared(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
@@ -200,7 +198,7 @@ class EntryDecoder:
             if data.startswith(prefix) and data.endswith(b"}"):
                 try:
                     # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                    return WatchEvent(type_, self._entry(data[len(prefix) : -1], "", ""))
+                    return _new_tuple(WatchEvent, (type_, self._entry(data[len(prefix) : -1], "", "")))
                 except _MALFORMED:
                     pass
         return self._any_event(data)
@@ -280,8 +278,8 @@ class EntryDecoder:
         name = metadata.name
         if not name:
             raise msgspec.ValidationError("metadata.name is missing")
-        labels = self._labels.get(bytes(metadata.labels))
-        owners = self._owners.get(bytes(metadata.owner_references))
+        labels = self._labels[bytes(metadata.labels)]
+        owners = self._owners[bytes(metadata.owner_references)]
         stamp = b""
         if head.kind is None or head.api_version is None:
             stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)

@@ -13,58 +13,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from enum import Enum
 from inspect import isawaitable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from kinformer.delta import Bookmark, Delta, DeltaType, Replacement
 from kinformer.exceptions import StoppedError
 from kinformer.meta import DeletedFinalStateUnknown
 from kinformer.store import KeyFunc, object_key
 
 __all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "KnownObjects", "Replacement"]
-
-
-class DeltaType(str, Enum):
-    """What happened. The type is what the source said; whether an object is new the cache knows better."""
-
-    ADDED = "Added"
-    UPDATED = "Updated"
-    DELETED = "Deleted"
-    REPLACED = "Replaced"
-    """The object was in a full list."""
-    SYNC = "Sync"
-    """Nothing happened; the object is told again."""
-    REPLACED_ALL = "ReplacedAll"
-    """A full list as one delta; its object is a `Replacement`."""
-    SYNC_ALL = "SyncAll"
-    """All objects are to be told again; its object is None."""
-    BOOKMARK = "Bookmark"
-    """The source has nothing newer up to a resourceVersion; its object is a `Bookmark`."""
-
-    def __str__(self) -> str:
-        return self.value
-
-
-class Delta(NamedTuple):
-    """One thing that happened to one key. The object of a `DELETED` is its last state, or a tombstone."""
-
-    type: DeltaType
-    object: Any
-
-
-class Replacement(NamedTuple):
-    """The object of a `REPLACED_ALL`: a full list, of all namespaces (None) or of one."""
-
-    items: list[Any]
-    resource_version: str
-    namespace: str | None = None
-
-
-class Bookmark(NamedTuple):
-    """The object of a `BOOKMARK`."""
-
-    resource_version: str
-    namespace: str | None = None
 
 
 class KnownObjects(Protocol):
@@ -278,7 +235,7 @@ class DeltaFIFO:
     async def pop_batch(self, process: BatchProcess) -> Any:
         """Wait for a key, take all that waits in one step, and have it processed.
 
-        `process([(key, deltas, is_in_initial_list), ...])` has the keys in their order, and what was said at `pop` holds.
+        `process([(key, deltas, is_in_initial_list), ...])` gets the keys in their order; the rest is as with `pop`.
 
         Raises:
             StoppedError: the queue is closed and empty.
@@ -379,9 +336,7 @@ class DeltaFIFO:
                 newest = _deltas(waiting)[-1].object
                 # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
                 gone.append(
-                    newest
-                    if isinstance(newest, DeletedFinalStateUnknown)
-                    else DeletedFinalStateUnknown(key, newest)
+                    newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
                 )
         if self._known_objects is not None:
             for key in self._known_objects.list_keys():

@@ -13,8 +13,9 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 class LineFramer:
     r"""Cuts a stream of chunks into lines.
 
-    A line ends with `\n` alone; a `\r` before it is dropped. Nothing else separates: U+0085 and U+2028 may stand inside
-    a JSON string. Empty lines are skipped. Each byte is looked at once and joined at most once, however the chunks fall.
+    A line ends with `\n` alone; a `\r` before it is dropped. Nothing else separates: U+0085 and U+2028 may stand
+    inside a JSON string. Empty lines are skipped. Each byte is looked at once and joined at most once, however the
+    chunks fall.
 
     Args:
         max_event_bytes: Bytes that one line may have. 16 MiB, as in client-go; etcd itself takes 1.5 MiB by default.
@@ -40,8 +41,7 @@ class LineFramer:
             DecodeError: a line is longer than the cap. The lines before it are returned first; the error comes with
                 the next call, and with each one after that.
         """
-        if self._error is not None:
-            raise self._error
+        self._raise_unless([])
         data = chunk if isinstance(chunk, bytes) else bytes(chunk)
         lines: list[bytes] = []
         start = 0
@@ -55,22 +55,25 @@ class LineFramer:
             self._take(line, lines)
             start = end + 1
             end = data.find(b"\n", start)
-        while end >= 0 and self._error is None:
+        while end >= 0:
             self._take(data[start:end], lines)
             start = end + 1
             end = data.find(b"\n", start)
-        if self._error is None and start < len(data):
+        if start < len(data):
             self._parts.append(data[start:] if start else data)
             self._size += len(data) - start
             self._check(self._size)
+        self._raise_unless(lines)
+        return lines
+
+    def _raise_unless(self, lines: list[bytes]) -> None:
         if self._error is not None and not lines:
             raise self._error
-        return lines
 
     def _take(self, line: bytes, lines: list[bytes]) -> None:
         if line.endswith(b"\r"):
             line = line[:-1]
-        if line and self._check(len(line)):
+        if line and self._check(len(line)) and self._error is None:
             lines.append(line)
 
     def _check(self, size: int) -> bool:

@@ -1,8 +1,8 @@
 """The next state of a cache, built beside the one that is read.
 
-A relist brings the whole state again, most of it unchanged. So a rebuild starts as the state there is, shares its dicts,
-copies each of them before its first change, and at the end becomes the state in one step. What has not changed costs
-one look-up; no index function is run for it, and nothing is copied.
+A relist brings the whole state again, most of it unchanged. So a rebuild starts as the state there is, shares its
+dicts, copies each of them before its first change, and at the end becomes the state in one step. What has not changed
+costs one look-up; no index function is run for it, and nothing is copied.
 """
 
 from __future__ import annotations
@@ -105,12 +105,12 @@ class IndexerRebuild:
             self._swept += 1
             yield gone
 
-    def commit(self) -> list[dict[str, Any]]:
+    def commit(self) -> list[Any]:
         """Make the new state the one that is read, in one step.
 
         Returns:
-            The dicts of the old state that are no longer needed. Freeing many objects takes time: who must not
-            stall a loop pops them one by one.
+            The dicts (and other pieces) of the old state that are no longer needed. Freeing many objects takes time:
+            who must not stall a loop pops them one by one.
 
         Raises:
             RuntimeError: the rebuild has ended.
@@ -119,12 +119,13 @@ class IndexerRebuild:
             raise RuntimeError("this rebuild has been committed or discarded")
         for _ in self.sweep():
             pass
-        garbage = [self._base[shard] for shard in range(SHARDS) if self._own[shard]]
+        garbage: list[Any] = [self._base[shard] for shard in range(SHARDS) if self._own[shard]]
         self._close(self._shards)
         # Buckets last, hence popped first: they only count down, and each old object is then freed with its shard.
         for index in self._indexes:
             garbage += index.merge()
         garbage += self._groups.merge()
+        garbage += self._seen
         self._forget()
         return garbage
 
@@ -154,11 +155,13 @@ class IndexerRebuild:
             self._shards[shard] = self._shards[shard].copy()
         return self._shards[shard]
 
-    def _unseen(self, shard: int) -> set[str]:
-        keys = self._shards[shard].keys() - self._seen[shard]
+    def _unseen(self, shard: int) -> list[str]:
+        keys, seen = self._shards[shard], self._seen[shard]
+        if len(keys) == len(seen):  # what was seen is there
+            return []
         if self._prefix is None:
-            return keys
-        return {key for key in keys if key.startswith(self._prefix)}
+            return [key for key in keys if key not in seen]
+        return [key for key in keys if key.startswith(self._prefix) and key not in seen]
 
     def _forget(self) -> None:
         # Whoever still holds this rebuild holds neither state.

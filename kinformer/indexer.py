@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from kinformer.clock import YieldBudget
@@ -12,7 +13,7 @@ from kinformer.index import NAMESPACE_INDEX, Index, IndexFunc, IndexFunction, me
 from kinformer.index_rebuild import IndexerRebuild
 from kinformer.label_groups import LabelGroups, Matches, filter_by_labels
 from kinformer.meta import meta_namespace_key
-from kinformer.store import KeyFunc, Objects, Shards, Store, object_key
+from kinformer.store import KeyFunc, Keys, Objects, Shards, Store, object_key
 
 __all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
 
@@ -120,7 +121,7 @@ class Indexer(Store):
             self._shards,
             self._written,
             self._groups,
-            key_of=lambda obj, key_func=self._key_func: object_key(key_func, obj),
+            key_of=partial(object_key, self._key_func),
             namespace=namespace,
             close=self._close_rebuild,
         )
@@ -184,7 +185,7 @@ class Indexer(Store):
     async def _fill(self, fresh: dict[str, Index]) -> None:
         budget = YieldBudget()
         for number in range(len(self._shards)):
-            # Changes file themselves, so a key of the snapshot that has one by now is filed a second time, as it is now.
+            # Changes file themselves; a key of the snapshot that had one is filed once more, as it is now.
             for key in list(self._shards[number]):
                 obj = self._shards[number].get(key)
                 if obj is not None:
@@ -239,7 +240,7 @@ class Indexer(Store):
             return found.get(values[0])
         return list({id(other): other for value in values for other in found.get(value)}.values())
 
-    def index_keys(self, name: str, value: str) -> list[str]:  # type: ignore[valid-type]
+    def index_keys(self, name: str, value: str) -> Keys:
         """The keys of the objects that have `value` in the index `name`, sorted.
 
         Raises:
@@ -247,7 +248,7 @@ class Indexer(Store):
         """
         return self._index(name).keys(value)
 
-    def index_values(self, name: str) -> list[str]:  # type: ignore[valid-type]
+    def index_values(self, name: str) -> Keys:
         """All values in the index `name` that an object has, in no order.
 
         Raises:

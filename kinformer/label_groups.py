@@ -140,13 +140,16 @@ class LabelGroupsFork(LabelGroups):
 
     def put(self, key: str, old: Any, new: Any) -> None:
         """`new` is in the cache to be, in the place of `old` (None: of nothing)."""
-        self._own_group(old)
-        self._own_group(new)
+        if isinstance(new, KubeObject):
+            self._own_group(new)
+        if old is not None and isinstance(old, KubeObject):
+            self._own_group(old)
         super().put(key, old, new)
 
     def remove(self, key: str, old: Any) -> None:
         """`old` is not in the cache to be."""
-        self._own_group(old)
+        if isinstance(old, KubeObject):
+            self._own_group(old)
         super().remove(key, old)
 
     def merge(self) -> list[dict[str, Any]]:
@@ -158,15 +161,14 @@ class LabelGroupsFork(LabelGroups):
         origin._moves += 1
         return self._replaced
 
-    def _own_group(self, obj: Any) -> None:
-        if not isinstance(obj, KubeObject):
-            return
-        if self._groups is self.origin._groups:
-            self._groups = self._groups.copy()
-        number = id(obj._labels) if obj._labels else _NO_LABELS
+    def _own_group(self, obj: KubeObject) -> None:
+        labels = obj._labels
+        number = id(labels) if labels else _NO_LABELS
         if number in self._own:
             return
         self._own.add(number)
+        if self._groups is self.origin._groups:
+            self._groups = self._groups.copy()
         group = self._groups.get(number)
         if group is not None:
             self._replaced.append(group[1])

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
+from kinformer.brackets import BracketWalker
 from kinformer.exceptions import DecodeError
 from kinformer.frames import MAX_EVENT_BYTES
 
@@ -30,8 +31,6 @@ _ITEMS_KEY = re.compile(rb'"items"\s*+(:\s*+)?')
 _NEXT_ITEM = re.compile(rb'\s*+,\s*+(?=\{)(\{\s*+"(?:[^"\\]|\\.)*+"\s*+:|\{\s*+[^"\s])', re.DOTALL)
 _MAX_NEXT_ITEM_BYTES = 4096  # a longer first key is left to the walk
 _SPACE = re.compile(rb"\s*+")
-_UP_TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+', re.DOTALL)
-_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 class _ShardInfo(msgspec.Struct):
@@ -93,43 +92,6 @@ class _State(Enum):
     TAIL = "after the items"
 
 
-class _Brackets:
-    """Walks over JSON by its brackets, over any number of chunks, and looks at each byte once."""
-
-    __slots__ = ("depth", "in_string", "position")
-
-    def __init__(self) -> None:
-        self.position = 0
-        self.depth = 0
-        self.in_string = False
-
-    def find_end(self, data: bytearray) -> int:
-        """The offset behind the bracket that closes what was open at the start, or -1 when more data is needed."""
-        position = self.position
-        while True:
-            if self.in_string:
-                position = cast("re.Match[bytes]", _REST_OF_STRING.match(data, position)).end()
-                if position == len(data) or data[position] != 0x22:  # a backslash whose character has not come
-                    self.position = position
-                    return -1
-                position += 1
-                self.in_string = False
-            position = cast("re.Match[bytes]", _UP_TO_BRACKET.match(data, position)).end()
-            if position == len(data):
-                self.position = position
-                return -1
-            byte = data[position]
-            position += 1
-            if byte == 0x22:
-                self.in_string = True
-            elif byte in b"{[":
-                self.depth += 1
-            else:
-                self.depth -= 1
-                if self.depth == 0:
-                    return position
-
-
 def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
     try:
         _skip(item)
@@ -141,8 +103,8 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
 class ListSplitter(Generic[T]):
     """Cuts the body of a LIST into items, in order, while the body arrives.
 
-    The keys of the list may come in any order, chunks may be cut anywhere, JSON may be indented, `items` may be null. Of
-    the body no more is held than one item and one chunk.
+    The keys of the list may come in any order, chunks may be cut anywhere, JSON may be indented, `items` may be null.
+    Of the body no more is held than one item and one chunk.
 
     The first item is walked by its brackets. What then stands between it and the first key of the next one, such as
     `},{"metadata":`, is where the others are cut. That text may also stand inside an item, but then the cut gives no
@@ -175,7 +137,7 @@ class ListSplitter(Generic[T]):
         self._rest: _Rest | None = None
         self._separator = b""  # empty: walk by brackets
         self._wrong_cuts = 0
-        self._brackets: _Brackets | None = None
+        self._brackets: BracketWalker | None = None
         self._gap = 0
         self._hard_items = 0
         self._after_item = False
@@ -267,8 +229,8 @@ class ListSplitter(Generic[T]):
             self._search = match.end()
             if match[1] is None:
                 continue  # "items" as a value
-            # It is the list's own key exactly if the text before it and a value make a whole document: at a deeper level
-            # brackets would be open, inside a string a quote.
+            # It is the list's own key exactly if the text before it and a value make a whole document: at a deeper
+            # level brackets would be open, inside a string a quote.
             head = bytes(data[: match.start()]) + b'"items":null'
             try:
                 known = _decode_head(head + b"}")
@@ -347,7 +309,7 @@ class ListSplitter(Generic[T]):
         self._wrong_cuts = 0
         self._hard_items += 1
         self._search = 0
-        self._brackets = _Brackets()
+        self._brackets = BracketWalker()
 
     def _try_end(self, found: list[T]) -> None:
         """Takes the rest of the list if the body has ended with this chunk."""
@@ -379,7 +341,7 @@ class ListSplitter(Generic[T]):
         while self._brackets is not None or self._begin_item():
             if self._separator:
                 return True
-            brackets = self._brackets = self._brackets or _Brackets()
+            brackets = self._brackets = self._brackets or BracketWalker()
             end = brackets.find_end(data)
             if end < 0:
                 if len(data) > self._max:

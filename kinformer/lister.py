@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from kinformer.label_groups import Matches
 from kinformer.selectors import LabelSelector
-from kinformer.store import Objects
+from kinformer.store import Keys, Objects
 
 __all__ = ["Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
@@ -27,11 +27,11 @@ class ReadableIndexer(Protocol):
     @property
     def list(self) -> Callable[[], Objects]: ...
     @property
-    def list_keys(self) -> Callable[[], list[str]]: ...  # type: ignore[valid-type]
+    def list_keys(self) -> Callable[[], Keys]: ...
     @property
     def by_index(self) -> Callable[[str, str], Objects]: ...
     @property
-    def index_values(self) -> Callable[[str], list[str]]: ...  # type: ignore[valid-type]
+    def index_values(self) -> Callable[[str], Keys]: ...
     @property
     def select(self) -> Callable[[Matches, str | None], Objects]: ...
     @property
@@ -98,7 +98,7 @@ class Lister:
         """
         return self._indexer.by_index(index, value)
 
-    def index_values(self, index: str) -> list[str]:  # type: ignore[valid-type]
+    def index_values(self, index: str) -> Keys:
         """All values in an index that an object has, in no order.
 
         Raises:
@@ -106,7 +106,7 @@ class Lister:
         """
         return self._indexer.index_values(index)
 
-    def keys(self) -> list[str]:  # type: ignore[valid-type]
+    def keys(self) -> Keys:
         """The keys of all objects, in no order."""
         return self._indexer.list_keys()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from datetime import UTC, datetime
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -20,6 +19,7 @@ import msgspec
 from kinformer.exceptions import DecodeError
 from kinformer.json_path import parse_path, path_value
 from kinformer.meta import OwnerReference, decode_owner_references
+from kinformer.models import decode_as
 
 __all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "view"]
 
@@ -219,14 +219,7 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
         Raises:
             DecodeError: the object does not fit the type; `__cause__` has the details.
         """
-        if hasattr(type, "openapi_types") and hasattr(type, "attribute_map"):
-            return cast("T", _decode_openapi(self, type))
-        kind: Any = type
-        decode: Callable[[bytes], T] = getattr(kind, "model_validate_json", None) or _decoder_of(kind)
-        try:
-            return decode(self.raw)
-        except (ValueError, TypeError, RecursionError) as error:
-            raise DecodeError(f"{self!r} does not fit {type!r}: {error}") from error
+        return decode_as(self.raw, type, self)
 
     def _members(self) -> Mapping[str, Any]:
         # The values at the top, not yet decoded.
@@ -404,48 +397,3 @@ def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:
 def _aware(moment: datetime | None) -> datetime | None:
     # The API server always says Z; a dict of the user's own may not, and means it.
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
-
-
-@lru_cache(maxsize=256)
-def _decoder_of(type: Any) -> Callable[[bytes], Any]:  # noqa: A002
-    return msgspec.json.Decoder(type).decode
-
-
-def _decode_openapi(obj: KubeObject, type: Any) -> Any:  # noqa: A002
-    # Imported here, since the models of kubernetes_asyncio cost 0.6 s and 60 MB.
-    from kubernetes_asyncio.client import Configuration, models
-
-    # What a server sends is not to be refused by a client's validation; and one configuration for all, since a model
-    # without one makes its own, 50 of them for a Pod.
-    configuration = Configuration()
-    configuration.client_side_validation = False
-
-    def build(value: Any, kind: Any) -> Any:
-        if value is None:
-            return None
-        if isinstance(kind, str):
-            if kind.startswith("list["):
-                return [build(element, kind[5:-1]) for element in value]
-            if kind.startswith("dict("):
-                return {key: build(element, kind[5:-1].split(", ", 1)[1]) for key, element in value.items()}
-            if kind in ("datetime", "date"):
-                moment = _decode_datetime(value)
-                return moment if kind == "datetime" else moment.date()
-            kind = getattr(models, kind, None)
-            if kind is None:  # str, int, float, bool, object: JSON has given it its type
-                return value
-        fields = {
-            attribute: build(value[kind.attribute_map[attribute]], element)
-            for attribute, element in kind.openapi_types.items()
-            if kind.attribute_map[attribute] in value
-        }
-        return kind(local_vars_configuration=configuration, **fields)
-
-    try:
-        return build(obj.to_dict(), type)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise DecodeError(f"{obj!r} does not fit {type!r}: {error}") from error
-
-
-def _decode_datetime(text: str) -> datetime:
-    return msgspec.convert(text, datetime)

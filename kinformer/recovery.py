@@ -21,8 +21,10 @@ connection refused; a version that was seen stays good after a 500, so here the 
 from __future__ import annotations
 
 import enum
+import random
 from dataclasses import dataclass
 
+from kinformer.backoff import BackoffState
 from kinformer.exceptions import (
     APIError,
     DecodeError,
@@ -39,13 +41,16 @@ from kinformer.exceptions import (
 from kinformer.tip import ClusterReplacedError, RewindError
 from kinformer.watch_list import InitialStreamError
 
-__all__ = ["RETRIED", "STREAM_ERRORS", "Phase", "Remedy", "ResyncError", "ShortWatchError", "remedy_for"]
+__all__ = ["RETRIED", "STREAM_ERRORS", "Phase", "Remedy", "ResyncError", "ShortWatchError", "delay_for", "remedy_for"]
 
 # What a server, a network or a source can do to us. Anything else is a bug, in kinformer, a source or a store; trying
 # it again would hide it. (TimeoutError is an OSError.)
 RETRIED: tuple[type[Exception], ...] = (KinformerError, OSError)
 
 STREAM_ERRORS = 3  # ERROR events in a row, without progress, after which the resourceVersion itself is in doubt
+
+RETRY_AFTER_CAP = 60.0  # seconds; a server that asks for more is mistaken, or has been taken over
+RETRY_AFTER_TRIES = 10  # failures in a row after which backoff counts too; client-go's REST layer gives up there
 
 _REFUSED_OPTIONS = (400, 405, 406, 415, 422)
 
@@ -171,3 +176,15 @@ def _for_watch(error: Exception, stream_errors: int) -> Remedy:
     if not waits and stream_errors >= STREAM_ERRORS:
         return Remedy(relist="error")
     return Remedy()
+
+
+def delay_for(error: Exception, backoff: BackoffState, failures: int) -> float:
+    """Seconds to wait after `error`, the last of so many `failures` in a row: what the server asks for, or backoff.
+
+    A quarter more at random is added to what the server asks for, because it asks everybody the same.
+    """
+    asked = error.retry_after if isinstance(error, APIError) else None
+    if not asked or asked < 0:
+        return backoff.next()
+    asked = min(asked, RETRY_AFTER_CAP) * (1.0 + 0.25 * random.random())
+    return asked if failures <= RETRY_AFTER_TRIES else max(asked, backoff.next())

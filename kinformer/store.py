@@ -13,10 +13,11 @@ from typing import Any
 from kinformer.exceptions import KeyFuncError
 from kinformer.meta import DeletedFinalStateUnknown, meta_namespace_key
 
-__all__ = ["SHARDS", "KeyFunc", "Objects", "Shards", "Store", "new_shards", "object_key"]
+__all__ = ["SHARDS", "KeyFunc", "Keys", "Objects", "Shards", "Store", "new_shards", "object_key"]
 
 KeyFunc = Callable[[Any], str]
 Objects = list[Any]
+Keys = list[str]
 Shards = list[dict[str, Any]]
 
 SHARDS = 256
@@ -133,7 +134,7 @@ class Store:
         # One call into C over all shards: no other thread runs in between, so it is the state of one moment.
         return list(chain.from_iterable(map(_dict_values, self._shards)))
 
-    def list_keys(self) -> list[str]:  # type: ignore[valid-type]
+    def list_keys(self) -> Keys:
         """All keys, in no order."""
         return list(chain.from_iterable(self._shards))
 

@@ -10,27 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import csv
-import io
 import logging
 import os
-import secrets
 import shutil
 import ssl
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
-import yaml
 
-from kinformer.exceptions import ConfigError, KinformerError, api_error
+from kinformer.exceptions import ConfigError, KinformerError
 from kinformer.testing.assets import Assets, find_assets
 from kinformer.testing.crd_files import read_crds
+from kinformer.testing.crd_install import answers, call, install
+from kinformer.testing.logins import Logins, new_private_key, write_secret
 from kinformer.testing.processes import ChildProcess, ProcessError, free_ports
 
 if TYPE_CHECKING:
@@ -41,13 +37,11 @@ __all__ = ["ControlPlane"]
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-ADMIN = "kinformer-admin"
 START_TIMEOUT = 60.0  # seconds to become ready; 3 on two idle cores, and a loaded CI machine may take ten times that
 STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL; the API server waits for open requests in between
 CRD_TIMEOUT = 30.0  # seconds until a new resource is established and served; usually well under one
 POLL = 0.05  # seconds between two questions whether something is ready
 PORT_ATTEMPTS = 3  # a free port can be taken by somebody else before the server has bound it
-CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class ControlPlane:
@@ -83,11 +77,11 @@ class ControlPlane:
         etcd_flags: Sequence[str] = (),
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        for name, value in (("users", users), ("api_server_flags", api_server_flags), ("etcd_flags", etcd_flags)):
+        for name, value in (("api_server_flags", api_server_flags), ("etcd_flags", etcd_flags)):
             if isinstance(value, str):
                 raise ConfigError(f"{name} takes several strings, not one: {value!r}")
         self._asked_assets = assets
-        self._tokens = _tokens(users)
+        self._logins = Logins(users)
         self._api_server_flags = list(api_server_flags)
         self._etcd_flags = list(etcd_flags)
         self._data_dir = None if data_dir is None else Path(data_dir).expanduser().resolve()
@@ -135,11 +129,7 @@ class ControlPlane:
         Raises:
             ConfigError: `users` did not name this user.
         """
-        name = ADMIN if user is None else user
-        if name not in self._tokens:
-            known = ", ".join(sorted(self._tokens.keys() - {ADMIN})) or "none"
-            raise ConfigError(f"no user {name!r} in this control plane; ControlPlane(users=...) named: {known}")
-        return self._tokens[name]
+        return self._logins.token(user)
 
     def client(self, user: str | None = None) -> Client:
         """A client for a user, by default the one who may do everything. To be entered, like every `Client`."""
@@ -149,20 +139,8 @@ class ControlPlane:
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
         """Write a kubeconfig (readable by its owner alone: it holds a token) and return its path."""
-        name = user or ADMIN
-        authority = base64.b64encode(self.ca_file.read_bytes()).decode()
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {"name": "kinformer", "cluster": {"server": self.url, "certificate-authority-data": authority}}
-            ],
-            "users": [{"name": name, "user": {"token": self.token(user)}}],
-            "contexts": [{"name": "kinformer", "context": {"cluster": "kinformer", "user": name}}],
-            "current-context": "kinformer",
-        }
         target = Path(path)
-        _write_secret(target, yaml.safe_dump(config, sort_keys=False).encode())
+        self._logins.write_kubeconfig(target, server=self.url, authority=self.ca_file.read_bytes(), user=user)
         return target
 
     def log_tail(self, lines: int = 30) -> str:
@@ -180,9 +158,12 @@ class ControlPlane:
         try:
             self._prepare()
             await self._start_on_free_ports()
-        except BaseException:
+        except BaseException as error:
             self._kill()
-            logger.warning("the control plane did not start; its files are in %s", self._folder)
+            if self._data_dir is None and not isinstance(error, Exception):
+                shutil.rmtree(self._folder)  # cancelled: there is nothing to find out
+            else:
+                logger.warning("the control plane did not start; its files are in %s", self._folder)
             raise
         return self
 
@@ -268,12 +249,12 @@ class ControlPlane:
         """
         self._started()
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
-            status, answer = await _call(session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()})
+            status, answer = await call(session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()})
             if status != 200:
                 raise KinformerError(f"etcd does not tell its revision: {status} {answer}")
             revision = int(answer["header"]["revision"])
             request = {"revision": str(revision), "physical": True}
-            status, answer = await _call(session, "POST", "/v3/kv/compaction", request)
+            status, answer = await call(session, "POST", "/v3/kv/compaction", request)
             # A second compaction at the same revision has nothing to do, and etcd calls that an error.
             if status != 200 and "has been compacted" not in str(answer):
                 raise KinformerError(f"etcd does not compact at {revision}: {status} {answer}")
@@ -292,11 +273,7 @@ class ControlPlane:
         """
         crds = read_crds(*sources)
         async with self._session() as session:
-            for crd in crds:
-                await _apply_crd(session, crd)
-            deadline = time.monotonic() + CRD_TIMEOUT
-            for crd in crds:
-                await _wait_served(session, crd, deadline)
+            await install(session, crds, CRD_TIMEOUT)
 
     # -- how it is done -------------------------------------------------------------------------------------------
 
@@ -308,13 +285,9 @@ class ControlPlane:
     def _prepare(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / "certs").mkdir(mode=0o700, exist_ok=True)
-        table = io.StringIO()
-        csv.writer(table).writerows(
-            [token, name, name, "system:masters" if name == ADMIN else ""] for name, token in self._tokens.items()
-        )
-        _write_secret(self.folder / "tokens.csv", table.getvalue().encode())
+        self._logins.write_token_file(self.folder / "tokens.csv")
         if not (self.folder / "service-account.key").exists():
-            _write_secret(self.folder / "service-account.key", _new_private_key())
+            write_secret(self.folder / "service-account.key", new_private_key())
 
     async def _start_on_free_ports(self) -> None:
         for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -387,7 +360,7 @@ class ControlPlane:
 
     async def _etcd_is_ready(self) -> bool:
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
-            return await _answers(session, "/health")
+            return await answers(session, "/health")
 
     async def _api_server_is_ready(self) -> bool:
         try:
@@ -396,88 +369,9 @@ class ControlPlane:
             return False  # it has not written its certificate, or only half of it
         async with session:
             # The namespace is made by a controller inside the API server, which /readyz does not wait for.
-            return await _answers(session, "/readyz") and await _answers(session, "/api/v1/namespaces/default")
-
-
-async def _call(
-    session: aiohttp.ClientSession, method: str, path: str, body: Mapping[str, Any] | None = None
-) -> tuple[int, Any]:
-    async with session.request(method, path, json=body) as response:
-        return response.status, await response.json()
-
-
-async def _answers(session: aiohttp.ClientSession, path: str) -> bool:
-    with suppress(aiohttp.ClientConnectionError, ConnectionError):  # nobody listens yet
-        async with session.get(path) as response:
-            return response.status == 200
-    return False
-
-
-async def _apply_crd(session: aiohttp.ClientSession, crd: dict[str, Any]) -> None:
-    status, answer = await _call(session, "POST", CRD_PATH, crd)
-    if status == 409:
-        path = f"{CRD_PATH}/{crd['metadata']['name']}"
-        _, current = await _call(session, "GET", path)
-        version = current.get("metadata", {}).get("resourceVersion", "")
-        status, answer = await _call(
-            session, "PUT", path, {**crd, "metadata": {**crd["metadata"], "resourceVersion": version}}
-        )
-    if status >= 300:
-        raise api_error(status, answer.get("reason", ""), answer.get("message", ""), details=answer.get("details"))
-
-
-async def _wait_served(session: aiohttp.ClientSession, crd: dict[str, Any], deadline: float) -> None:
-    """Until it is established and a LIST of each served version is answered: discovery alone comes too early."""
-    spec, name = crd["spec"], crd["metadata"]["name"]
-    paths = [
-        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}?limit=1"
-        for version in spec["versions"]
-        if version.get("served")
-    ]
-    while True:
-        _, current = await _call(session, "GET", f"{CRD_PATH}/{name}")
-        conditions = {item["type"]: item["status"] for item in (current.get("status", {}).get("conditions") or ())}
-        if conditions.get("Established") == "True":
-            paths = [path for path in paths if not await _answers(session, path)]
-            if not paths:
-                return
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"{name} is not served within {CRD_TIMEOUT:g} s: conditions {conditions}, {paths}")
-        await asyncio.sleep(POLL)
-
-
-def _tokens(users: Iterable[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """Name -> token, the administrator first."""
-    if isinstance(users, Mapping):
-        named = {name: token for token, name in users.items()}
-    else:
-        named = {name: secrets.token_hex(16) for name in users or ()}
-    if ADMIN in named:
-        raise ConfigError(f"users: {ADMIN!r} is the one who may do everything; choose another name")
-    return {ADMIN: secrets.token_hex(16), **named}
+            return await answers(session, "/readyz") and await answers(session, "/api/v1/namespaces/default")
 
 
 def _merged(defaults: list[str], extra: list[str]) -> list[str]:
     replaced = {flag.split("=", 1)[0] for flag in extra}
     return [*(flag for flag in defaults if flag.split("=", 1)[0] not in replaced), *extra]
-
-
-def _new_private_key() -> bytes:
-    """A fresh P-256 key in PEM (RFC 5915), for the service account tokens that the server wants to be able to sign.
-
-    A private key is just a number below the order of the curve; the optional public point is left out, which Go's
-    crypto/x509 computes by itself. So no cryptography package is needed.
-    """
-    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
-    number = (1 + secrets.randbelow(order - 1)).to_bytes(32, "big")
-    curve = bytes.fromhex("06082a8648ce3d030107")  # OID 1.2.840.10045.3.1.7, prime256v1
-    body = b"\x02\x01\x01" + b"\x04\x20" + number + b"\xa0" + bytes([len(curve)]) + curve
-    text = base64.encodebytes(b"\x30" + bytes([len(body)]) + body)
-    return b"-----BEGIN EC PRIVATE KEY-----\n" + text + b"-----END EC PRIVATE KEY-----\n"
-
-
-def _write_secret(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)  # it may have been there before, open to all
-        file.write(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Iterator
 
 from kinformer.testing.filters import Filter
 from kinformer.testing.forms import View, dumps, with_revision
@@ -58,6 +59,7 @@ class Watcher:
         self._filter = selected
         self._options = options
         self._loop = asyncio.get_running_loop()
+        self._initial: Iterator[Stored] | None = None
         self._lines: deque[Line] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._ended = False
@@ -95,12 +97,21 @@ class Watcher:
 
     def _start_with_state(self) -> None:
         self._position = self._storage.revision
-        for stored in self._collection.snapshot().within(self._filter.namespace).items:
+        # A snapshot never changes; its events are written while it is sent, not all at once.
+        self._initial = iter(self._collection.snapshot().within(self._filter.namespace).items)
+
+    def _initial_batch(self, most: int) -> list[Line]:
+        batch: list[Line] = []
+        for stored in self._initial or ():
             if self._filter.matches(stored):
-                self._lines.append(Line(self._event("ADDED", stored)))
+                batch.append(Line(self._event("ADDED", stored)))
+                if len(batch) == most:
+                    return batch
+        self._initial = None
         if self._options.bookmarks:
             mark = self._view.bookmark(self._position, initial_end=True)
-            self._lines.append(Line(mark, event=False, end_of_initial=True))
+            batch.append(Line(mark, event=False, end_of_initial=True))
+        return batch
 
     def _start_from(self, revision: int) -> None:
         floor = self._collection.floor
@@ -141,6 +152,10 @@ class Watcher:
     async def next_batch(self, most: int = 500) -> list[Line] | None:
         """The next lines, at least one; None at the end."""
         while True:
+            if self._initial is not None and not self._ended:
+                batch = self._initial_batch(most)
+                if batch:
+                    return batch
             lines = self._lines
             if lines:
                 return [lines.popleft() for _ in range(min(most, len(lines)))]

@@ -11,7 +11,7 @@ import aiohttp
 
 from kinformer.testing.control_plane import ControlPlane
 
-WIDGETS = {
+WIDGETS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.example.com"},
@@ -115,6 +115,11 @@ class Api:
         status, answer = await self.call("GET", path)
         assert status == 200, answer
         return answer
+
+    async def text(self, path: str) -> str:
+        async with self._session.get(path) as response:
+            assert response.status == 200, await response.text()
+            return await response.text()
 
     async def first_event(self, path: str, resource_version: str) -> dict[str, Any]:
         """The first event of a watch, or the answer itself where the server refuses to watch."""

@@ -1,0 +1,25 @@
+"""All benchmarks, each in a process of its own, with a line of progress."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+NAMES = ("watch", "list", "memory", "stall")
+
+
+def main() -> int:
+    failed = []
+    began = time.perf_counter()
+    for number, name in enumerate(NAMES, 1):
+        print(f"[{number}/{len(NAMES)}, {time.perf_counter() - began:.0f} s] {name} ...", file=sys.stderr, flush=True)
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
+            failed.append(name)
+    took = time.perf_counter() - began
+    print(f"{'every limit is met' if not failed else 'FAILED: ' + ', '.join(failed)} ({took:.0f} s; benchmarks/results/)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

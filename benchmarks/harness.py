@@ -1,0 +1,145 @@
+"""What every benchmark needs: the server process, a reference, a verdict, a file with the figures."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: the median of its rounds, what they spread over, and the limit, where it has one.
+
+    `reference` says what it was held against, in words and with its figure.
+    """
+
+    name: str
+    value: float
+    unit: str
+    rounds: list[float]
+    limit: float | None = None
+    below: bool = False  # the limit itself is too much already
+    reference: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def meets(self) -> bool:
+        """Within its limit, or without one."""
+        return self.limit is None or (self.value < self.limit if self.below else self.value <= self.limit)
+
+    def __str__(self) -> str:
+        spread = f" ({min(self.rounds):.3g} to {max(self.rounds):.3g})" if len(self.rounds) > 1 else ""
+        verdict = ""
+        if self.limit is not None:
+            verdict = f"  {'ok' if self.meets else 'FAILS'}, limit {'<' if self.below else '<='} {self.limit:g}"
+        reference = f"\n      {self.reference}" if self.reference else ""
+        return f"  {self.name}: {self.value:.3g} {self.unit}{spread}{verdict}{reference}"
+
+
+def median(name: str, rounds: Sequence[float], unit: str, **options: Any) -> Figure:
+    """The figure of several rounds."""
+    return Figure(name, statistics.median(rounds), unit, [round(one, 4) for one in rounds], **options)
+
+
+@asynccontextmanager
+async def serving(kind: str, objects: int, events: int = 1) -> AsyncIterator[str]:
+    """A server process with so many objects and events; its URL."""
+    command = [sys.executable, "-m", "benchmarks.server", "--kind", kind]
+    command += ["--objects", str(objects), "--events", str(events)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=RESULTS.parent.parent)
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode().strip()
+        if not line:
+            raise RuntimeError("the benchmark's server did not start; what it said stands above")
+        yield line
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def loads_us(lines: Sequence[bytes]) -> float:
+    """The reference: CPU microseconds that `orjson.loads` takes for one of `lines`, on average."""
+    loads = orjson.loads
+    began = time.process_time()
+    for line in lines:
+        loads(line)
+    return (time.process_time() - began) / len(lines) * 1e6
+
+
+def resident() -> int:
+    """Bytes of this process in memory, after what is free has been given back to the system."""
+    gc.collect()
+    if sys.platform == "linux":
+        import ctypes
+
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+        if trim is not None:
+            trim(0)
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def forget_peak() -> None:
+    """Start the peak of memory anew (Linux)."""
+    path = Path("/proc/self/clear_refs")
+    if path.exists():
+        path.write_text("5")
+
+
+def peak() -> int:
+    """The most bytes of memory since `forget_peak` (where that exists, else since the start)."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def stay_on_one_core() -> None:
+    """Leave the last core to the server."""
+    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) > 1:
+        os.sched_setaffinity(0, cores[:-1])
+
+
+def run(name: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> int:
+    """Measure, print, write `results/<name>.json`; the exit status: 0 where every limit is met."""
+    stay_on_one_core()
+    began = time.perf_counter()
+    figures = asyncio.run(measure())
+    took = time.perf_counter() - began
+    print(f"{name} ({took:.0f} s, Python {platform.python_version()})")
+    for figure in figures:
+        print(figure)
+    RESULTS.mkdir(exist_ok=True)
+    document = {
+        "benchmark": name,
+        "python": platform.python_version(),
+        "machine": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "seconds": round(took, 1),
+        "figures": [{**asdict(figure), "meets": figure.meets} for figure in figures],
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=2) + "\n")
+    return 0 if all(figure.meets for figure in figures) else 1

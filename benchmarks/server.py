@@ -1,0 +1,183 @@
+"""The other end of a benchmark: a process that sends bytes rendered beforehand, from blocking sockets.
+
+Its speed (half a gigabyte a second) must not be what is measured, so it is no API server: it knows one
+collection, answers LIST and watch of it, and does what the benchmark tells it by `POST /control/...`:
+
+``/control/events?count=N``   the open watch sends the next N events as fast as the socket takes them
+``/control/events?count=N&rate=R``   the same, one at a time, R a second
+``/control/expire``   the open watch ends with a 410, as after a compaction
+
+Event n is object n (round and round) at version `first_event + n`, so that both ends know what is sent.
+
+    python -m benchmarks.server --kind pods --objects 100000 --events 20000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from benchmarks.data import FIRST_VERSION, KINDS, Kind
+
+BLOB = 1 << 20  # bytes of one sendall
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nAudit-Id: bench\r\n"
+_EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",' \
+           b'"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}\n'  # fmt: skip
+
+
+def _chunk(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+class Collection:
+    """What is served: the list, the initial stream and the events, as bytes on the wire.
+
+    Args:
+        kind: What the objects are.
+        objects: How many the list has.
+        events: How many the watch can send.
+    """
+
+    def __init__(self, kind: Kind, objects: int, events: int) -> None:
+        self.kind = kind
+        self.objects = objects
+        self.version = FIRST_VERSION + objects
+        self.first_event = self.version + 1
+        items = [kind.item(index) for index in range(objects)]
+        self._parts = self._blobs([item + b"," for item in items[:-1]] + items[-1:])
+        self.first_item = items[0]
+        self.events = [
+            _chunk(kind.event("MODIFIED", number % objects, self.first_event + number)) for number in range(events)
+        ]
+
+    @staticmethod
+    def _blobs(pieces: list[bytes]) -> list[bytes]:
+        blobs: list[bytes] = []
+        held: list[bytes] = []
+        size = 0
+        for piece in pieces:
+            held.append(piece)
+            size += len(piece)
+            if size >= BLOB:
+                blobs.append(b"".join(held))
+                held, size = [], 0
+        return [*blobs, b"".join(held)]
+
+    def send_list(self, send: Callable[[bytes], None], *, only_first: bool = False) -> None:
+        """The answer to a LIST, in chunks of a megabyte."""
+        meta = json.dumps({"resourceVersion": str(self.version)}).encode()
+        opening = b'{"kind":"%b","apiVersion":"v1","metadata":%b,"items":[' % (self.kind.list_kind.encode(), meta)
+        send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + _chunk(opening))
+        for part in [self.first_item] if only_first else self._parts:
+            send(_chunk(part))
+        send(_chunk(b"]}\n") + b"0\r\n\r\n")
+
+    def send_initial_events(self, send: Callable[[bytes], None]) -> None:
+        """The initial stream of a WatchList, and the bookmark that ends it."""
+        head = b'{"type":"ADDED","object":{%b,' % self.kind.head
+        for start in range(0, self.objects, 64):
+            indexes = range(start, min(start + 64, self.objects))
+            send(b"".join(_chunk(head + self.kind.item(index)[1:] + b"}\n") for index in indexes))
+        meta = {"resourceVersion": str(self.version), "annotations": {"k8s.io/initial-events-end": "true"}}
+        bookmark = b'{"type":"BOOKMARK","object":{%b,"metadata":%b}}\n' % (self.kind.head, json.dumps(meta).encode())
+        send(_chunk(bookmark))
+
+
+class Server:
+    """Accepts connections, one thread each, and hands the orders of the control path to the open watch."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._orders: queue.Queue[tuple[str, int, float]] = queue.Queue()
+        self._sent = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def serve(self) -> None:
+        """For ever."""
+        while True:
+            connection, _ = self._listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._connection, args=(connection,), daemon=True).start()
+
+    def _connection(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
+            try:
+                while (line := lines.readline()) not in (b"", b"\r\n"):
+                    method, target, _ = line.decode().split(" ", 2)
+                    length = 0
+                    while (header := lines.readline()) not in (b"", b"\r\n"):
+                        name, _, value = header.decode().partition(":")
+                        if name.lower() == "content-length":
+                            length = int(value)
+                    lines.read(length)
+                    if not self._answer(connection, method, target):
+                        return
+            except (BrokenPipeError, ConnectionResetError):
+                return  # the client has what it wanted
+
+    def _answer(self, connection: socket.socket, method: str, target: str) -> bool:
+        """Answer one request; whether the connection may serve another."""
+        url = urlsplit(target)
+        query = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        send = connection.sendall
+        if url.path.startswith("/control/"):
+            count, rate = int(query.get("count", 0)), float(query.get("rate", 0))
+            self._orders.put((url.path.removeprefix("/control/"), count, rate))
+            send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
+            return True
+        if method != "GET" or url.path != self._collection.kind.path:
+            body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}'
+            send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n")
+            send(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            return True
+        if query.get("watch") not in ("1", "true"):
+            self._collection.send_list(send, only_first=query.get("limit") == "1")
+            return True
+        send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        if query.get("sendInitialEvents") == "true":
+            self._collection.send_initial_events(send)
+        self._watch(send)
+        return False
+
+    def _watch(self, send: Callable[[bytes], None]) -> None:
+        events = self._collection.events
+        while True:
+            order, count, rate = self._orders.get()
+            if order == "expire":
+                send(_chunk(_EXPIRED) + b"0\r\n\r\n")
+                return
+            batch = [events[number % len(events)] for number in range(self._sent, self._sent + count)]
+            self._sent += count
+            if rate:
+                for number, line in enumerate(batch):
+                    if number:
+                        time.sleep(1 / rate)
+                    send(line)
+                continue
+            for start in range(0, count, 64):
+                send(b"".join(batch[start : start + 64]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", choices=sorted(KINDS), default="pods")
+    parser.add_argument("--objects", type=int, default=1000)
+    parser.add_argument("--events", type=int, default=1000)
+    options = parser.parse_args()
+    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) > 1:
+        os.sched_setaffinity(0, cores[-1:])  # the measuring process takes another
+    server = Server(Collection(KINDS[options.kind], options.objects, options.events))
+    print(server.url, flush=True)
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

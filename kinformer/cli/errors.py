@@ -1,0 +1,102 @@
+"""How a command ends: its exit status, and at most one line on stderr."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kinformer.exceptions import KinformerError
+
+__all__ = ["BROKEN_PIPE", "FAILED", "INTERRUPTED", "USAGE", "complain", "log_to_stderr", "one_line", "run_command"]
+
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130  # 128 + SIGINT, what a shell expects of a program that Ctrl-C has ended
+BROKEN_PIPE = 141  # 128 + SIGPIPE, likewise for `kinformer get pods | head`
+
+
+def run_command(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
+    """Run a command's coroutine on a loop of its own, and turn how it ends into an exit status.
+
+    A KinformerError or an OSError is a line on stderr; anything else is a bug, and keeps its traceback.
+    """
+    try:
+        with log_to_stderr():
+            status = asyncio.run(command())
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return BROKEN_PIPE
+    except (KinformerError, OSError) as error:
+        return complain(error)
+    except BaseExceptionGroup as group:
+        error = _first_expected(group)
+        if error is None:
+            raise
+        return complain(error)
+    return status or 0
+
+
+def complain(error: BaseException | str, status: int = FAILED) -> int:
+    """Say on stderr, in one line, what is wrong; returns `status`."""
+    print(f"kinformer: {one_line(error)}", file=sys.stderr)
+    return status
+
+
+def one_line(error: BaseException | str) -> str:
+    """The text of an error without line breaks; its type where it has no text."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+def _first_expected(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """What to say of a group, if all that failed in it is of the kind that users can do something about."""
+    expected, other = group.split((KinformerError, OSError))
+    if expected is None or other is not None:
+        return None
+    error: BaseException = expected
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _close_stdout() -> None:
+    # The interpreter flushes stdout once more as it ends, and would then complain about the pipe itself
+    # (Python documentation, library/signal, "Note on SIGPIPE").
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # stdout is no file: a test has put something in its place
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+class _OneLine(logging.Formatter):
+    """Records as the lines of this program: no level, no time, no traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"kinformer: {one_line(record.getMessage())}"
+
+
+@contextmanager
+def log_to_stderr() -> Iterator[None]:
+    """Within it, warnings of kinformer are lines on stderr."""
+    logger = logging.getLogger("kinformer")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine())
+    handler.setLevel(logging.WARNING)
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate

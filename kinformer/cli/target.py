@@ -1,0 +1,70 @@
+"""What a command is about: which server, and which of its objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kinformer.client import Client
+from kinformer.discovery import APIResource, resolve
+from kinformer.exceptions import ConfigError
+from kinformer.selectors import LabelSelector
+
+__all__ = ["Selection", "Server", "UsageError"]
+
+
+class UsageError(Exception):
+    """Options that do not go together; exit status 2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Which API server: `--server`, or `--kubeconfig` and `--context`, or what kubectl would take."""
+
+    url: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.url and (self.kubeconfig or self.context):
+            raise UsageError("--server does not go with --kubeconfig or --context")
+
+    def client(self) -> Client:
+        """A client that has not been entered yet. Raises ConfigError for a URL that cannot be a server's."""
+        if self.url:
+            return Client.from_url(self.url)
+        if self.kubeconfig or self.context:
+            return Client.from_kubeconfig(self.kubeconfig, context=self.context)
+        return Client()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which objects, as the options name them: `RESOURCE`, `-n` or `-A`, `-l`, `--field-selector`."""
+
+    resource: str
+    namespace: str | None = None
+    all_namespaces: bool = False
+    label_selector: str | None = None
+    field_selector: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.namespace and self.all_namespaces:
+            raise UsageError("-n and -A do not go together")
+        if self.label_selector:
+            LabelSelector.parse(self.label_selector)  # the error names the position, before any request is made
+
+    async def find(self, client: Client) -> tuple[APIResource, str | None]:
+        """The resource that is meant, and the namespace to look in; None is all of them, or a cluster-scoped resource.
+
+        Without `-n` and `-A` it is the namespace of the kubeconfig's context, else "default".
+
+        Raises:
+            ConfigError: The server has no such resource, or one that cannot be listed.
+            APIError, ConnectError, DecodeError: Discovery failed.
+        """
+        resource = await resolve(client, self.resource)
+        if "list" not in resource.verbs:
+            raise ConfigError(f"{resource} cannot be listed; the server offers {', '.join(resource.verbs) or 'nothing'}")
+        if not resource.namespaced or self.all_namespaces:
+            return resource, None
+        return resource, self.namespace or client.namespace

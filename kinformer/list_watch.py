@@ -1,0 +1,357 @@
+"""A source of objects on HTTP: lists and watches one resource, in all namespaces or one."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import logging
+import time
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.client import Client
+from kinformer.clock import YieldBudget
+from kinformer.decode import EntryDecoder, PoisonObjectError
+from kinformer.discovery import nearest_resource, presence
+from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
+from kinformer.frames import MAX_EVENT_BYTES, LineFramer
+from kinformer.list_stream import ListHeader, ListSplitter
+from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.meta import GroupVersionResource
+from kinformer.object import KubeObject, decode_bookmark
+from kinformer.transport import Body
+
+__all__ = ["IngestStats", "ListWatch"]
+
+log = logging.getLogger(__name__)
+
+_SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
+_LINES = 16  # events that are decoded between two looks at the clock
+_WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
+_LOGGED_KEYS = 1000  # keys of objects that cannot be decoded, remembered so that each is logged once
+_TIP_TTL = 1.0  # seconds: informers that reconnect together ask once
+_UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
+_HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
+
+_AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+
+
+@dataclass(slots=True)
+class IngestStats:
+    """What has come in: `bytes` of bodies, and objects that could not be decoded and were left out."""
+
+    bytes: int = 0
+    decode_errors: int = 0
+
+
+class ListWatch:
+    """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
+
+    Usable any number of times, also at once. Every request is made as it is asked for: no retry, no backoff, no
+    time limit but the client's for the head of an answer; all that is a reflector's affair.
+
+    Args:
+        client: Where to; entered before the first request.
+        resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
+        namespace: One; None is all of them, and what cluster-scoped resources need.
+        label_selector, field_selector, shard_selector: What the server filters by.
+        tweak_list_options: Takes the options of each request and returns those to send; sees the selectors.
+        metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of what comes.
+        fields: JSON paths; the rest of each object is dropped.
+        keep_managed_fields: False, because they are a third of many objects and next to nobody reads them.
+        max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
+
+    Raises:
+        ConfigError: `resource` or a path of `fields` does not parse.
+
+    Attributes:
+        stats: Counts, since the beginning.
+        name: `"v1/pods in default"`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        shard_selector: str | None = None,
+        tweak_list_options: Callable[[ListOptions], ListOptions] | None = None,
+        metadata_only: bool = False,
+        fields: Sequence[str] | None = None,
+        keep_managed_fields: bool = False,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+    ) -> None:
+        self.client = client
+        self.resource = GroupVersionResource.parse(resource)
+        self.namespace = namespace or None
+        self.stats = IngestStats()
+        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
+        self._path = self.resource.path(self.namespace)
+        self._selectors = {
+            name: value
+            for name, value in (
+                ("label_selector", label_selector),
+                ("field_selector", field_selector),
+                ("shard_selector", shard_selector),
+            )
+            if value
+        }
+        self._tweak = tweak_list_options
+        self._accept = _AS_METADATA if metadata_only else "application/json"
+        self._max_event_bytes = max_event_bytes
+        self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
+        self._logged: set[str] = set()
+        self._warned_of_shards = False
+
+    def __repr__(self) -> str:
+        return f"<ListWatch {self.name}>"
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """One page; returns with the head of the answer, and `items` come as their bytes arrive.
+
+        `items` gives a list for each piece that arrived, also where no item was complete with it: an empty one says
+        that the server lives. The page's resourceVersion and continue token are there after the last. Iterating to
+        the end, being cancelled, and an error close the stream; whoever stops before that calls `items.aclose()`.
+
+        Raises:
+            APIError, ConnectError: As `Client.stream`; a 404 names the nearest resource that the server has.
+            ConnectError, DecodeError: (from `items`) the body broke off, or is no list. A list cut short is an
+                error, never a short list.
+        """
+        sent = self._options(options)
+        try:
+            async with AsyncExitStack() as stack:
+                body = await stack.enter_async_context(
+                    self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
+                )
+                page = _Page(items=())
+                page.items = _Items(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
+                return page
+        except NotFoundError as error:
+            raise await self._with_hint(error) from error
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        """A stream of lists of events, one for each piece that arrived, also where it completed none.
+
+        Ends when the server ends it, or when the connection is cut: what had not arrived completely is dropped, to
+        come again from the last resourceVersion on. An object that cannot be decoded is left out, counted, logged
+        once, and stands in the stream as a BOOKMARK of its resourceVersion. What came before an error is given first.
+
+        Raises:
+            APIError, ConnectError: (on entering) as `Client.stream`.
+            APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
+            WatchError, DecodeError: (from the stream) what came is no watch, or a line of it cannot be read.
+        """
+        params = {**self._options(options).params(), "watch": "true"}
+        async with (
+            self.client.stream(self._path, params, accept=self._accept.format(""), watch=True) as body,
+            aclosing(self._events(body)) as events,
+        ):
+            yield events
+
+    async def tip(self) -> ServerTip:
+        """Where the server stands now, and which cluster it is: the uid of kube-system, None where that is hidden.
+
+        By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
+        ListWatches of a client for the resource and namespace, for 1 s.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        client, path = self.client, self._path
+        version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=_TIP_TTL)
+        cluster = await client.shared("cluster", _ClusterProbe(client).uid, ttl=_TIP_TTL)
+        return ServerTip(version, cluster)
+
+    async def presence(self) -> bool | None:
+        """Whether discovery serves the resource: True, False, or None where that cannot be had or trusted."""
+        return await presence(self.client, self.resource)
+
+    async def nearest(self) -> str | None:
+        """The resource that the server has and that comes nearest to this one, as text; None if nothing does."""
+        return await nearest_resource(self.client, self.resource)
+
+    def _options(self, options: ListOptions) -> ListOptions:
+        merged = options.replace(**self._selectors) if self._selectors else options
+        return self._tweak(merged) if self._tweak else merged
+
+    async def _with_hint(self, error: NotFoundError) -> NotFoundError:
+        try:
+            async with asyncio.timeout(_HINT_TIMEOUT):
+                nearest = await self.nearest()
+        except TimeoutError:
+            return error
+        if nearest is None:
+            return error
+        message = f"{error.message or 'not found'}: the server has no {self.resource}, the nearest is {nearest}"
+        return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+
+    async def _items(
+        self, body: Body, page: weakref.ref[_Page], options: ListOptions
+    ) -> AsyncGenerator[builtins.list[KubeObject], None]:
+        splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes)
+        budget = YieldBudget()
+        async for chunk in _chunks(body, budget):
+            self.stats.bytes += len(chunk)
+            _check_json(body, chunk, DecodeError)
+            view = memoryview(chunk)
+            items: builtins.list[KubeObject] = []
+            for start in range(0, len(chunk), _SLICE):
+                items += splitter.feed(view[start : start + _SLICE])
+                if budget.exhausted():
+                    await budget.pause()
+            yield items
+        header = splitter.close()
+        if options.shard_selector:
+            self._check_shards(header, typed=bool(splitter.kind))
+        if (read := page()) is not None:
+            read.resource_version = header.resource_version
+            read.continue_token = header.continue_token
+
+    def _item(self, raw: bytes, api_version: str, kind: str) -> KubeObject | None:
+        try:
+            return self._decoder.item(raw, api_version, kind)
+        except PoisonObjectError as error:
+            self._count_poison(error)
+            return None
+
+    async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        framer = LineFramer(self._max_event_bytes)
+        budget = YieldBudget()
+        async for chunk in _chunks(body, budget):
+            self.stats.bytes += len(chunk)
+            _check_json(body, chunk, WatchError)
+            events: builtins.list[WatchEvent] = []
+            try:
+                for number, line in enumerate(framer.feed(chunk), 1):
+                    events.append(self._event(line))
+                    if number % _LINES == 0 and budget.exhausted():
+                        await budget.pause()
+            except (APIError, DecodeError, WatchError):
+                if events:
+                    yield events
+                raise
+            yield events
+        if framer.pending:
+            log.debug("%s: dropped a fragment of %d bytes at the end of a watch", self.name, framer.pending)
+
+    def _event(self, line: bytes) -> WatchEvent:
+        try:
+            return self._decoder.event(line)
+        except PoisonObjectError as error:
+            if not error.resource_version:
+                raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
+            self._count_poison(error)
+            raw = b'{"metadata":{"resourceVersion":"%b"}}' % error.resource_version.encode()
+            return WatchEvent("BOOKMARK", decode_bookmark(raw))
+
+    def _count_poison(self, error: PoisonObjectError) -> None:
+        self.stats.decode_errors += 1
+        key = error.key or "(an object without a name)"
+        if key in self._logged:
+            return
+        if len(self._logged) >= _LOGGED_KEYS:
+            self._logged.clear()
+        self._logged.add(key)
+        log.error("%s: %s cannot be decoded and is left out: %s", self.name, key, error)
+
+    def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
+        # Servers that do not know the parameter ignore it, and send everything; those that do, say so in the lists
+        # of built-in types, which put kind before the items. Lists of custom resources never tell.
+        if typed and not header.shard_info and not self._warned_of_shards:
+            self._warned_of_shards = True
+            log.warning("%s: the server seems to ignore the shard selector, and to send all objects", self.name)
+
+
+class _Page(ListPage):
+    # Held weakly by its items: a page that is dropped must not wait for a collection to close its stream.
+    __slots__ = ("__weakref__",)
+
+
+class _Items:
+    """The items of a page; owns the stream that they come from."""
+
+    def __init__(
+        self, stack: AsyncExitStack, body: Body, pieces: AsyncGenerator[builtins.list[KubeObject], None]
+    ) -> None:
+        self._stack = stack
+        self._body = body
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[builtins.list[KubeObject]]:
+        return self
+
+    async def __anext__(self) -> builtins.list[KubeObject]:
+        try:
+            return await anext(self._pieces)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Closes the stream, if it is still open."""
+        await self._pieces.aclose()
+        await self._stack.aclose()
+
+    def __del__(self) -> None:
+        # A page that was dropped halfway: the connection must not stay open until some collection.
+        self._body.close()
+
+
+class _ClusterProbe:
+    """Asks for the uid of kube-system, and remembers for a while that it may not."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unreadable_until = 0.0
+
+    async def uid(self) -> str | None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._unreadable_until:
+            return None
+        try:
+            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system")
+        except APIError as error:
+            if error.status not in (401, 403, 404):
+                raise
+            self._unreadable_until = loop.time() + _UNREADABLE_TTL
+            return None
+        return answer.uid or None if isinstance(answer, KubeObject) else None
+
+
+async def _resource_version(client: Client, path: str) -> str:
+    headers = {"Accept": _AS_METADATA.format("List")}
+    answer = await client.request("GET", path, params={"limit": "1"}, headers=headers)
+    metadata: Any = answer.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    if not isinstance(version, str) or not version:
+        raise DecodeError(f"GET {path}: a list without a resourceVersion")
+    return version
+
+
+async def _chunks(body: Body, budget: YieldBudget) -> AsyncIterator[bytes]:
+    """The chunks; keeps the budget honest: time spent waiting for one is not work."""
+    while True:
+        before = time.perf_counter()
+        chunk = await body.read()
+        if not chunk:
+            return
+        if time.perf_counter() - before > _WAITED:
+            budget.restart()
+        elif budget.exhausted():
+            await budget.pause()
+        yield chunk
+
+
+def _check_json(body: Body, chunk: bytes, error: type[Exception]) -> None:
+    """A login page or a proxy's apology, with 200 as its status, is not the API server."""
+    if body.content_type == "text/html" or chunk.lstrip(b" \t\r\n")[:1] == b"<":
+        kind = body.content_type or "HTML"
+        raise error(f"{kind} came where JSON was asked for; something between answers for the server: {chunk[:80]!r}")

@@ -1,0 +1,100 @@
+"""Who may log in to a control plane: tokens, and the files that hold them."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from kinformer.exceptions import ConfigError
+
+__all__ = ["ADMIN", "Logins", "new_private_key", "write_secret"]
+
+ADMIN = "kinformer-admin"
+
+
+class Logins:
+    """The bearer token of each user. `ADMIN` is always there, and may do everything.
+
+    Args:
+        users: Names, or a mapping of token to name.
+
+    Raises:
+        ConfigError: a single string, or a name that is taken.
+    """
+
+    def __init__(self, users: Iterable[str] | Mapping[str, str] | None = None) -> None:
+        if isinstance(users, str):
+            raise ConfigError(f"users takes several strings, not one: {users!r}")
+        if isinstance(users, Mapping):
+            named = {name: token for token, name in users.items()}
+        else:
+            named = {name: secrets.token_hex(16) for name in users or ()}
+        if ADMIN in named:
+            raise ConfigError(f"users: {ADMIN!r} is the one who may do everything; choose another name")
+        self._tokens = {ADMIN: secrets.token_hex(16), **named}
+
+    def __repr__(self) -> str:
+        return f"<Logins {', '.join(self._tokens)}>"
+
+    def token(self, user: str | None = None) -> str:
+        """The token of a user, by default of `ADMIN`.
+
+        Raises:
+            ConfigError: no such user.
+        """
+        name = ADMIN if user is None else user
+        if name not in self._tokens:
+            known = ", ".join(sorted(self._tokens.keys() - {ADMIN})) or "none"
+            raise ConfigError(f"no user {name!r} in this control plane; ControlPlane(users=...) named: {known}")
+        return self._tokens[name]
+
+    def write_token_file(self, path: Path) -> None:
+        """What `--token-auth-file` reads: token, user, uid, groups."""
+        table = io.StringIO()
+        csv.writer(table).writerows(
+            [token, name, name, "system:masters" if name == ADMIN else ""] for name, token in self._tokens.items()
+        )
+        write_secret(path, table.getvalue().encode())
+
+    def write_kubeconfig(self, path: Path, *, server: str, authority: bytes, user: str | None = None) -> None:
+        """A kubeconfig with one context, for one user, that verifies the server by the authority (PEM)."""
+        name = user or ADMIN
+        cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kinformer", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": self.token(user)}}],
+            "contexts": [{"name": "kinformer", "context": {"cluster": "kinformer", "user": name}}],
+            "current-context": "kinformer",
+        }
+        write_secret(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def new_private_key() -> bytes:
+    """A fresh P-256 key in PEM (RFC 5915), for the service account tokens that a server wants to be able to sign.
+
+    A private key is just a number below the order of the curve; the optional public point is left out, which Go's
+    crypto/x509 computes by itself. So no cryptography package is needed.
+    """
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    number = (1 + secrets.randbelow(order - 1)).to_bytes(32, "big")
+    curve = bytes.fromhex("06082a8648ce3d030107")  # OID 1.2.840.10045.3.1.7, prime256v1
+    body = b"\x02\x01\x01" + b"\x04\x20" + number + b"\xa0" + bytes([len(curve)]) + curve
+    text = base64.encodebytes(b"\x30" + bytes([len(body)]) + body)
+    return b"-----BEGIN EC PRIVATE KEY-----\n" + text + b"-----END EC PRIVATE KEY-----\n"
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, 0o600)  # it may have been there before, open to all
+        file.write(content)

@@ -1,0 +1,85 @@
+"""What a request is about: verb, resource, namespace, name (apiserver/pkg/endpoints/request/requestinfo.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["RequestInfo", "read_request"]
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """`plural` is empty for a path that addresses no resource; `verb` is as in RBAC."""
+
+    method: str
+    path: str
+    verb: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    plural: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""  # what stands behind a subresource
+    forced_watch: bool = False
+
+    @property
+    def api_version(self) -> str:
+        """`v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """`v1/pods`, `v1/pods/status`."""
+        name = f"{self.api_version}/{self.plural}"
+        return f"{name}/{self.subresource}" if self.subresource else name
+
+
+def _asks_to_watch(params: Mapping[str, str]) -> bool:
+    return "watch" in params and params["watch"].lower() not in ("0", "false")
+
+
+def _name_in(selector: str) -> str:
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        if field == "metadata.name" and value:
+            return value.lstrip("=")
+    return ""
+
+
+def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestInfo:
+    """Reads a path; never fails: what is no resource comes back without one."""
+    parts = [part for part in path.split("/") if part]
+    plain = RequestInfo(method, path, method.lower())
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, parts = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, parts = parts[1], parts[2], parts[3:]
+    else:
+        return plain
+    forced = False
+    if parts[0] == "watch" and len(parts) > 1:  # the deprecated prefix
+        forced, parts = True, parts[1:]
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    plural, *more = parts
+    name = more[0] if more else ""
+    subresource = more[1] if len(more) > 1 else ""
+    if plural == "namespaces":
+        namespace = name  # a namespace is in itself, for authorization
+    verb = _VERBS.get(method, "get")
+    if verb == "get" and (not name or forced or _asks_to_watch(params)):
+        verb = "watch" if forced or _asks_to_watch(params) else "list"
+        name = name or _name_in(params.get("fieldSelector", ""))
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return RequestInfo(
+        method, path, verb, group, version, namespace, plural, name, subresource, "/".join(more[2:]), forced
+    )

@@ -1,0 +1,260 @@
+"""The transform: a user's function between a source and everything that is kept of it."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from kinformer.clock import YieldBudget
+from kinformer.decode import EntryDecoder, PoisonObjectError
+from kinformer.exceptions import ConfigError, DecodeError, KinformerError
+from kinformer.json_path import Projection
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.object import KubeObject
+
+__all__ = ["TransformError", "TransformingListerWatcher"]
+
+logger = logging.getLogger(__name__)
+
+# Keys of which it is remembered that their failure has been logged; beyond that all may be logged once more.
+_LOGGED_KEYS = 1000
+# Objects of a plain iterable that are handed on together.
+_BATCH = 500
+
+_encode = msgspec.json.Encoder().encode
+_identity_only = Projection(())
+
+
+class TransformError(KinformerError):
+    """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
+
+
+class TransformingListerWatcher:
+    """A `ListerWatcher` around another, which applies a user's transform to every object, once.
+
+    The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
+    raises, returns no dict, or changes name, namespace, uid or resourceVersion, the object is left out too, which is
+    counted in `transform_errors`, logged once per key, and given to `on_error`.
+
+    What is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and the
+    resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries what is
+    cached, else only what identifies the object: never what the transform might have removed.
+
+    Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
+    cancellation are those of the inner source. Long lists are transformed in slices of 2 ms.
+
+    Args:
+        inner: The source.
+        transform: dict -> dict or None. It should give equal results for equal objects, for a relist may ask again.
+        on_error: Called as `on_error(key, error)` at each failure with a TransformError; what it raises comes out of
+            the list or watch.
+        known: key -> the object in the cache, or None. One of the same uid and resourceVersion is used again, instead
+            of transforming anew.
+
+    Raises:
+        ConfigError: the transform is no callable, or a coroutine function.
+    """
+
+    def __init__(
+        self,
+        inner: ListerWatcher,
+        transform: Callable[[dict[str, Any]], dict[str, Any] | None],
+        *,
+        on_error: Callable[[str, TransformError], Any] | None = None,
+        known: Callable[[str], Any] | None = None,
+    ) -> None:
+        if not callable(transform) or inspect.iscoroutinefunction(transform):
+            raise ConfigError(f"transform is to be a plain function dict -> dict, not {transform!r}")
+        self.transform_errors = 0
+        self._inner = inner
+        self._transform = transform
+        self._on_error = on_error
+        self._known = known
+        # What the source has kept of managedFields is the transform's to keep or not.
+        self._decoder = EntryDecoder(keep_managed_fields=True)
+        self._logged: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not yet there: a copy in the making
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return f"<TransformingListerWatcher of {self._inner!r}>"
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """One page of what the transform left; `items` is an async iterable of lists."""
+        page = await self._inner.list(options)
+        return _Page(page, _Lists(self, _in_lists(page.items)))
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
+        """A stream of lists of transformed events; BOOKMARKs pass as they are, and so do empty lists."""
+        return self._watch(options)
+
+    @asynccontextmanager
+    async def _watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
+            yield events
+
+    async def _events(
+        self, inner: AsyncIterator[builtins.list[WatchEvent]]
+    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        budget = YieldBudget()
+        async for events in inner:
+            budget.restart()
+            transformed: builtins.list[WatchEvent] = []
+            for event in events:
+                if budget.exhausted():
+                    await budget.pause()
+                transformed.append(event if event.type == "BOOKMARK" else self._event(event))
+            yield transformed
+
+    def _event(self, event: WatchEvent) -> WatchEvent:
+        entry = _entry(event.object)
+        result = self.apply(entry)
+        if result is None:
+            return WatchEvent("DELETED", self._leaving(entry))
+        return WatchEvent(event.type, result)
+
+    async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
+        budget = YieldBudget()
+        transformed: builtins.list[KubeObject] = []
+        for obj in objects:
+            if budget.exhausted():
+                await budget.pause()
+            result = self.apply(_entry(obj))
+            if result is not None:
+                transformed.append(result)
+        return transformed
+
+    def apply(self, entry: KubeObject) -> KubeObject | None:
+        """The transformed object, or None if it is left out; failures are counted and reported as described above."""
+        cached = self._cached(entry)
+        if cached is not None and cached.resource_version == entry.resource_version:
+            return cached
+        try:
+            result = self._transformed(entry)
+        except TransformError as error:
+            self._failed(entry.key, error)
+            return None
+        return result
+
+    def _transformed(self, entry: KubeObject) -> KubeObject | None:
+        document = entry.to_dict()
+        try:
+            result: Any = self._transform(document)
+        except Exception as error:
+            raise TransformError(f"the transform raised on {entry!r}: {error!r}") from error
+        if result is None:
+            return None
+        if not isinstance(result, dict):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise TransformError(f"the transform returned {type(result).__name__}, no dict, for {entry!r}")
+        try:
+            transformed = self._decoder.item(_encode(result), entry.api_version, entry.kind)
+        except (DecodeError, TypeError, ValueError, RecursionError) as error:
+            reason = error.__cause__ if isinstance(error, PoisonObjectError) else error
+            raise TransformError(f"the transform returned no object for {entry!r}: {reason}") from error
+        if (transformed.key, transformed.uid, transformed.resource_version) != (
+            entry.key,
+            entry.uid,
+            entry.resource_version,
+        ):
+            raise TransformError(
+                f"the transform changed name, namespace, uid or resourceVersion of {entry!r}: {transformed!r}"
+            )
+        return transformed
+
+    def _cached(self, entry: KubeObject) -> KubeObject | None:
+        if self._known is None:
+            return None
+        cached = self._known(entry.key)
+        return cached if isinstance(cached, KubeObject) and entry.uid and cached.uid == entry.uid else None
+
+    def _leaving(self, entry: KubeObject) -> KubeObject:
+        # With the new resourceVersion, which the reader goes on from.
+        cached = self._cached(entry)
+        if cached is None:
+            return self._decoder.item(_identity_only(entry.raw))
+        document = cached.to_dict()
+        document["metadata"]["resourceVersion"] = entry.resource_version
+        return self._decoder.item(_encode(document))
+
+    def _failed(self, key: str, error: TransformError) -> None:
+        self.transform_errors += 1
+        if key not in self._logged:
+            if len(self._logged) >= _LOGGED_KEYS:
+                self._logged.clear()
+            self._logged.add(key)
+            logger.error("left out: %s", error, exc_info=error.__cause__)
+        if self._on_error is not None:
+            self._on_error(key, error)
+
+
+def _entry(obj: Any) -> KubeObject:
+    return obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)
+
+
+async def _batches(objects: Iterable[Any]) -> AsyncGenerator[list[Any], None]:
+    batch: list[Any] = []
+    for obj in objects:
+        batch.append(obj)
+        if len(batch) >= _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _in_lists(items: Iterable[Any] | AsyncIterable[list[Any]]) -> AsyncIterator[list[Any]]:
+    return aiter(items) if isinstance(items, AsyncIterable) else _batches(items)
+
+
+class _Lists:
+    """The transformed lists of a page; closes what they come from as the inner source wants it."""
+
+    def __init__(self, owner: TransformingListerWatcher, inner: AsyncIterator[list[Any]]) -> None:
+        self._owner = owner
+        self._inner = inner
+
+    def __aiter__(self) -> AsyncIterator[list[KubeObject]]:
+        return self
+
+    async def __anext__(self) -> list[KubeObject]:
+        objects = await anext(self._inner)
+        try:
+            return await self._owner._objects(objects)
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Closes the inner items, if they can be closed."""
+        close = getattr(self._inner, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class _Page(ListPage):
+    """A page whose other fields are those of the inner page, which may learn them with its last item."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: ListPage, items: AsyncIterable[list[Any]]) -> None:
+        self._inner = inner
+        self.items = items
+
+    @property
+    def resource_version(self) -> str:  # type: ignore[override]
+        return self._inner.resource_version
+
+    @property
+    def continue_token(self) -> str:  # type: ignore[override]
+        return self._inner.continue_token

@@ -1,0 +1,121 @@
+"""A seeded history of changes, the replica that handlers build of it, and the comparison with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+from kinformer import KubeObject, SharedInformer
+from tests.conformance.api import COLLECTIONS, Api, manifest
+
+WORKERS = 4  # writers at once for each resource; each has its own names, so that no write depends on another's
+
+Identity = tuple[str, str]  # uid, resourceVersion
+
+
+class History:
+    """Creates, changes, deletes and recreates objects of one resource."""
+
+    def __init__(self, api: Api, resource: str, seed: int = 0) -> None:
+        self._api = api
+        self._resource = resource
+        self._random = random.Random(f"{resource} {seed}")
+        self._present: set[str] = set()
+        self._changes = 0
+
+    async def go_on(self, changes: int) -> None:
+        """So many changes more."""
+        each = [changes // WORKERS + (number < changes % WORKERS) for number in range(WORKERS)]
+        async with asyncio.TaskGroup() as group:
+            for number, share in enumerate(each):
+                group.create_task(self._work(number, share))
+
+    async def _work(self, worker: int, changes: int) -> None:
+        for _ in range(changes):
+            self._changes += 1
+            await self._change(f"{worker}-{self._random.randrange(40)}", str(self._changes))
+
+    async def _change(self, name: str, value: str) -> None:
+        collection = COLLECTIONS[self._resource]
+        path = f"{collection}/{name}"
+        body = manifest(self._resource, name, value)
+        if name not in self._present:
+            await self._api.create(collection, body)
+            self._present.add(name)
+        elif self._random.random() < 0.75:
+            await self._api.merge(path, {"metadata": {"labels": {"value": value}}})
+        else:
+            await self._api.remove(path)
+            if self._random.random() < 0.5:
+                self._present.discard(name)
+            else:
+                await self._api.create(collection, body)
+
+
+class Replica:
+    """What handlers know; `wrong` collects every call that does not fit what was called before."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Identity] = {}
+        self.wrong: list[str] = []
+        self.calls = 0
+
+    async def on_add(self, obj: KubeObject) -> None:
+        self.calls += 1
+        if obj.key in self.known:
+            self.wrong.append(f"add of {obj.key}, which is known")
+        self.known[obj.key] = identity(obj)
+
+    async def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        self.calls += 1
+        if self.known.get(new.key) != identity(old):
+            self.wrong.append(f"update of {new.key} from {identity(old)}, known as {self.known.get(new.key)}")
+        if identity(old) == identity(new):
+            self.wrong.append(f"update of {new.key} that changes nothing")
+        if old.uid != new.uid:
+            self.wrong.append(f"update of {new.key} into another object")
+        self.known[new.key] = identity(new)
+
+    async def on_delete(self, obj: KubeObject) -> None:
+        self.calls += 1
+        if self.known.pop(obj.key, None) is None:
+            self.wrong.append(f"delete of {obj.key}, which is not known")
+
+
+def identity(obj: KubeObject) -> Identity:
+    return obj.uid, obj.resource_version
+
+
+async def on_server(api: Api, resource: str, *, managed_fields: bool = False) -> dict[str, dict[str, Any]]:
+    """Every object by key, as LIST gives it, with the apiVersion and kind that built-in lists leave out."""
+    answer = await api.list(COLLECTIONS[resource])
+    found = {}
+    for item in answer["items"]:
+        if not managed_fields:
+            item["metadata"].pop("managedFields", None)
+        item = {"apiVersion": answer["apiVersion"], "kind": answer["kind"].removesuffix("List"), **item}
+        found[f"{item['metadata']['namespace']}/{item['metadata']['name']}"] = item
+    return found
+
+
+def in_cache(informer: SharedInformer) -> dict[str, dict[str, Any]]:
+    """Every object by key, decoded by the standard library from the bytes that the cache keeps."""
+    return {obj.key: json.loads(obj.raw) for obj in informer.lister}
+
+
+async def assert_equal(api: Api, resource: str, informer: SharedInformer, replica: Replica) -> None:
+    """The cache, its metadata and the replica equal the server, object by object, as soon as the last event is in."""
+    server = await on_server(api, resource)
+    identities = {key: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for key, item in server.items()}
+    for _ in range(1500):  # 30 s; the comparison itself is made below, where pytest shows the difference
+        if in_cache(informer) == server and replica.known == identities:
+            break
+        await asyncio.sleep(0.02)
+    assert in_cache(informer) == server, informer.health()
+    assert {obj.key: identity(obj) for obj in informer.lister} == identities
+    assert replica.known == identities
+    assert replica.wrong == []
+    statistics = informer.statistics()
+    assert (statistics.objects, statistics.decode_errors, statistics.handler_errors) == (len(server), 0, 0)

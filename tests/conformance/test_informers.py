@@ -1,0 +1,238 @@
+"""Informers against a real kube-apiserver: whatever happens on the way, they equal the server at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kinformer import (
+    Backoff,
+    Client,
+    ForbiddenError,
+    NotFoundError,
+    NotSyncedError,
+    SharedInformer,
+    SharedInformerFactory,
+)
+from kinformer.testing.control_plane import ControlPlane
+from tests.conformance.api import COLLECTIONS, WIDGETS, Api, manifest, read_configmaps
+from tests.conformance.conftest import OpenApi, StartControlPlane
+from tests.conformance.forwarder import Forwarder
+from tests.conformance.history import History, Replica, assert_equal, in_cache, on_server
+
+IMPATIENT = Backoff(initial=0.1, factor=2.0, maximum=1.0, jitter=1.0, reset_after=120.0)
+WITHOUT_WATCH_LIST = ["--feature-gates=WatchList=false"]
+
+
+@asynccontextmanager
+async def informers(client: Client, **options: Any) -> AsyncIterator[dict[str, tuple[SharedInformer, Replica]]]:
+    """A synced informer with a replica for each of the resources."""
+    async with client, SharedInformerFactory(client, backoff=IMPATIENT, **options) as factory:
+        found = {}
+        for resource in COLLECTIONS:
+            informer, replica = factory.for_resource(resource), Replica()
+            informer.add_event_handler(replica)
+            found[resource] = informer, replica
+        await factory.wait_for_cache_sync(timeout=30, handlers=True)
+        yield found
+
+
+async def go_on(histories: Iterable[History], changes: int) -> None:
+    async with asyncio.TaskGroup() as group:
+        for history in histories:
+            group.create_task(history.go_on(changes))
+
+
+async def watch_lists(api: Api, resource: str) -> int:
+    """How many streamed lists of a resource the server has served since it started, by its own count.
+
+    It streams the built-in resources to itself.
+    """
+    name = resource.rpartition("/")[2]
+    lines = [line for line in (await api.text("/metrics")).splitlines() if f'resource="{name}"' in line]
+    return sum(int(line.rpartition(" ")[2]) for line in lines if "watch_list_duration_seconds_count" in line)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("watch_list", "flags"),
+    [(None, []), (True, []), (False, []), (None, WITHOUT_WATCH_LIST)],
+    ids=["automatic", "WatchList", "LIST", "automatic, the server has no WatchList"],
+)
+async def test_informers_equal_the_server_after_changes_a_kill_and_a_410(
+    start_control_plane: StartControlPlane, open_api: OpenApi, watch_list: bool | None, flags: list[str]
+) -> None:
+    control_plane = await start_control_plane(api_server_flags=flags)
+    await control_plane.install_crds(WIDGETS)
+    api = await open_api(control_plane)
+    histories = [History(api, resource) for resource in COLLECTIONS]
+    await go_on(histories, 200)
+    async with Forwarder(control_plane.url) as forwarder:
+        context = ssl.create_default_context(cafile=control_plane.ca_file)
+        client = Client.from_url(forwarder.url, token=control_plane.token(), ssl=context)
+        async with informers(client, watch_list=watch_list) as found:
+            streams = watch_list is not False and not flags
+            assert (await watch_lists(api, "example.com/v1/widgets") > 0) is streams
+            await follow(api, histories, found)
+            await survive_a_kill(control_plane, api, histories, found)
+            await survive_a_410(control_plane, api, histories, found, forwarder)
+            assert (await watch_lists(api, "example.com/v1/widgets") > 0) is streams
+
+
+async def follow(api: Api, histories: list[History], found: dict[str, tuple[SharedInformer, Replica]]) -> None:
+    await go_on(histories, 400)
+    for resource, (informer, replica) in found.items():
+        await assert_equal(api, resource, informer, replica)
+        assert informer.statistics().relists == {}
+        assert replica.calls > 400  # it followed, and was not just listed again
+
+
+async def survive_a_kill(
+    control_plane: ControlPlane,
+    api: Api,
+    histories: list[History],
+    found: dict[str, tuple[SharedInformer, Replica]],
+) -> None:
+    changes = asyncio.create_task(go_on(histories, 300))
+    await asyncio.sleep(0.05)  # they are under way
+    await control_plane.stop_api_server(kill=True)
+    assert not changes.done()
+    await control_plane.start_api_server()
+    await changes
+    for resource, (informer, replica) in found.items():
+        await assert_equal(api, resource, informer, replica)
+        assert informer.health().live
+
+
+async def survive_a_410(
+    control_plane: ControlPlane,
+    api: Api,
+    histories: list[History],
+    found: dict[str, tuple[SharedInformer, Replica]],
+    forwarder: Forwarder,
+) -> None:
+    before = {resource: informer.statistics().relists.get("expired", 0) for resource, (informer, _) in found.items()}
+    await forwarder.cut()
+    await go_on(histories, 100)
+    await control_plane.compact()
+    await control_plane.restart()
+    for resource, (informer, replica) in found.items():
+        event = await api.first_event(COLLECTIONS[resource], informer.last_sync_resource_version)
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 410)  # what the informer is going to hear
+        assert replica.known  # and it has kept what it knew
+    await forwarder.restore()
+    for resource, (informer, replica) in found.items():
+        await assert_equal(api, resource, informer, replica)
+        assert informer.statistics().relists["expired"] > before[resource]
+
+
+async def test_an_informer_that_insists_on_watch_list_says_what_the_server_without_it_answered(
+    start_control_plane: StartControlPlane,
+) -> None:
+    control_plane = await start_control_plane(api_server_flags=WITHOUT_WATCH_LIST)
+    async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
+        factory.for_resource("v1/pods", watch_list=True)
+        with pytest.raises(NotSyncedError, match="sendInitialEvents") as caught:
+            await factory.wait_for_cache_sync(timeout=2)
+    assert caught.value.unsynced["v1/pods"] is not None
+
+
+async def test_a_user_without_a_role_reads_as_forbidden_and_syncs_once_it_has_one(
+    start_control_plane: StartControlPlane, open_api: OpenApi
+) -> None:
+    control_plane = await start_control_plane(users=["alice"])
+    api = await open_api(control_plane)
+    async with control_plane.client("alice") as client:
+        async with SharedInformerFactory(client, namespace="default", backoff=IMPATIENT) as factory:
+            configmaps, pods = factory.for_resource("v1/configmaps"), factory.for_resource("v1/pods")
+            with pytest.raises(NotSyncedError, match='User "alice" cannot list resource "pods"') as caught:
+                await factory.wait_for_cache_sync(timeout=3)
+            assert {name: type(error) for name, error in caught.value.unsynced.items()} == {
+                "v1/configmaps": ForbiddenError,
+                "v1/pods": ForbiddenError,
+            }
+            assert configmaps.health().state == "forbidden"
+            assert not configmaps.health().live
+            with pytest.raises(ForbiddenError):
+                await factory.wait_for_cache_sync(timeout=30, fail_fast=True)
+            for kind, body in read_configmaps("alice").items():
+                await api.create(f"/apis/rbac.authorization.k8s.io/v1/namespaces/default/{kind}", body)
+            await configmaps.wait_synced(timeout=30)
+            assert in_cache(configmaps) == await on_server(api, "v1/configmaps")
+            assert not pods.has_synced
+
+
+async def test_own_writes_are_read_after_waiting_for_their_version(
+    start_control_plane: StartControlPlane,
+) -> None:
+    control_plane = await start_control_plane()
+    async with control_plane.client() as client, SharedInformerFactory(client) as factory:
+        informer = factory.for_resource("v1/configmaps", namespace="default")
+        await factory.wait_for_cache_sync(timeout=30)
+        for number in range(20):
+            body = manifest("v1/configmaps", f"mine-{number}", "1")
+            written = await client.request("POST", COLLECTIONS["v1/configmaps"], body=body)
+            await informer.wait_for_resource_version(written["metadata"]["resourceVersion"], timeout=10)
+            read = informer.lister.get(f"mine-{number}")
+            assert read is not None
+            assert read.uid == written["metadata"]["uid"]
+
+
+async def test_what_is_kept_of_an_object_is_what_was_asked_for(
+    start_control_plane: StartControlPlane, open_api: OpenApi
+) -> None:
+    control_plane = await start_control_plane()
+    api = await open_api(control_plane)
+    await History(api, "v1/pods").go_on(100)
+    async with control_plane.client() as client, SharedInformerFactory(client, namespace="default") as factory:
+        whole = factory.for_resource("v1/pods", keep_managed_fields=True)
+        metadata = factory.for_resource("v1/pods", metadata_only=True)
+        paged = factory.for_resource("v1/pods", watch_list=False, page_size=7)
+        chosen = factory.for_resource("v1/pods", label_selector="value in (1, 2, 99)")
+        await factory.wait_for_cache_sync(timeout=30)
+        await History(api, "v1/configmaps").go_on(4)
+        server = await on_server(api, "v1/pods", managed_fields=True)
+        assert in_cache(whole) == server
+        bare = await on_server(api, "v1/pods")
+        assert in_cache(paged) == bare
+        kept = in_cache(metadata)
+        assert {key: item["metadata"] for key, item in kept.items()} == {
+            key: item["metadata"] for key, item in bare.items()
+        }
+        assert not any("spec" in item for item in kept.values())
+        assert in_cache(chosen) == {
+            key: item for key, item in bare.items() if item["metadata"]["labels"]["value"] in ("1", "2", "99")
+        }
+
+
+@pytest.mark.timeout(180)
+async def test_a_custom_resource_may_come_late_and_go(
+    start_control_plane: StartControlPlane, open_api: OpenApi
+) -> None:
+    control_plane = await start_control_plane()
+    api = await open_api(control_plane)
+    async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
+        informer, replica = factory.for_resource("example.com/v1/widgets"), Replica()
+        informer.add_event_handler(replica)
+        with pytest.raises(NotSyncedError) as caught:
+            await factory.wait_for_cache_sync(timeout=2)
+        assert isinstance(caught.value.unsynced["example.com/v1/widgets"], NotFoundError)
+        assert informer.health().state == "absent"
+        await control_plane.install_crds(WIDGETS)
+        await informer.wait_synced(timeout=30)
+        await History(api, "example.com/v1/widgets").go_on(100)
+        await assert_equal(api, "example.com/v1/widgets", informer, replica)
+        assert replica.known
+        await api.remove(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{WIDGETS['metadata']['name']}")
+        async with asyncio.timeout(60):
+            while True:
+                if informer.health().state == "absent" and not replica.known:
+                    break
+                await asyncio.sleep(0.02)
+        assert len(informer.lister) == 0
+        assert replica.wrong == []

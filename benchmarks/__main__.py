@@ -16,8 +16,8 @@ def main() -> int:
         print(f"[{number}/{len(NAMES)}, {time.perf_counter() - began:.0f} s] {name} ...", file=sys.stderr, flush=True)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
             failed.append(name)
-    took = time.perf_counter() - began
-    print(f"{'every limit is met' if not failed else 'FAILED: ' + ', '.join(failed)} ({took:.0f} s; benchmarks/results/)")
+    verdict = f"FAILED: {', '.join(failed)}" if failed else "every limit is met"
+    print(f"{verdict} ({time.perf_counter() - began:.0f} s; figures in benchmarks/results/)")
     return 1 if failed else 0
 
 

@@ -135,7 +135,9 @@ def _container(app: str, number: int, chance: random.Random) -> dict[str, Any]:
         {"name": f"{setting}_{place}", "value": f"{chance.getrandbits(64):016x}.{app}.svc.cluster.local:{5000 + place}"}
         for place, setting in enumerate(chance.sample(_SETTINGS, 5 - 3 * number))
     ]
-    environment.append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}})
+    environment.append(
+        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
+    )
     secret = {"name": f"{app}-credentials", "key": "token"}
     environment.append({"name": "TOKEN", "valueFrom": {"secretKeyRef": secret}})
     probe = {
@@ -239,16 +241,17 @@ def _fields(value: Any, *, keyed_by: str = "name") -> Any:
     if isinstance(value, dict):
         return {f"f:{name}": _fields(inner) for name, inner in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict) and keyed_by in value[0]:
-        return {
-            f'k:{{"{keyed_by}":"{inner[keyed_by]}"}}': {".": {}, **_fields(inner)} for inner in value
-        }
+        return {f'k:{{"{keyed_by}":"{inner[keyed_by]}"}}': {".": {}, **_fields(inner)} for inner in value}
     return {}
 
 
 def _managed_fields(
     labels: dict[str, str], annotations: dict[str, str], owner_uid: str, containers: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    shape = [{name: value for name, value in container.items() if name not in ("env", "securityContext", "args")} for container in containers]
+    shape = [
+        {name: value for name, value in container.items() if name not in ("env", "securityContext", "args")}
+        for container in containers
+    ]
     for container, source in zip(shape, containers, strict=True):
         container["env"] = [{"name": setting["name"], "value": ""} for setting in source["env"][:1]]
     created = {
@@ -330,6 +333,10 @@ def _render_configmap(index: int, version: int) -> bytes:
 KINDS = {
     "pods": Kind("v1/pods", "/api/v1/pods", "PodList", b'"kind":"Pod","apiVersion":"v1"', _render_pod),
     "configmaps": Kind(
-        "v1/configmaps", "/api/v1/configmaps", "ConfigMapList", b'"kind":"ConfigMap","apiVersion":"v1"', _render_configmap
+        "v1/configmaps",
+        "/api/v1/configmaps",
+        "ConfigMapList",
+        b'"kind":"ConfigMap","apiVersion":"v1"',
+        _render_configmap,
     ),
 }

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import queue
+import select
 import socket
 import threading
 import time
@@ -28,8 +29,11 @@ from benchmarks.data import FIRST_VERSION, KINDS, Kind
 
 BLOB = 1 << 20  # bytes of one sendall
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nAudit-Id: bench\r\n"
-_EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",' \
-           b'"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}\n'  # fmt: skip
+_EXPIRED = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}\n'
+)
+_NOT_FOUND = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}'
 
 
 def _chunk(body: bytes) -> bytes:
@@ -134,9 +138,8 @@ class Server:
             send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
             return True
         if method != "GET" or url.path != self._collection.kind.path:
-            body = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}'
             send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n")
-            send(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+            send(b"Content-Length: %d\r\n\r\n%b" % (len(_NOT_FOUND), _NOT_FOUND))
             return True
         if query.get("watch") not in ("1", "true"):
             self._collection.send_list(send, only_first=query.get("limit") == "1")
@@ -144,13 +147,21 @@ class Server:
         send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         if query.get("sendInitialEvents") == "true":
             self._collection.send_initial_events(send)
-        self._watch(send)
+        self._watch(connection)
         return False
 
-    def _watch(self, send: Callable[[bytes], None]) -> None:
-        events = self._collection.events
+    def _watch(self, connection: socket.socket) -> None:
+        events, send = self._collection.events, connection.sendall
         while True:
-            order, count, rate = self._orders.get()
+            try:
+                order, count, rate = self._orders.get(timeout=0.05)
+            except queue.Empty:
+                if _is_closed(connection):
+                    return
+                continue
+            if _is_closed(connection):  # this one's client has left: the order is for the next watch
+                self._orders.put((order, count, rate))
+                return
             if order == "expire":
                 send(_chunk(_EXPIRED) + b"0\r\n\r\n")
                 return
@@ -164,6 +175,14 @@ class Server:
                 continue
             for start in range(0, count, 64):
                 send(b"".join(batch[start : start + 64]))
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    readable, _, _ = select.select([connection], [], [], 0)
+    try:
+        return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
+    except ConnectionResetError:
+        return True
 
 
 def main() -> None:

@@ -51,22 +51,25 @@ async def events_us(
     first = FIRST_VERSION + OBJECTS + 1
     lines = [data.event("MODIFIED", number % OBJECTS, first + number) for number in range(min(events, 3000))]
     costs, references = [], []
-    async with serving(kind, OBJECTS, events * (ROUNDS + 1)) as url, Client.from_url(url) as client:
-        async with SharedInformerFactory(client, watch_list=False) as factory:
-            informer = factory.for_resource(data.resource, **options)
-            counter = _Counter(decode=decode)
-            informer.add_event_handler(counter, queue_size=1 << 30)  # nothing is folded: each event is a call
-            await factory.wait_for_cache_sync(timeout=60, handlers=True)
-            for number in range(ROUNDS + 1):
-                reference = loads_us(lines)
-                done = asyncio.ensure_future(counter.reach(events))
-                began = time.process_time()
-                await client.request("POST", "/control/events", params={"count": str(events), "rate": str(rate)})
-                await asyncio.wait_for(done, 120)
-                if number:  # the first one warms up
-                    costs.append((time.process_time() - began) / events * 1e6)
-                    references.append(reference)
-            assert informer.statistics().coalesced == 0
+    async with (
+        serving(kind, OBJECTS, events * (ROUNDS + 1)) as url,
+        Client.from_url(url) as client,
+        SharedInformerFactory(client, watch_list=False) as factory,
+    ):
+        informer = factory.for_resource(data.resource, **options)
+        counter = _Counter(decode=decode)
+        informer.add_event_handler(counter, queue_size=1 << 30)  # nothing is folded: each event is a call
+        await factory.wait_for_cache_sync(timeout=60, handlers=True)
+        for number in range(ROUNDS + 1):
+            reference = loads_us(lines)
+            done = asyncio.ensure_future(counter.reach(events))
+            began = time.process_time()
+            await client.request("POST", "/control/events", params={"count": str(events), "rate": str(rate)})
+            await asyncio.wait_for(done, 120)
+            if number:  # the first one warms up
+                costs.append((time.process_time() - began) / events * 1e6)
+                references.append(reference)
+        assert informer.statistics().coalesced == 0
     return costs, references
 
 

@@ -217,6 +217,9 @@ class EntryDecoder:
                 except PoisonObjectError as error:
                     error.type = event.type
                     raise
+                except DecodeError:
+                    self.errors += 1
+                    raise
             case "BOOKMARK":
                 try:
                     return WatchEvent(event.type, decode_bookmark(raw))

@@ -14,21 +14,14 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
-from typing import Any, Protocol
+from typing import Any
 
 from kinformer.delta import Bookmark, Delta, DeltaType, Replacement
 from kinformer.exceptions import StoppedError
 from kinformer.meta import DeletedFinalStateUnknown
-from kinformer.store import KeyFunc, object_key
+from kinformer.store import KeyFunc, KnownObjects, object_key
 
-__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "KnownObjects", "Replacement"]
-
-
-class KnownObjects(Protocol):
-    """What a queue asks a cache: a `Store`, an `Indexer`, or the user's own."""
-
-    def list_keys(self) -> Iterable[str]: ...
-    def get_by_key(self, key: str) -> Any: ...
+__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement"]
 
 
 Item = tuple[str, list[Delta], bool]

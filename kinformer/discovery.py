@@ -103,15 +103,17 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
     """What `resource` may have been meant to be, as `"apps/v1/deployments"`, or None.
 
     The same name in another version or group, then a name that was put in the singular or by its kind, then one that
-    is spelt much like it. For messages, and so without errors: None where discovery fails. Answers of the last
-    10 s are used again.
+    is spelt much like it. For messages, and so without errors: None where discovery fails, and where it has the
+    resource itself. Answers of the last 10 s are used again.
     """
     try:
         resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("no hint for %s: %s", resource, error)
         return None
-    return _nearest((r for r in resources if r.gvr != resource), str(resource))
+    if any(str(found) == str(resource) for found in resources):
+        return None
+    return _nearest(resources, str(resource))
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:

@@ -93,7 +93,7 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], Any]:
         except msgspec.ValidationError:
             return None  # on the way stands something that has no keys, so nothing stands at the end
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(f"cannot read {'.'.join(keys)}: {error}: {raw[:80]!r}") from error
+            raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
         return value
 
     return read
@@ -119,7 +119,7 @@ class JSONPath:
             if not isinstance(segment, str):
                 break
             keys.append(segment)
-        self._read_head = _reader_of(keys) if keys else _decode_any
+        self._read_head = _reader_of(keys)
         self._rest = self.segments[len(keys) :]
 
     def values(self, document: Any) -> list[Any]:

@@ -177,7 +177,10 @@ def _read_file(file: Path) -> _Field:
         # Its own text, and so the cause, quotes lines of the file: secrets, as like as not.
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"{file}: {place}not YAML: {getattr(error, 'problem', None) or 'bad bytes'}") from None
+        # Of grammar, the problem names punctuation alone; of anything else it may name a value.
+        grammar = isinstance(error, yaml.scanner.ScannerError | yaml.parser.ParserError)
+        problem = getattr(error, "problem", None) if grammar else None
+        raise ConfigError(f"{file}: {place}not YAML: {problem or type(error).__name__}") from None
     return _Field(file, "", {} if document is None else document)
 
 

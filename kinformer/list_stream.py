@@ -12,11 +12,13 @@ import msgspec
 
 from kinformer.brackets import BracketWalker
 from kinformer.exceptions import DecodeError
-from kinformer.frames import MAX_EVENT_BYTES
 
 __all__ = ["ListHeader", "ListSplitter"]
 
 T = TypeVar("T")
+
+# As for the event of a watch, for both carry one object; what client-go takes at most.
+MAX_ITEM_BYTES = 16 * 1024 * 1024
 
 # What stands before and after the items: kind, apiVersion, the list's metadata. A kilobyte in practice.
 _MAX_HEADER_BYTES = 1024 * 1024
@@ -124,7 +126,7 @@ class ListSplitter(Generic[T]):
         self,
         decode: Callable[[bytes, str, str], T | None] | None = None,
         *,
-        max_item_bytes: int = MAX_EVENT_BYTES,
+        max_item_bytes: int = MAX_ITEM_BYTES,
     ) -> None:
         self._decode = decode or cast("Callable[[bytes, str, str], T]", _check_object)
         self._max = max_item_bytes
@@ -181,7 +183,7 @@ class ListSplitter(Generic[T]):
         if self._state is _State.HEAD:
             raise self._no_list()
         if self._state is _State.ITEMS:
-            raise DecodeError(f"the list is truncated: it ended after {self._fed} bytes, {self._state.value}")
+            raise self._no_end()
         head = self._decode_head(self._head + b"}" if self._rest else self._head + bytes(self._buffer))
         rest = self._rest or _Rest()
         meta = rest.metadata or head.metadata or _ListMeta()
@@ -202,6 +204,15 @@ class ListSplitter(Generic[T]):
             return _decode_head(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DecodeError(f"the list is truncated or malformed after {self._fed} bytes: {error}") from error
+
+    def _no_end(self) -> DecodeError:
+        problem = "truncated"
+        if self._separator:
+            try:
+                _decode_rest(b'{"items":[' + self._buffer)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                problem = f"truncated or malformed ({error})"
+        return DecodeError(f"the list is {problem}: it ended after {self._fed} bytes, {self._state.value}")
 
     def _no_list(self) -> DecodeError:
         body = bytes(self._buffer)
@@ -263,11 +274,13 @@ class ListSplitter(Generic[T]):
         del self._buffer[:count]
         self._search = 0
 
-    def _take(self, end: int, found: list[T], start: int = 0) -> None:
-        if end - start > self._max:
-            raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
+    def _slice(self, start: int, end: int) -> bytes:
         with memoryview(self._buffer) as view:
-            item = bytes(view[start:end])
+            return bytes(view[start:end])
+
+    def _take(self, item: bytes, found: list[T]) -> None:
+        if len(item) > self._max:
+            raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
         decoded = self._decode(item, self.api_version, self.kind)
         self._wrong_cuts = 0
         if decoded is not None:
@@ -280,7 +293,7 @@ class ListSplitter(Generic[T]):
         search = self._search
         while (at := data.find(separator, search)) >= 0:
             try:
-                self._take(at + 1, found, start)
+                self._take(self._slice(start, at + 1), found)
             except DecodeError:
                 if at + 1 - start > self._max:
                     raise
@@ -326,10 +339,7 @@ class ListSplitter(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         for raw in rest.items:
-            item = bytes(raw)
-            decoded = self._decode(item, self.api_version, self.kind)
-            if decoded is not None:
-                found.append(decoded)
+            self._take(bytes(raw), found)
         rest.items = []
         self._rest = rest
         self._state = _State.TAIL
@@ -348,7 +358,7 @@ class ListSplitter(Generic[T]):
                     raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
                 return False
             self._brackets = None
-            self._take(end, found)
+            self._take(self._slice(0, end), found)
             self._drop(end)
             self._after_item = True
         return False

@@ -198,9 +198,9 @@ class ListWatch:
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
         splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes)
         budget = YieldBudget()
-        async for chunk in _chunks(body, budget):
+        reader = _Reader(body, budget, DecodeError)
+        while chunk := await reader.read():
             self.stats.bytes += len(chunk)
-            _check_json(body, chunk, DecodeError)
             view = memoryview(chunk)
             items: builtins.list[KubeObject] = []
             for start in range(0, len(chunk), _SLICE):
@@ -225,9 +225,9 @@ class ListWatch:
     async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         framer = LineFramer(self._max_event_bytes)
         budget = YieldBudget()
-        async for chunk in _chunks(body, budget):
+        reader = _Reader(body, budget, WatchError)
+        while chunk := await reader.read():
             self.stats.bytes += len(chunk)
-            _check_json(body, chunk, WatchError)
             events: builtins.list[WatchEvent] = []
             try:
                 for number, line in enumerate(framer.feed(chunk), 1):
@@ -336,22 +336,35 @@ async def _resource_version(client: Client, path: str) -> str:
     return version
 
 
-async def _chunks(body: Body, budget: YieldBudget) -> AsyncIterator[bytes]:
-    """The chunks; keeps the budget honest: time spent waiting for one is not work."""
-    while True:
+class _Reader:
+    """Reads a body chunk by chunk. No generator: one that is left halfway is closed by a task of its own.
+
+    Keeps the budget honest, for time spent waiting is not work. A login page or a proxy's apology, with 200 as its
+    status, is not the API server: that raises `no_json`.
+    """
+
+    def __init__(self, body: Body, budget: YieldBudget, no_json: type[Exception]) -> None:
+        self._body = body
+        self._budget = budget
+        self._no_json = no_json
+        self._begun = False
+
+    async def read(self) -> bytes:
+        """The next chunk, or b"" at the end."""
         before = time.perf_counter()
-        chunk = await body.read()
-        if not chunk:
-            return
+        chunk = await self._body.read()
         if time.perf_counter() - before > _WAITED:
-            budget.restart()
-        elif budget.exhausted():
-            await budget.pause()
-        yield chunk
+            self._budget.restart()
+        elif self._budget.exhausted():
+            await self._budget.pause()
+        if not self._begun and chunk:
+            self._begin(chunk)
+        return chunk
 
-
-def _check_json(body: Body, chunk: bytes, error: type[Exception]) -> None:
-    """A login page or a proxy's apology, with 200 as its status, is not the API server."""
-    if body.content_type == "text/html" or chunk.lstrip(b" \t\r\n")[:1] == b"<":
-        kind = body.content_type or "HTML"
-        raise error(f"{kind} came where JSON was asked for; something between answers for the server: {chunk[:80]!r}")
+    def _begin(self, chunk: bytes) -> None:
+        first = chunk.lstrip(b" \t\r\n")[:1]
+        self._begun = bool(first)
+        if first == b"<" or self._body.content_type == "text/html":
+            kind = self._body.content_type or "HTML"
+            text = f"{kind} came where JSON was asked for; something between answers for the server"
+            raise self._no_json(f"{text}: {chunk[:80]!r}")

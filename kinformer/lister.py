@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from kinformer.label_groups import Matches
 from kinformer.selectors import LabelSelector
@@ -15,7 +15,7 @@ from kinformer.store import Keys, Objects
 
 __all__ = ["Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
-Selector = str | Mapping[str, str] | LabelSelector
+Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
 """A label selector: in kubectl's syntax, as the labels that have to be equal, or parsed."""
 
 
@@ -41,19 +41,17 @@ class ReadableIndexer(Protocol):
     def __len__(self) -> int: ...
 
 
-# Programs ask with the same few selectors for ever; a parsed one costs a dict entry.
-_parse = lru_cache(maxsize=512)(LabelSelector.parse)
-
-
-def _matches(selector: Selector) -> Matches:
-    return (_parse(selector) if isinstance(selector, str) else LabelSelector.parse(selector)).matches
+@lru_cache(maxsize=512)
+def _parse(selector: str) -> LabelSelector:
+    # Programs ask with the same few selectors for ever; a parsed one costs a dict entry.
+    return LabelSelector.parse(selector)
 
 
 class Lister:
     """Reads of one cache. They return snapshots, may be called from any thread, and kept across awaits.
 
     Args:
-        indexer: An `Indexer` or the `indexer` of an informer.
+        indexer: An `Indexer`, or the `indexer` of an informer.
         default_namespace: Where a name is looked for that comes without one, for the cache of a single namespace.
     """
 
@@ -86,9 +84,13 @@ class Lister:
         Raises:
             SelectorError: the selector does not parse; it has the position.
         """
-        if label_selector is None:
-            return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
-        return self._indexer.select(_matches(label_selector), namespace or None)
+        if label_selector is not None:
+            selector = (
+                _parse(label_selector) if isinstance(label_selector, str) else LabelSelector.parse(label_selector)
+            )
+            if selector:
+                return self._indexer.select(selector.matches, namespace or None)
+        return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
 
     def by_index(self, index: str, value: str) -> Objects:
         """The objects that have `value` in an index, in no order.

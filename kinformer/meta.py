@@ -65,10 +65,12 @@ class GroupVersionResource:
         if not isinstance(text, str):
             raise ConfigError(f"a resource is text such as 'v1/pods' or 'apps/v1/deployments', not {text!r}")
         parts = text.split("/")
-        if len(parts) == 3 and parts[0]:
+        # A core version looks like v1; anything else before one slash is a group that has lost its version, and a core
+        # version before two slashes is followed by a subresource.
+        is_core = bool(_CORE_VERSION.fullmatch(parts[0]))
+        if len(parts) == 3 and parts[0] and not is_core:
             return cls(*parts)
-        # A core version looks like v1; anything else before one slash is a group that has lost its version.
-        if len(parts) == 2 and _CORE_VERSION.fullmatch(parts[0]):
+        if len(parts) == 2 and is_core:
             return cls("", *parts)
         raise ConfigError(f"resource {text!r} is not of the form 'v1/pods' or 'apps/v1/deployments'")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,7 +17,7 @@ from kinformer.absence import Absence
 from kinformer.backoff import Backoff
 from kinformer.clock import SYSTEM, Clock, YieldBudget
 from kinformer.cluster_learner import ClusterLearner
-from kinformer.event_pump import SLICE, EventPump
+from kinformer.event_pump import EventPump
 from kinformer.exceptions import APIError, ConfigError, ExpiredError, NotFoundError
 from kinformer.gap import Gap
 from kinformer.health import HealthRecord, InformerHealth
@@ -56,8 +55,9 @@ class Reflector:
     belongs to the event loop in which it runs.
 
     Args:
-        lister_watcher: The source. It may also have what `ServerProbe` names, and `cluster`, a coroutine without
-            arguments that gives an identity of the cluster (or None), asked for once beside the first watch.
+        lister_watcher: The source. It may also have what `ServerProbe` names; `cluster`, a coroutine function for an
+            identity of the cluster (or None), asked once beside the first watch; and `supports_watch_list`: where it
+            is False, automatic mode lists, for a source that would not understand an initial stream.
         store: See `ReflectorStore`.
         name: What the log and errors call it; default: the source's `name`, or its class.
         resync_period: Seconds between two calls of `store.resync`; 0, the default, is off: it repairs nothing.
@@ -108,7 +108,8 @@ class Reflector:
         self._health = HealthRecord()
         self._pump = EventPump(self._writer, self._health, clock)
         self._backoff = (backoff or Backoff()).start()
-        self._choice = WatchListChoice(watch_list, SYSTEM.loop)
+        able = getattr(lister_watcher, "supports_watch_list", True)
+        self._choice = WatchListChoice(watch_list if able else bool(watch_list), SYSTEM.loop)
         self._gap = Gap(idle_timeout, clock)
         self._tip = TipCheck(lister_watcher, name=self.name, timeout=self._head_timeout)
         self._learner = ClusterLearner(self._tip, name=self.name, broke=self._interrupt)
@@ -234,10 +235,13 @@ class Reflector:
         silence = min(INITIAL_SILENCE, self._idle_timeout)
         async with self._opened(options, silence) as (stream, dog):
             self._phase = Phase.INITIAL
-            rest = await self._initial(stream, dog)
+            initial = InitialEvents(self._writer.known)
+            rest = await initial.collect(stream, dog, YieldBudget(clock=self._clock))
             if rest is not None:
+                self._choice.worked()
+                self._replace(initial.take(), initial.resource_version)
                 dog.idle = self._idle_timeout
-                self._writer.recorded = True
+                self._writer.recorded = self._pump.moved = True
                 await self._follow(stream, dog, rest)
         if self._phase is Phase.WATCH:
             await self._ended(dog)
@@ -245,23 +249,6 @@ class Reflector:
             raise InitialStreamError(f"{self.name}: no initial event for {silence:g} s, and no end bookmark")
         else:
             raise InitialStreamError(f"{self.name}: the initial stream ended without its end bookmark")
-
-    async def _initial(self, stream: Stream, dog: Watchdog) -> Sequence[WatchEvent] | None:
-        """Write what the store is to begin with; the events that came after it, or None if the stream ended before."""
-        initial = InitialEvents(self._writer.known)
-        budget = YieldBudget(clock=self._clock)
-        async for events in stream:
-            for start in range(0, len(events), SLICE):
-                end = initial.feed(events[start : start + SLICE])
-                if end is not None:
-                    self._choice.worked()
-                    self._replace(initial.take(), initial.resource_version)
-                    return events[start + end :]
-                if not initial.live:
-                    dog.heard = SYSTEM.loop()
-                if budget.exhausted():
-                    await budget.pause()
-        return None
 
     async def _watch(self) -> None:
         self._phase = Phase.OPENING
@@ -367,7 +354,7 @@ class Reflector:
     def _tell(self, error: Exception) -> None:
         news = type(error) is not type(self._health.last_error)
         level = logging.INFO if isinstance(error, ExpiredError) else logging.WARNING if news else logging.DEBUG
-        log.log(level, "%s: %s: %s", self.name, self._phase.value, str(error) or repr(error))
+        log.log(level, "%s: %s: %s", self.name, self._phase.value, error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)

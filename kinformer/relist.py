@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
+from contextlib import AsyncExitStack
 from typing import Any
 
 from kinformer.accessors import key_of, resource_version_of, uid_of
@@ -107,7 +108,11 @@ class ListRun:
             self.page += 1
 
     async def _take_lists(self, lists: AsyncIterable[list[Any]]) -> None:
-        async with Watchdog(idle=self._idle_timeout) as dog:
+        async with AsyncExitStack() as stack:
+            close = getattr(lists, "aclose", None)
+            if close is not None:  # a source may hold a connection for it
+                stack.push_async_callback(close)
+            dog = await stack.enter_async_context(Watchdog(idle=self._idle_timeout))
             async for objects in lists:
                 await self._take(objects)
                 dog.heard = SYSTEM.loop()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 from kinformer.exceptions import KeyFuncError
 from kinformer.meta import DeletedFinalStateUnknown, meta_namespace_key
 
-__all__ = ["SHARDS", "KeyFunc", "Keys", "Objects", "Shards", "Store", "new_shards", "object_key"]
+__all__ = ["SHARDS", "KeyFunc", "Keys", "KnownObjects", "Objects", "Shards", "Store", "new_shards", "object_key"]
 
 KeyFunc = Callable[[Any], str]
 Objects = list[Any]
@@ -24,6 +24,13 @@ SHARDS = 256
 """Into how many dicts the objects are spread, by `hash(key) & 255`, so that no insert pays for one big resize."""
 
 _dict_values = dict.values
+
+
+class KnownObjects(Protocol):
+    """What a queue asks a cache: a `Store`, an `Indexer`, or the user's own."""
+
+    def list_keys(self) -> Iterable[str]: ...
+    def get_by_key(self, key: str) -> Any: ...
 
 
 def new_shards() -> Shards:

@@ -1,8 +1,9 @@
 """HTTP to one server: sessions, TLS, credentials, and the first line of defence against a bad network.
 
 Sessions of kinformer's own, and not `ApiClient.call_api`: the pool there has 100 slots for everything, so that
-100 open watches hang the next call for ever; it builds its TLS context on the loop (26-58 ms); and it reads
-`~/.netrc` and the proxy variables in a thread before every request.
+100 open watches hang the next call for ever; it builds its TLS context on the loop (54 ms); and it looks for
+`~/.netrc` and the proxy variables in threads before every request (measured on loopback, with the server's part:
+2.1 ms a request, 0.6 ms here).
 """
 
 from __future__ import annotations

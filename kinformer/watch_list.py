@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kinformer.accessors import ends_initial_events, key_of, resource_version_of
+from kinformer.clock import SYSTEM, YieldBudget
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
+from kinformer.liveness import Watchdog
 from kinformer.relist import Known, known_or_new
+from kinformer.watch_stream import Stream
 
 __all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "InitialStreamError", "WatchListChoice"]
 
@@ -19,6 +22,7 @@ ATTEMPTS = 3  # failed initial streams in a row, after which automatic mode list
 # Seconds that automatic mode remembers to list: long enough that a server without the feature is asked once an hour,
 # short enough that one that has learnt it is found out.
 FALLBACK_SECONDS = 3600.0
+SLICE = 256  # events between two looks at the clock
 
 
 class InitialStreamError(WatchError):
@@ -99,6 +103,22 @@ class InitialEvents:
             elif ends_initial_events(obj):
                 self.resource_version = resource_version_of(obj)
                 return number
+        return None
+
+    async def collect(self, stream: Stream, dog: Watchdog, budget: YieldBudget) -> Sequence[WatchEvent] | None:
+        """Take events up to the end bookmark; those that came behind it, or None if the stream ended before.
+
+        The watchdog hears of initial events alone: bytes, bookmarks and live events do not show that an end is near.
+        """
+        async for events in stream:
+            for start in range(0, len(events), SLICE):
+                end = self.feed(events[start : start + SLICE])
+                if end is not None:
+                    return events[start + end :]
+                if not self.live:
+                    dog.heard = SYSTEM.loop()
+                if budget.exhausted():
+                    await budget.pause()
         return None
 
     def take(self) -> list[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kinformer import ExpiredError, KubeObject, ListOptions, ListPage, WatchEvent
+from kinformer import ExpiredError, InvalidError, KubeObject, ListOptions, ListPage, WatchEvent
+from kinformer.object import decode_bookmark
 from tests.kube import config_map
 
 
@@ -114,11 +116,9 @@ class MemorySource:
 
 def _bookmark(version: int, *, end: bool = False) -> KubeObject:
     annotations = {"k8s.io/initial-events-end": "true"} if end else {}
-    metadata = {"name": "", "resourceVersion": str(version), "annotations": annotations}
-    return KubeObject.from_dict({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    metadata = {"resourceVersion": str(version), "annotations": annotations}
+    return decode_bookmark(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).encode())
 
 
 def _unsupported() -> Exception:
-    from kinformer import InvalidError
-
     return InvalidError(422, "Invalid", "sendInitialEvents is forbidden for watch unless the WatchList gate is enabled")

@@ -197,7 +197,9 @@ def test_whatever_happens_a_reader_with_pauses_ends_with_the_truth(
         version += 1
         key = f"default/{name}"
         old = truth.get(key)
-        new = entry(name, rv=version, uid=f"{version}" if old is None else old.uid, labels={"x": "y"} if labelled else {})
+        new = entry(
+            name, rv=version, uid=f"{version}" if old is None else old.uid, labels={"x": "y"} if labelled else {}
+        )
         if step == "read":
             read()
         elif step == "set":

@@ -7,6 +7,7 @@ object, so that a watch can show each change without asking the server for a tab
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kinformer.cli.ages import age, human_duration
@@ -64,7 +65,8 @@ def _age_of(path: str = "metadata.creationTimestamp", missing: str = "<unknown>"
 
 
 def _condition(obj: Object, kind: str) -> str | None:
-    for condition in _path(obj, "status.conditions", ()):
+    conditions = _path(obj, "status.conditions", ())
+    for condition in conditions if isinstance(conditions, list) else ():  # a custom resource may put anything there
         if isinstance(condition, Mapping) and condition.get("type") == kind:
             return str(condition.get("status", ""))
     return None
@@ -108,8 +110,6 @@ def _job_duration(obj: Object) -> str:
         return ""
     if not end:
         return age(start)
-    from datetime import datetime
-
     return human_duration((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
 
 

@@ -37,10 +37,10 @@ def run_command(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     except (KinformerError, OSError) as error:
         return complain(error)
     except BaseExceptionGroup as group:
-        error = _first_expected(group)
-        if error is None:
+        expected = _first_expected(group)
+        if expected is None:
             raise
-        return complain(error)
+        return complain(expected)
     return status or 0
 
 

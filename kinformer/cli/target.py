@@ -64,7 +64,9 @@ class Selection:
         """
         resource = await resolve(client, self.resource)
         if "list" not in resource.verbs:
-            raise ConfigError(f"{resource} cannot be listed; the server offers {', '.join(resource.verbs) or 'nothing'}")
+            raise ConfigError(
+                f"{resource} cannot be listed; the server offers {', '.join(resource.verbs) or 'nothing'}"
+            )
         if not resource.namespaced or self.all_namespaces:
             return resource, None
         return resource, self.namespace or client.namespace

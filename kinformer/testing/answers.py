@@ -8,7 +8,7 @@ import json
 import socket
 import struct
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -35,9 +35,17 @@ class Cut(Exception):
 class Answer:
     """The answer to one request; every byte passes the gate, which a paused server keeps closed."""
 
-    def __init__(self, request: web.BaseRequest, gate: asyncio.Event, *, pretty: bool = False) -> None:
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        gate: asyncio.Event,
+        *,
+        pretty: bool = False,
+        on_head: Callable[[int], None] = lambda status: None,
+    ) -> None:
         self._request = request
         self._gate = gate
+        self._on_head = on_head
         self.pretty = pretty
         self.status = 0
         self.garble = False  # the body comes out as no JSON
@@ -153,6 +161,7 @@ class Answer:
         await self._gate.wait()
         self._stream = response
         self.status = response.status
+        self._on_head(response.status)
         if response.content_length is None:
             response.enable_chunked_encoding()
         await response.prepare(self._request)

@@ -7,12 +7,13 @@
 Selectors of `add`: `verb` (`"get"`, `"list"`, `"watch"`, `"create"`, ...), `resource` (`"v1/pods"`), `namespace`,
 `after_events` (the fault strikes a watch behind so many ADDED, MODIFIED and DELETED lines; a request that is no watch
 it strikes at once), `times` (then it is spent). Without selectors a fault strikes every request, discovery included.
-Of several that fit, the one that was added first strikes.
+Of several that fit, the one that was added first strikes. Watches that are open already are struck too, at once or
+with their next line; only `status` and `delay` without `after_events` are for requests that come in later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,6 +197,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._handles: dict[FaultHandle, None] = {}
+        self.listeners: dict[Callable[[], None], None] = {}  # open watches, which a new fault may strike at once
 
     def __contains__(self, handle: FaultHandle) -> bool:
         return handle in self._handles
@@ -216,6 +218,8 @@ class Faults:
         name = None if resource is None else resource_name(resource)
         handle = FaultHandle(self, fault, verb, name, namespace, after_events, times)
         self._handles[handle] = None
+        for listener in list(self.listeners):
+            listener()
         return handle
 
     def discard(self, handle: FaultHandle) -> None:

@@ -63,6 +63,7 @@ class Watcher:
         self._lines: deque[Line] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._ended = False
+        self._poked = False
         self._first_row = True
         self._blocked_since: float | None = None
         timeout = options.timeout or random.uniform(MIN_REQUEST_TIMEOUT, 2 * MIN_REQUEST_TIMEOUT)  # noqa: S311
@@ -145,12 +146,17 @@ class Watcher:
         self._ended = True
         self._notify()
 
+    def poke(self) -> None:
+        """Makes `next_batch` return at once, with nothing if there is nothing."""
+        self._poked = True
+        self._notify()
+
     def blocked(self, blocked: bool) -> None:
         """Tells whether the socket takes nothing at the moment."""
         self._blocked_since = self._loop.time() if blocked else None
 
     async def next_batch(self, most: int = 500) -> list[Line] | None:
-        """The next lines, at least one; None at the end."""
+        """The next lines; none where it was poked, None at the end."""
         while True:
             if self._initial is not None and not self._ended:
                 batch = self._initial_batch(most)
@@ -161,6 +167,9 @@ class Watcher:
                 return [lines.popleft() for _ in range(min(most, len(lines)))]
             if self._ended:
                 return None
+            if self._poked:
+                self._poked = False
+                return []
             now = self._loop.time()
             if now >= self._deadline:
                 self.end()

@@ -124,8 +124,11 @@ class Api:
     async def first_event(self, path: str, resource_version: str) -> dict[str, Any]:
         """The first event of a watch, or the answer itself where the server refuses to watch."""
         params = {"watch": "1", "resourceVersion": resource_version, "timeoutSeconds": "10"}
-        async with self._session.get(path, params=params) as response:
-            if response.status != 200:
-                return {"type": "ERROR", "object": await response.json()}
-            line = await response.content.readline()
-            return json.loads(line) if line else {"type": "EOF"}
+        while True:
+            async with self._session.get(path, params=params) as response:
+                if response.status == 200:
+                    line = await response.content.readline()
+                    return json.loads(line) if line else {"type": "EOF"}
+                if response.status != 429:  # 429: its watch cache is being filled
+                    return {"type": "ERROR", "object": await response.json()}
+            await asyncio.sleep(0.02)

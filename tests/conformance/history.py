@@ -88,9 +88,12 @@ def identity(obj: KubeObject) -> Identity:
     return obj.uid, obj.resource_version
 
 
-async def on_server(api: Api, resource: str, *, managed_fields: bool = False) -> dict[str, dict[str, Any]]:
+async def on_server(
+    api: Api, resource: str, *, everywhere: bool = False, managed_fields: bool = False
+) -> dict[str, dict[str, Any]]:
     """Every object by key, as LIST gives it, with the apiVersion and kind that built-in lists leave out."""
-    answer = await api.list(COLLECTIONS[resource])
+    collection = COLLECTIONS[resource]
+    answer = await api.list(collection.replace("/namespaces/default", "") if everywhere else collection)
     found = {}
     for item in answer["items"]:
         if not managed_fields:
@@ -107,7 +110,7 @@ def in_cache(informer: SharedInformer) -> dict[str, dict[str, Any]]:
 
 async def assert_equal(api: Api, resource: str, informer: SharedInformer, replica: Replica) -> None:
     """The cache, its metadata and the replica equal the server, object by object, as soon as the last event is in."""
-    server = await on_server(api, resource)
+    server = await on_server(api, resource, everywhere=True)
     identities = {key: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for key, item in server.items()}
     for _ in range(1500):  # 30 s; the comparison itself is made below, where pytest shows the difference
         if in_cache(informer) == server and replica.known == identities:

@@ -1,0 +1,253 @@
+"""A small cluster that lives: what controllers, a scheduler and kubelets would write, in one loop.
+
+There are no containers behind it. It writes the objects, and their changes, that an informer of a real cluster would
+see: deployments that scale, pods that start, run, fail and go, jobs that come to an end, nodes that drop out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["NAMESPACES", "LivingCluster", "ObjectWriter"]
+
+NAMESPACES = ("batch", "payments", "search", "shop")
+_DEPLOYMENTS: Mapping[tuple[str, str], int] = {
+    ("payments", "api"): 4,
+    ("payments", "ledger"): 2,
+    ("search", "index"): 5,
+    ("search", "query"): 3,
+    ("shop", "cart"): 3,
+    ("shop", "catalog"): 6,
+    ("shop", "web"): 8,
+}
+_JOBS = ("report", "backup", "import")
+_NODES = 5
+_TICK = 0.1  # seconds between two steps
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes': no vowels, so that no words come about
+
+Object = dict[str, Any]
+
+
+class ObjectWriter(Protocol):
+    """What is needed of a server: the plain writes of `kinformer.testing.APIServer`."""
+
+    def create(self, obj: Any, /) -> Any: ...
+    def update(self, obj: Any, /) -> Any: ...
+    def delete(self, resource: str, namespace: str, name: str, /) -> Any: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Pod:
+    """A pod, and when what happens to it next is due."""
+
+    namespace: str
+    name: str
+    owner: str
+    body: Object
+    due: float
+    phase: str = "Pending"
+
+    @property
+    def active(self) -> bool:
+        return self.phase in ("Pending", "Running")
+
+
+class LivingCluster:
+    """The life of a cluster, written to a server.
+
+    Args:
+        server: Where to write.
+        chance: Where accidents come from; a seeded one lives the same life again.
+    """
+
+    def __init__(self, server: ObjectWriter, chance: random.Random | None = None) -> None:
+        self._server = server
+        self._chance = chance or random.Random()
+        self._now = 0.0
+        self._replicas = dict(_DEPLOYMENTS)
+        self._ready: dict[tuple[str, str], tuple[int, int]] = {}
+        self._pods: list[_Pod] = []
+        self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
+        self._down: dict[str, float] = {}  # node -> when it is back
+        self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
+
+    def populate(self) -> None:
+        """Write the cluster as it is in the beginning: namespaces, nodes, deployments, and pods that run already."""
+        for namespace in NAMESPACES:
+            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for name in self._nodes:
+            self._server.create(self._node(name, ready=True))
+        for key, replicas in self._replicas.items():
+            self._server.create(self._deployment(key, ready=0, updated=0))
+            for _ in range(replicas):
+                self._start(*key)
+        for pod in self._pods:
+            self._run(pod)
+        self._report_readiness()
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        while True:
+            self.step(_TICK)
+            await asyncio.sleep(_TICK)
+
+    def step(self, seconds: float) -> None:
+        """What happens within the next seconds."""
+        self._now += seconds
+        self._scale()
+        self._start_job()
+        self._fail_a_node()
+        for pod in [pod for pod in self._pods if pod.due <= self._now]:
+            self._advance(pod)
+        self._reconcile()
+        self._report_readiness()
+
+    # --- what happens -----------------------------------------------------------------------------------
+
+    def _scale(self) -> None:
+        if self._now < self._next_scale:
+            return
+        self._next_scale = self._now + self._chance.uniform(1.0, 3.0)
+        key = self._chance.choice(sorted(self._replicas))
+        self._replicas[key] = max(1, min(10, self._replicas[key] + self._chance.choice((-3, -2, -1, 1, 2, 3))))
+
+    def _start_job(self) -> None:
+        if self._now < self._next_job:
+            return
+        self._next_job = self._now + self._chance.uniform(0.5, 1.6)
+        self._start("batch", self._chance.choice(_JOBS))
+
+    def _fail_a_node(self) -> None:
+        for name in [name for name, until in self._down.items() if until <= self._now]:
+            del self._down[name]
+            self._server.update(self._node(name, ready=True))
+        if self._now < self._next_outage:
+            return
+        self._next_outage = self._now + self._chance.uniform(8.0, 14.0)
+        name = self._chance.choice(self._nodes)
+        if name in self._down:
+            return
+        self._down[name] = self._now + self._chance.uniform(3.0, 6.0)
+        self._server.update(self._node(name, ready=False))
+        for pod in self._pods:
+            if pod.active and pod.owner not in _JOBS and pod.body["spec"].get("nodeName") == name:
+                self._finish(pod, "Failed", "Evicted")
+
+    def _advance(self, pod: _Pod) -> None:
+        """A pod's next step: it starts, comes to its end, or is cleared away."""
+        if pod.phase == "Pending":
+            if "nodeName" not in pod.body["spec"]:
+                self._schedule(pod)
+            else:
+                self._run(pod)
+        elif pod.phase == "Running":
+            if pod.owner not in _JOBS:
+                self._finish(pod, "Failed", "Error")
+            elif self._chance.random() < 0.25:
+                self._finish(pod, "Failed", "OOMKilled")
+            else:
+                self._finish(pod, "Succeeded", "Completed")
+        else:
+            self._remove(pod)
+
+    def _reconcile(self) -> None:
+        """What the deployment controller does: as many pods as are wanted."""
+        for (namespace, name), wanted in self._replicas.items():
+            own = [pod for pod in self._pods if pod.namespace == namespace and pod.owner == name and pod.active]
+            for _ in range(wanted - len(own)):
+                self._start(namespace, name)
+            # The youngest go first, and those that do not run before those that do.
+            for pod in sorted(own, key=lambda pod: pod.phase == "Running", reverse=True)[wanted:]:
+                self._remove(pod)
+
+    def _report_readiness(self) -> None:
+        for key, wanted in self._replicas.items():
+            running = sum(1 for pod in self._pods if (pod.namespace, pod.owner) == key and pod.phase == "Running")
+            if self._ready.get(key) != (wanted, running):
+                self._ready[key] = (wanted, running)
+                self._server.update(self._deployment(key, ready=running, updated=wanted))
+
+    # --- pods --------------------------------------------------------------------------------------------
+
+    def _start(self, namespace: str, owner: str) -> None:
+        name = f"{owner}-{''.join(self._chance.choices(_SUFFIX, k=5))}"
+        if any(pod.namespace == namespace and pod.name == name for pod in self._pods):
+            return  # the next step tries another name
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"app": owner}},
+            "spec": {
+                "containers": [{"name": "main", "image": f"registry.example/{owner}:1.{self._chance.randrange(9)}"}],
+                "restartPolicy": "Never" if owner in _JOBS else "Always",
+            },
+            "status": {"phase": "Pending"},
+        }
+        pod = _Pod(namespace, name, owner, body, self._now + self._chance.uniform(0.2, 0.6))
+        self._server.create(body)
+        self._pods.append(pod)
+
+    def _schedule(self, pod: _Pod) -> None:
+        nodes = [name for name in self._nodes if name not in self._down]
+        pod.body["spec"]["nodeName"] = self._chance.choice(nodes or self._nodes)
+        self._report(pod, "Pending", ready=False, state={"waiting": {"reason": "ContainerCreating"}})
+        pod.due = self._now + self._chance.uniform(0.5, 2.0)
+
+    def _run(self, pod: _Pod) -> None:
+        if "nodeName" not in pod.body["spec"]:
+            pod.body["spec"]["nodeName"] = self._chance.choice(self._nodes)
+        self._report(pod, "Running", ready=True, state={"running": {}})
+        life = self._chance.uniform(2.0, 7.0) if pod.owner in _JOBS else self._chance.expovariate(1 / 90)
+        pod.due = self._now + max(1.0, life)
+
+    def _finish(self, pod: _Pod, phase: str, reason: str) -> None:
+        code = 0 if phase == "Succeeded" else 137 if reason == "OOMKilled" else 1
+        self._report(pod, phase, ready=False, state={"terminated": {"exitCode": code, "reason": reason}})
+        pod.due = self._now + self._chance.uniform(3.0, 7.0)
+
+    def _report(self, pod: _Pod, phase: str, *, ready: bool, state: Object) -> None:
+        pod.phase = phase
+        container = {"name": "main", "ready": ready, "restartCount": 0, "state": state}
+        pod.body["status"] = {"phase": phase, "containerStatuses": [container]}
+        self._server.update(pod.body)
+
+    def _remove(self, pod: _Pod) -> None:
+        self._pods.remove(pod)
+        self._server.delete("v1/pods", pod.namespace, pod.name)
+
+    # --- the other objects -----------------------------------------------------------------------------
+
+    def _deployment(self, key: tuple[str, str], *, ready: int, updated: int) -> Object:
+        namespace, name = key
+        labels = {"app": name}
+        container = {"name": "main", "image": f"registry.example/{name}:1.0"}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {
+                "replicas": self._replicas[key],
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+            "status": {
+                "replicas": updated,
+                "updatedReplicas": updated,
+                "readyReplicas": ready,
+                "availableReplicas": ready,
+            },
+        }
+
+    def _node(self, name: str, *, ready: bool) -> Object:
+        condition = {"type": "Ready", "status": "True" if ready else "False"}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"node-role.kubernetes.io/worker": ""}},
+            "spec": {},
+            "status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}},
+        }

@@ -1,0 +1,122 @@
+"""Objects as lines of aligned text, in colour on a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.style import Style
+
+from kinformer.cli.columns import columns_of
+from kinformer.discovery import APIResource
+from kinformer.object import KubeObject
+
+__all__ = ["Table", "clean", "status_style"]
+
+_GAP = "   "  # as kubectl's
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LINES = 512  # of a list that are written in one go
+
+_STYLES = {
+    "green": "Running Ready Active Bound Available ADDED True Healthy",
+    "yellow": "Pending Creating ContainerCreating PodInitializing Terminating Suspended Released Unknown UPDATED",
+    "red": "Failed Error CrashLoopBackOff ImagePullBackOff ErrImagePull NotReady OOMKilled Evicted Lost DELETED False",
+    "bright_black": "Completed Succeeded Complete SYNC",
+}
+_STYLE_OF = {word: style for style, words in _STYLES.items() for word in words.split()}
+_COLOURED = ("EVENT", "STATUS")
+
+
+def status_style(word: str) -> str:
+    """The colour of a status or of an event's type: green is well, yellow on its way, red failed, grey over."""
+    word = word.partition(",")[0]
+    if word.startswith("Init:"):
+        return "yellow" if word[5:6].isdigit() else "red"
+    return _STYLE_OF.get(word, "")
+
+
+def clean(text: str) -> str:
+    """Text of a cluster for a terminal: control characters, which could command it, as a question mark."""
+    return _CONTROL.sub("?", text)
+
+
+class Table:
+    """Writes objects of one resource to stdout, a line each, under one header.
+
+    Columns are as wide as what `fit` has been shown; a later cell that is wider widens its column from there on, for
+    what is written stays where it is. Colours only on a terminal, and not where NO_COLOR is set.
+
+    Args:
+        resource: What the objects are.
+        with_namespace: A NAMESPACE column first.
+        with_event: An EVENT column before all others.
+    """
+
+    def __init__(self, resource: APIResource, *, with_namespace: bool, with_event: bool = False) -> None:
+        columns = columns_of(resource.group, resource.kind)
+        self._cells = [cell for _, cell in columns]
+        self._with_namespace = with_namespace
+        names = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
+        self._header = [*(["EVENT"] if with_event else []), *names]
+        self._widths = [len(name) for name in self._header]
+        if with_event:
+            self._widths[0] = len("UPDATED")
+        self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
+        terminal = Console(file=sys.stdout)
+        self._colour = terminal.is_terminal and not terminal.no_color
+        self._headed = False
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Make the columns wide enough for these."""
+        offset = len(self._header) - len(self._cells) - 1 - self._with_namespace
+        for obj in objects:
+            self._widen(self._row(obj), offset)
+
+    def write(self, obj: KubeObject, event: str | None = None) -> None:
+        """One line, and the header before the first."""
+        self._print([self._row(obj, event)])
+
+    def write_all(self, objects: Sequence[KubeObject]) -> None:
+        """A list, its columns fitted to it."""
+        rows = [self._row(obj) for obj in objects]
+        for row in rows:
+            self._widen(row)
+        for start in range(0, len(rows), _LINES):
+            self._print(rows[start : start + _LINES])
+
+    def _row(self, obj: KubeObject, event: str | None = None) -> list[str]:
+        document = obj.to_dict()
+        names = [*([event] if event else []), *([obj.namespace] if self._with_namespace else []), obj.name]
+        return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]
+
+    def _widen(self, row: Sequence[str], offset: int = 0) -> None:
+        for number, cell in enumerate(row[:-1], offset):  # nothing stands behind the last
+            self._widths[number] = max(self._widths[number], cell_len(cell))
+
+    def _print(self, rows: Sequence[list[str]]) -> None:
+        lines = []
+        if not self._headed:
+            self._headed = True
+            lines.append(self._paint("bold", self._line(self._header)))
+        for row in rows:
+            self._widen(row)
+            lines.append(self._line(row))
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    def _line(self, row: Sequence[str]) -> str:
+        parts = []
+        for number, cell in enumerate(row):
+            padding = " " * (self._widths[number] - cell_len(cell)) if number < len(row) - 1 else ""
+            style = status_style(cell) if number in self._coloured else ""
+            parts.append(self._paint(style, cell) + padding)
+        return _GAP.join(parts)
+
+    def _paint(self, style: str, text: str) -> str:
+        if not (self._colour and style):
+            return text
+        return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

@@ -1,0 +1,238 @@
+"""What the server fills in: defaults and admission, as far as a client sees them (pkg/apis/*/v1/defaults.go)."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["fill_in", "first_status"]
+
+Object = dict[str, Any]
+
+_TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for key in ("not-ready", "unreachable")
+]
+
+
+def _pull_policy(image: str) -> str:
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+
+
+def _container(container: Object) -> None:
+    container.setdefault("resources", {})
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    for port in container.get("ports") or []:
+        port.setdefault("protocol", "TCP")
+
+
+def _pod_spec(spec: Object) -> None:
+    for name in ("initContainers", "containers"):
+        for container in spec.get(name) or []:
+            _container(container)
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+
+
+def _quality(spec: Object) -> str:
+    containers = spec.get("containers") or []
+    resources = [one.get("resources") or {} for one in containers]
+    if not any(one.get("requests") or one.get("limits") for one in resources):
+        return "BestEffort"
+    guaranteed = all(
+        one.get("limits") and (one.get("requests") or one["limits"]) == one["limits"] and len(one["limits"]) >= 2
+        for one in resources
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _pod(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    _pod_spec(spec)
+    spec.setdefault("tolerations", [dict(one) for one in _TOLERATIONS])
+    spec.setdefault("priority", 0)
+    spec.setdefault("enableServiceLinks", True)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _template(obj: Object) -> None:
+    template = obj.setdefault("spec", {}).get("template")
+    if isinstance(template, dict):
+        _pod_spec(template.setdefault("spec", {}))
+
+
+def _deployment(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    _template(obj)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def _replicas(obj: Object) -> None:
+    obj.setdefault("spec", {}).setdefault("replicas", 1)
+    _template(obj)
+
+
+def _stateful_set(obj: Object) -> None:
+    _replicas(obj)
+    spec = obj["spec"]
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
+
+
+def _daemon_set(obj: Object) -> None:
+    _template(obj)
+    spec = obj["spec"]
+    rolling = {"maxUnavailable": 1, "maxSurge": 0}
+    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _job(obj: Object) -> None:
+    _template(obj)
+    spec = obj["spec"]
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("completions", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+
+
+def _cron_job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+
+
+def _service(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    for port in spec.get("ports") or []:
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+
+
+def _namespace(obj: Object) -> None:
+    obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+    obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+
+
+def _node(obj: Object) -> None:
+    obj.setdefault("spec", {})
+
+
+def _secret(obj: Object) -> None:
+    plain = obj.pop("stringData", None)
+    if plain:
+        data = obj.setdefault("data", {})
+        data.update({name: base64.b64encode(text.encode()).decode() for name, text in plain.items()})
+    obj.setdefault("type", "Opaque")
+
+
+def _event(obj: Object) -> None:
+    obj.setdefault("source", {})
+    for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
+        obj.setdefault(name, None)
+    obj.setdefault("reportingComponent", "")
+    obj.setdefault("reportingInstance", "")
+
+
+_FILL: Mapping[str, Callable[[Object], None]] = {
+    "Pod": _pod,
+    "Deployment": _deployment,
+    "ReplicaSet": _replicas,
+    "ReplicationController": _replicas,
+    "StatefulSet": _stateful_set,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+    "CronJob": _cron_job,
+    "Service": _service,
+    "Namespace": _namespace,
+    "Node": _node,
+    "Secret": _secret,
+    "Event": _event,
+}
+_STATUS: Mapping[str, Object] = {
+    "Deployment": {},
+    "ReplicaSet": {"replicas": 0},
+    "ReplicationController": {"replicas": 0},
+    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
+    "DaemonSet": {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    "Job": {},
+    "CronJob": {},
+    "Service": {"loadBalancer": {}},
+    "Ingress": {"loadBalancer": {}},
+    "Namespace": {"phase": "Active"},
+    "PersistentVolume": {"phase": "Pending"},
+    "PersistentVolumeClaim": {"phase": "Pending"},
+    "PodDisruptionBudget": {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
+    "Node": {
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": dict.fromkeys(
+            (
+                "machineID",
+                "systemUUID",
+                "bootID",
+                "kernelVersion",
+                "osImage",
+                "containerRuntimeVersion",
+                "kubeletVersion",
+                "kubeProxyVersion",
+                "operatingSystem",
+                "architecture",
+            ),
+            "",
+        ),
+    },
+}
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def fill_in(kind: str, obj: Object, *, creating: bool, admit: bool = True) -> None:
+    """Fills in defaults of a built-in kind, in place. `admit` False leaves out what only admission adds."""
+    fill = _FILL.get(kind)
+    if fill is not None:
+        fill(obj)
+    if kind == "Node" and creating and admit:  # plugin/pkg/admission/nodetaint
+        taints = obj["spec"].setdefault("taints", [])
+        if not any(one.get("key") == _NOT_READY["key"] for one in taints):
+            taints.append(dict(_NOT_READY))
+
+
+def first_status(kind: str, obj: Object) -> Object | None:
+    """The status of a new object of a built-in kind; None for a kind without one."""
+    if kind == "Pod":
+        return {"phase": "Pending", "qosClass": _quality(obj.get("spec") or {})}
+    status = _STATUS.get(kind)
+    return None if status is None else copy.deepcopy(status)

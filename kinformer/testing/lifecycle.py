@@ -1,0 +1,124 @@
+"""What follows from a write: the work of the namespace controller and of the CRD controllers, done at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinformer.testing.crds import established_status, types_of
+from kinformer.testing.forms import decode_stored
+from kinformer.testing.ownership import FieldManager
+from kinformer.testing.resources import ResourceType
+from kinformer.testing.write import DeleteOptions, WriteOptions, Writer
+
+__all__ = ["Lifecycle"]
+
+Object = dict[str, Any]
+
+
+class Lifecycle:
+    """Listens to the writes of one server."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._registry = writer.registry
+        self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
+        self._emptying: set[str] = set()
+        writer.on_change.append(self._changed)
+
+    def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        if resource.builtin and resource.kind == "Namespace":
+            if new is not None and new["metadata"].get("deletionTimestamp"):
+                self._empty(new["metadata"]["name"])
+        elif resource.builtin and resource.kind == "CustomResourceDefinition":
+            self._definition_changed(resource, old, new)
+        elif new is None and old is not None and resource.namespaced:
+            self._left(old["metadata"].get("namespace", ""))
+
+    # -- namespaces -----------------------------------------------------------------------------------------------
+
+    def _empty(self, namespace: str) -> None:
+        """Deletes all that is in a terminating namespace, then the namespace, if nothing with finalizers is left."""
+        if namespace in self._emptying:
+            return
+        self._emptying.add(namespace)
+        try:
+            left = 0
+            for resource in list(self._registry):
+                if resource.namespaced and resource.is_storage:
+                    left += self._delete_all(resource, namespace)
+        finally:
+            self._emptying.discard(namespace)
+        if not left:
+            self._finish(namespace)
+
+    def _delete_all(self, resource: ResourceType, namespace: str) -> int:
+        collection = self._writer.collection(resource)
+        for stored in list(collection.snapshot().within(namespace).items):
+            self._writer.delete(resource, stored.namespace, stored.name, DeleteOptions(admin=True))
+        return len(collection.snapshot().within(namespace).items)
+
+    def _left(self, namespace: str) -> None:
+        """An object is gone: perhaps it was the last in a namespace that waits for that."""
+        if namespace in self._emptying:
+            return
+        spaces = self._registry.find("v1/namespaces")
+        stored = self._writer.collection(spaces).get(namespace)
+        if stored is None or b'"deletionTimestamp"' not in stored.raw:
+            return
+        if decode_stored(spaces, stored)["metadata"].get("deletionTimestamp"):
+            self._empty(namespace)
+
+    def _finish(self, namespace: str) -> None:
+        spaces = self._registry.find("v1/namespaces")
+        stored = self._writer.collection(spaces).get(namespace)
+        if stored is None:
+            return
+        space = decode_stored(spaces, stored)
+        # What `/finalize` does: without a finalizer a terminating namespace goes (registry/core/namespace/storage).
+        if space["metadata"].get("finalizers"):
+            return
+        self._writer.remove(spaces, space, stored)
+
+    # -- custom resource definitions ------------------------------------------------------------------------------
+
+    def _definition_changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self._unserve(name)
+            return
+        if old is not None and old.get("spec") == new.get("spec") and name in self._served:
+            return
+        self._serve(name, new)
+        status = established_status(new, self._writer.now())
+        if new.get("status") != status:
+            manager = FieldManager("kube-apiserver")
+            body = {**new, "status": status}
+            metadata = new["metadata"]
+            body["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+            self._writer.update(resource, "", name, body, WriteOptions(manager, internal=True), subresource="status")
+
+    def _serve(self, name: str, crd: Object) -> None:
+        before = self._served.get(name, [])
+        for one in before:
+            self._registry.remove(one)
+        types = self._served[name] = types_of(crd)
+        for one in types:
+            self._registry.add(one)
+        if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
+            self._writer.collection(types[0] if types else before[0]).end_watches()
+
+    def _unserve(self, name: str) -> None:
+        types = self._served.pop(name, [])
+        for resource in types:
+            if resource.is_storage or resource is types[-1]:
+                self._drop_instances(resource)
+        for resource in types:
+            self._registry.remove(resource)
+        if types:
+            self._writer.collection(types[0]).end_watches()
+
+    def _drop_instances(self, resource: ResourceType) -> None:
+        """All instances go with their definition, each with its DELETED."""
+        collection = self._writer.collection(resource)
+        for stored in list(collection.snapshot().items):
+            self._writer.remove(resource, decode_stored(resource, stored), stored)

@@ -1,0 +1,574 @@
+"""Writes: create, update, patch and delete, with all that the server owns of an object (registry/generic/registry).
+
+Everything here is plain and happens at once: between two awaits of a handler no other write comes in between.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kinformer.clock import SYSTEM, Clock
+from kinformer.testing.defaults import fill_in, first_status
+from kinformer.testing.forms import decode_stored, store, with_revision
+from kinformer.testing.ownership import FieldManager, apply_fields, track_update
+from kinformer.testing.resources import Registry, ResourceType
+from kinformer.testing.status import (
+    already_exists,
+    bad_request,
+    cause,
+    conflict,
+    failure,
+    internal,
+    invalid,
+    invalid_options,
+    not_found,
+    success,
+)
+from kinformer.testing.storage import Collection, Storage, Stored
+from kinformer.testing.validation import check_kind, check_object, prune, strict_error
+
+__all__ = ["DeleteOptions", "WriteOptions", "Writer", "Written"]
+
+Object = dict[str, Any]
+Change = Callable[[Object], Object]
+
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
+_NAME_ATTEMPTS = 8
+_NO_SPEC = ("apiVersion", "kind", "metadata", "status")
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """`admin` marks the direct calls of a test: status included, namespaces made as needed."""
+
+    manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
+    dry_run: bool = False
+    admin: bool = False
+    internal: bool = False  # a controller of the server's own: no resourceVersion needed
+    validation: str = "Warn"  # fieldValidation
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """The body or the query of a DELETE; `grace` in seconds, None for the kind's default."""
+
+    grace: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    dry_run: bool = False
+    admin: bool = False
+
+
+@dataclass(slots=True)
+class Written:
+    """The object after a write; `created` for 201, `status` where the answer is a Status instead."""
+
+    stored: Stored
+    created: bool = False
+    status: Object | None = None
+
+
+class Writer:
+    """All writes of one server. `on_change(resource, old, new)` hears of every stored write, in order."""
+
+    def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
+        self.storage = storage
+        self.registry = registry
+        self._clock = clock
+        self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
+
+    # -- reading what is there ------------------------------------------------------------------------------------
+
+    def collection(self, resource: ResourceType) -> Collection:
+        """Where the objects of a kind are."""
+        return self.storage.collection(resource.storage_name)
+
+    def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
+        """An object. A 404 `StatusError`."""
+        found = self.collection(resource).get(resource.key(namespace, name))
+        if found is None:
+            raise resource.not_found(name)
+        return found
+
+    def now(self) -> str:
+        """The time of metadata: whole seconds, UTC."""
+        return self._timestamp(0)
+
+    def _timestamp(self, later: float) -> str:
+        moment = datetime.fromtimestamp(self._clock.wall(), UTC) + timedelta(seconds=later)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    # -- create ---------------------------------------------------------------------------------------------------
+
+    def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Written:
+        """POST."""
+        obj = copy.deepcopy(body)
+        check_kind(resource, obj)
+        self._check_metadata(resource, namespace, obj)
+        metadata = obj["metadata"]
+        if not options.admin:
+            if metadata.get("resourceVersion"):
+                raise internal("resourceVersion should not be set on objects to be created")
+            for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+                metadata.pop(name, None)
+        unknown = self._validated(resource, obj, options)
+        self._name(resource, namespace, obj)
+        self._check_namespace(resource, namespace, metadata["name"], options)
+        if resource.builtin:
+            fill_in(resource.kind, obj, creating=True, admit=not options.admin)
+        self._first_state(resource, obj, options)
+        check_object(resource, obj)
+        existing = self.collection(resource).get(resource.key(namespace, metadata["name"]))
+        if existing is not None:
+            dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
+            raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
+        if unknown:
+            options.warnings += [f'unknown field "{path}"' for path in unknown]
+        given_fields = metadata.pop("managedFields", None) if options.admin else None
+        if given_fields:
+            metadata["managedFields"] = given_fields
+        else:
+            metadata.pop("managedFields", None)
+            track_update(resource, None, obj, options.manager, self.now())
+        return Written(self._save(resource, None, obj, dry_run=options.dry_run), created=True)
+
+    def _is_dying(self, resource: ResourceType, stored: Stored) -> bool:
+        return "deletionTimestamp" in decode_stored(resource, stored)["metadata"]
+
+    def _check_metadata(self, resource: ResourceType, namespace: str, obj: Object) -> None:
+        metadata = obj.get("metadata")
+        if metadata is None:
+            metadata = obj["metadata"] = {}
+        if not isinstance(metadata, dict):
+            raise bad_request("metadata is no object")
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
+            return
+        if metadata.setdefault("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+    def _validated(self, resource: ResourceType, obj: Object, options: WriteOptions) -> list[str]:
+        unknown = prune(resource, obj)
+        if unknown and options.validation == "Strict":
+            raise strict_error(resource, unknown)
+        return unknown if options.validation == "Warn" else []
+
+    def _name(self, resource: ResourceType, namespace: str, obj: Object) -> None:
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            return
+        prefix = metadata.get("generateName")
+        if not prefix:
+            causes = [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
+            raise invalid(resource.group, resource.kind, "", causes)
+        taken = self.collection(resource).objects
+        for _ in range(_NAME_ATTEMPTS):
+            name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - names, not secrets
+            if resource.key(namespace, name) not in taken:
+                metadata["name"] = name
+                return
+        raise already_exists(resource.group, resource.plural, prefix)
+
+    def _check_namespace(self, resource: ResourceType, namespace: str, name: str, options: WriteOptions) -> None:
+        if not resource.namespaced:
+            return
+        spaces = self.registry.find("v1/namespaces")
+        found = self.collection(spaces).get(namespace)
+        if found is None:
+            if not options.admin:
+                raise not_found("", "namespaces", namespace)
+            self.create(spaces, "", {"metadata": {"name": namespace}}, options)
+        elif not options.admin and self._is_dying(spaces, found):
+            error = failure(
+                403,
+                f'{resource.plural}{"." + resource.group if resource.group else ""} "{name}" is forbidden: unable to'
+                f" create new content in namespace {namespace} because it is being terminated",
+                details={
+                    "name": name,
+                    **({"group": resource.group} if resource.group else {}),
+                    "kind": resource.plural,
+                    "causes": [
+                        cause(
+                            "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+                        )
+                    ],
+                },
+            )
+            raise error
+
+    def _first_state(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
+        metadata = obj["metadata"]
+        metadata["uid"] = (metadata.get("uid") if options.admin else None) or str(uuid.uuid4())
+        if not (options.admin and metadata.get("creationTimestamp")):
+            metadata["creationTimestamp"] = self.now()
+        metadata.pop("selfLink", None)
+        if resource.generation or not resource.builtin:
+            metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
+        else:
+            metadata.pop("generation", None)
+        if resource.has_status and not options.admin:
+            obj.pop("status", None)
+        if resource.builtin and "status" not in obj:
+            status = first_status(resource.kind, obj)
+            if status is not None:
+                obj["status"] = status
+
+    # -- update ---------------------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: Object,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PUT."""
+        obj = copy.deepcopy(body)
+        check_kind(resource, obj)
+        self._check_metadata(resource, namespace, obj)
+        metadata = obj["metadata"]
+        if metadata.setdefault("name", name) != name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
+        existing = self.collection(resource).get(resource.key(namespace, name))
+        if existing is None:
+            if resource.create_on_update and not subresource:
+                metadata.pop("resourceVersion", None)
+                return self.create(resource, namespace, obj, options)
+            raise resource.not_found(name)
+        if not (metadata.get("resourceVersion") or options.admin or resource.unconditional_update or options.internal):
+            text = "Invalid value: 0: must be specified for an update"
+            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
+            kind = resource.plural if not resource.builtin else resource.kind
+            raise invalid(resource.group, kind, name, causes)
+        return self._replace(resource, existing, obj, options, subresource)
+
+    def patch(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        change: Change,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PATCH with a function that makes the new object of the old."""
+        existing = self.stored(resource, namespace, name)
+        old = decode_stored(resource, existing)
+        version = old["metadata"]["resourceVersion"]
+        obj = change(copy.deepcopy(old))
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+            raise failure(422, "the server rejected our request due to an error in our request", details={})
+        if obj["metadata"].get("resourceVersion", version) != version:
+            raise conflict(resource.group, resource.plural, name)
+        check_kind(resource, obj)
+        return self._replace(resource, existing, obj, options, subresource)
+
+    def apply(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        applied: Object,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PATCH with an apply configuration; creates the object where it is missing."""
+        if not options.manager.name:
+            causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
+            raise invalid_options("PatchOptions", causes)
+        applied = copy.deepcopy(applied)
+        check_kind(resource, applied)
+        self._check_metadata(resource, namespace, applied)
+        if applied["metadata"].setdefault("name", name) != name:
+            raise bad_request(
+                f"the name of the object ({applied['metadata']['name']}) does not match the name on the URL ({name})"
+            )
+        if applied["metadata"].pop("managedFields", None):
+            raise bad_request("metadata.managedFields must be nil")
+        manager = FieldManager(options.manager.name, "Apply", subresource)
+        existing = self.collection(resource).get(resource.key(namespace, name))
+        if existing is None:
+            if subresource:
+                raise resource.not_found(name)
+            return self._apply_new(resource, namespace, applied, manager, options)
+        live = decode_stored(resource, existing)
+        merged = apply_fields(resource, live, applied, manager, self.now(), force=options.force)
+        return self._replace(resource, existing, merged, options, subresource, tracked=True)
+
+    def _apply_new(
+        self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
+    ) -> Written:
+        empty: Object = {"metadata": {}}
+        merged = apply_fields(resource, empty, applied, manager, self.now(), force=True)
+        fields = merged["metadata"]["managedFields"]
+        obj = {key: value for key, value in merged.items() if not (key == "status" and resource.has_status)}
+        written = self.create(resource, namespace, obj, WriteOptions(manager, dry_run=True, admin=options.admin))
+        whole = decode_stored(resource, written.stored)
+        whole["metadata"]["managedFields"] = fields
+        return Written(self._save(resource, None, whole, dry_run=options.dry_run), created=True)
+
+    def _replace(
+        self,
+        resource: ResourceType,
+        existing: Stored,
+        obj: Object,
+        options: WriteOptions,
+        subresource: str,
+        *,
+        tracked: bool = False,
+    ) -> Written:
+        old = decode_stored(resource, existing)
+        metadata, before = obj["metadata"], old["metadata"]
+        self._check_versions(resource, existing, metadata, options)
+        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(name, None)
+            if name in before:
+                metadata[name] = before[name]
+        metadata.update(name=before["name"], resourceVersion=before["resourceVersion"])
+        if "namespace" in before:
+            metadata["namespace"] = before["namespace"]
+        metadata.pop("selfLink", None)
+        unknown = self._validated(resource, obj, options)
+        options.warnings += [f'unknown field "{path}"' for path in unknown]
+        self._split_status(resource, old, obj, options, subresource)
+        if resource.builtin:
+            fill_in(resource.kind, obj, creating=False)
+        check_object(resource, obj)
+        self._check_finalizers(resource, before, metadata)
+        if not tracked:
+            metadata["managedFields"] = before.get("managedFields", [])
+            if not metadata["managedFields"]:
+                del metadata["managedFields"]
+        if _same(old, obj) and not (tracked and _owners(old) != _owners(obj)):
+            return Written(existing)  # a write that changes nothing makes no revision and no event
+        if (resource.generation or not resource.builtin) and _spec_differs(resource, old, obj):
+            metadata["generation"] = before.get("generation", 0) + 1
+        if not tracked:
+            manager = FieldManager(options.manager.name, options.manager.operation, subresource)
+            track_update(resource, old, obj, manager, self.now())
+        if metadata.get("deletionTimestamp") and self._may_go(resource, obj):
+            return Written(self._delete_now(resource, obj, existing, dry_run=options.dry_run))
+        return Written(self._save(resource, old, obj, dry_run=options.dry_run))
+
+    def _check_versions(
+        self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
+    ) -> None:
+        version = str(metadata.get("resourceVersion") or "")
+        if version and version != str(existing.revision) and not options.admin:
+            raise conflict(resource.group, resource.plural, existing.name)
+        uid = metadata.get("uid")
+        if uid and uid != existing.uid and not options.admin:
+            key = f"/registry/{resource.storage_name}/{existing.key}"
+            raise conflict(
+                resource.group,
+                resource.plural,
+                existing.name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
+                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {existing.uid}",
+            )
+
+    def _split_status(
+        self, resource: ResourceType, old: Object, obj: Object, options: WriteOptions, subresource: str
+    ) -> None:
+        """A write of /status changes status alone; one of the object leaves it as it was."""
+        if subresource == "status":
+            for name in [name for name in obj if name not in _NO_SPEC]:
+                del obj[name]
+            obj.update({name: value for name, value in old.items() if name not in _NO_SPEC})
+            before = old["metadata"]
+            for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+                obj["metadata"].pop(name, None)
+                if name in before:
+                    obj["metadata"][name] = before[name]
+        elif resource.has_status and not options.admin and not (subresource and subresource != "scale"):
+            obj.pop("status", None)
+            if "status" in old:
+                obj["status"] = old["status"]
+        elif options.admin and resource.has_status and "status" not in obj and "status" in old:
+            obj["status"] = old["status"]
+
+    def _check_finalizers(self, resource: ResourceType, before: Object, after: Object) -> None:
+        if not before.get("deletionTimestamp"):
+            return
+        fresh = [one for one in after.get("finalizers") or [] if one not in (before.get("finalizers") or [])]
+        if fresh:
+            listed = ", ".join(f'"{one}"' for one in fresh)
+            text = (
+                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
+                f" []string{{{listed}}}"
+            )
+            causes = [cause("FieldValueForbidden", text, "metadata.finalizers")]
+            raise invalid(resource.group, resource.kind, before["name"], causes)
+
+    # -- delete ---------------------------------------------------------------------------------------------------
+
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+        """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
+        existing = self.stored(resource, namespace, name)
+        self._check_preconditions(resource, existing, options)
+        obj = decode_stored(resource, existing)
+        metadata = obj["metadata"]
+        old = copy.deepcopy(obj)
+        if resource.kind == "Namespace" and resource.builtin:
+            return self._delete_namespace(resource, existing, obj, options)
+        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(options.propagation)
+        if finalizer and finalizer not in (metadata.get("finalizers") or []):
+            metadata["finalizers"] = [*(metadata.get("finalizers") or []), finalizer]
+        grace = self._grace(resource, obj, options)
+        marked = "deletionTimestamp" in metadata
+        waits = bool(metadata.get("finalizers")) or grace > 0
+        if waits or (grace == 0 and resource.kind == "Pod" and resource.builtin and not options.admin):
+            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and _same(old, obj):
+                return Written(existing)
+            metadata["deletionTimestamp"] = self._timestamp(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+            if not marked and "generation" in metadata:
+                metadata["generation"] += 1
+            saved = self._save(resource, old, obj, dry_run=options.dry_run)
+            if waits:
+                return Written(saved)
+            obj = decode_stored(resource, saved) if not options.dry_run else obj
+        gone = self._delete_now(resource, obj, existing, dry_run=options.dry_run, final=True)
+        if resource.returns_deleted:
+            return Written(gone)
+        return Written(gone, status=self._deleted(resource, gone))
+
+    def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
+        details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
+        return success(details={key: value for key, value in details.items() if value})
+
+    def _check_preconditions(self, resource: ResourceType, existing: Stored, options: DeleteOptions) -> None:
+        for what, given, actual in (
+            ("UID", options.uid, existing.uid),
+            ("ResourceVersion", options.resource_version, str(existing.revision)),
+        ):
+            if given and given != actual:
+                raise conflict(
+                    resource.group,
+                    resource.kind,
+                    existing.name,
+                    f"the {what} in the precondition ({given}) does not match the {what} in record ({actual})."
+                    " The object might have been "
+                    + ("deleted and then recreated" if what == "UID" else "modified"),
+                )
+
+    def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
+        """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
+        if not (resource.builtin and resource.kind == "Pod") or options.admin:
+            return 0
+        spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") and not options.grace:
+            return 0
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
+        return max(0, int(grace))
+
+    def _may_go(self, resource: ResourceType, obj: Object) -> bool:
+        metadata = obj["metadata"]
+        if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
+            return False
+        namespace = resource.kind == "Namespace" and resource.builtin
+        return not (namespace and (obj.get("spec") or {}).get("finalizers"))
+
+    def _delete_now(
+        self, resource: ResourceType, obj: Object, existing: Stored, *, dry_run: bool, final: bool = False
+    ) -> Stored:
+        """Removes the object. Behind the last finalizer the answer shows the version before (`final` False)."""
+        last = store(resource, self._as_stored(resource, obj))
+        if dry_run:
+            return last
+        collection = self.collection(resource)
+        if last.key not in collection.objects:
+            return last
+        tombstone = with_revision(resource, last, self.storage.next_revision())
+        collection.remove(tombstone)
+        self._tell(resource, obj, None)
+        return tombstone if final else last
+
+    def remove(self, resource: ResourceType, obj: Object, existing: Stored) -> None:
+        """Removes an object whatever it has of finalizers: the last act of a controller."""
+        self._delete_now(resource, obj, existing, dry_run=False)
+
+    def _delete_namespace(
+        self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions
+    ) -> Written:
+        if "deletionTimestamp" in obj["metadata"]:
+            return Written(existing)
+        old = copy.deepcopy(obj)
+        obj["metadata"]["deletionTimestamp"] = self.now()
+        obj.setdefault("status", {})["phase"] = "Terminating"
+        return Written(self._save(resource, old, obj, dry_run=options.dry_run))
+
+    # -- storing --------------------------------------------------------------------------------------------------
+
+    def _as_stored(self, resource: ResourceType, obj: Object) -> Object:
+        if resource.is_storage:
+            return obj
+        obj = dict(obj)
+        if resource.to_storage is not None:
+            obj = resource.to_storage(obj)
+        obj["apiVersion"] = resource.storage_version
+        return obj
+
+    def _save(self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool) -> Stored:
+        metadata = obj["metadata"]
+        if dry_run:
+            if old is None:
+                metadata.pop("resourceVersion", None)
+            return store(resource, self._as_stored(resource, obj))
+        metadata["resourceVersion"] = str(self.storage.next_revision())
+        stored = store(resource, self._as_stored(resource, obj))
+        self.collection(resource).put(stored)
+        self._tell(resource, old, obj)
+        return stored
+
+    def _tell(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        for listener in self.on_change:
+            listener(resource, old, new)
+
+
+def _owners(obj: Object) -> list[Any]:
+    return [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in obj["metadata"].get("managedFields") or []
+    ]
+
+
+def _without(metadata: Object) -> Object:
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name not in ("managedFields", "resourceVersion") and value not in (None, {}, [])
+    }
+
+
+def _same(old: Object, new: Object) -> bool:
+    return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
+
+
+def _rest(obj: Object, left_out: tuple[str, ...]) -> Object:
+    return {name: value for name, value in obj.items() if name != "metadata" and name not in left_out}
+
+
+def _spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
+    # With a status subresource everything but status counts, without it everything does.
+    left_out = ("status",) if resource.has_status or resource.builtin else ()
+    return _rest(old, left_out) != _rest(new, left_out)
+

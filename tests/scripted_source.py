@@ -1,0 +1,213 @@
+"""A source that answers as a script says, remembers what it was asked and when, and a store that remembers its calls.
+
+A stream is a list of steps: a list of events is given, a number of seconds is waited, an exception is raised, `HANG`
+waits for ever; behind the last step the stream ends in order. Behind the last answer of a script, lists repeat it and
+watches stay open without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.object import KubeObject, decode_bookmark
+
+HANG = "hang"
+
+
+def pod(name: str, rv: int | str, uid: str | None = None) -> KubeObject:
+    metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}", "resourceVersion": str(rv)}
+    return KubeObject.from_dict({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+def added(name: str, rv: int | str, uid: str | None = None) -> WatchEvent:
+    return WatchEvent("ADDED", pod(name, rv, uid))
+
+
+def modified(name: str, rv: int | str, uid: str | None = None) -> WatchEvent:
+    return WatchEvent("MODIFIED", pod(name, rv, uid))
+
+
+def deleted(name: str, rv: int | str, uid: str | None = None) -> WatchEvent:
+    return WatchEvent("DELETED", pod(name, rv, uid))
+
+
+def bookmark(rv: int | str, *, end: str | None = None) -> WatchEvent:
+    annotations = f',"annotations":{{"k8s.io/initial-events-end":"{end}"}}' if end is not None else ""
+    text = f'{{"kind":"Pod","apiVersion":"v1","metadata":{{"resourceVersion":"{rv}"{annotations}}}}}'
+    return WatchEvent("BOOKMARK", decode_bookmark(text.encode()))
+
+
+def end(rv: int | str) -> WatchEvent:
+    """The bookmark that ends an initial stream."""
+    return bookmark(rv, end="true")
+
+
+def page(*objects: Any, rv: int | str, token: str = "") -> ListPage:
+    return ListPage(list(objects), str(rv), token)
+
+
+@dataclass
+class Slowly:
+    """A page whose items arrive as the steps of a stream do."""
+
+    steps: Sequence[Any]
+    rv: str
+    closed: bool = False
+
+    async def items(self) -> AsyncIterator[list[Any]]:
+        try:
+            for step in self.steps:
+                if isinstance(step, list):
+                    yield step
+                else:
+                    await _wait(step)
+        finally:
+            self.closed = True
+
+
+@dataclass
+class Late:
+    """An answer whose head takes its time."""
+
+    seconds: float
+    answer: Any
+
+
+async def _wait(step: Any) -> None:
+    if isinstance(step, BaseException):
+        raise step
+    if step is HANG:
+        await asyncio.Event().wait()
+    await asyncio.sleep(step)
+
+
+@dataclass
+class Asked:
+    verb: str
+    at: float
+    options: ListOptions
+
+    @property
+    def rv(self) -> str | None:
+        return self.options.resource_version
+
+
+@dataclass
+class ScriptedSource:
+    """`lists` and `watches` are the answers to come; `asked` is what has been asked."""
+
+    lists: list[Any] = field(default_factory=list)
+    watches: list[Any] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    open: int = 0
+    name: str = "v1/pods"
+
+    async def list(self, options: ListOptions) -> ListPage:
+        self.asked.append(Asked("list", asyncio.get_running_loop().time(), options))
+        answer = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        answer = await _head(answer)
+        if isinstance(answer, Slowly):
+            return ListPage(answer.items(), answer.rv)
+        return ListPage(list(answer.items), answer.resource_version, answer.continue_token)
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+        self.asked.append(Asked("watch", asyncio.get_running_loop().time(), options))
+        steps = await _head(self.watches.pop(0) if self.watches else [HANG])
+        self.open += 1
+        try:
+            yield self._stream(steps)
+        finally:
+            self.open -= 1
+
+    async def _stream(self, steps: Sequence[Any]) -> AsyncIterator[list[WatchEvent]]:
+        for step in steps:
+            if isinstance(step, list):
+                yield step
+            else:
+                await _wait(step)
+
+    def times(self, verb: str) -> list[float]:
+        """When it was asked for, in seconds since the first request."""
+        return [round(asked.at - self.asked[0].at, 3) for asked in self.asked if asked.verb == verb]
+
+    def versions(self, verb: str) -> list[str | None]:
+        return [asked.rv for asked in self.asked if asked.verb == verb]
+
+    @property
+    def verbs(self) -> list[str]:
+        return [asked.verb for asked in self.asked]
+
+
+async def _head(answer: Any) -> Any:
+    if isinstance(answer, Late):
+        await asyncio.sleep(answer.seconds)
+        answer = answer.answer
+    if answer is HANG or isinstance(answer, BaseException):
+        await _wait(answer)
+    return answer
+
+
+@dataclass
+class ProbedSource(ScriptedSource):
+    """One that says where it stands, which cluster it is, and whether it serves the resource."""
+
+    rv: str = "0"
+    cluster_name: str | None = "cluster-1"
+    present: bool | BaseException | None = True
+    tips: list[float] = field(default_factory=list)
+    tip_error: BaseException | None = None
+    questions: list[float] = field(default_factory=list)
+
+    async def tip(self) -> ServerTip:
+        self.tips.append(asyncio.get_running_loop().time())
+        if self.tip_error is not None:
+            raise self.tip_error
+        return ServerTip(self.rv, self.cluster_name)
+
+    async def presence(self) -> bool | None:
+        self.questions.append(asyncio.get_running_loop().time())
+        if isinstance(self.present, BaseException):
+            raise self.present
+        return self.present
+
+
+class RecordingStore:
+    """Keeps objects by key, and every call as `(name, key)` or `("replace", keys, rv)`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.objects: dict[str, Any] = {}
+
+    def add(self, obj: Any) -> None:
+        self.calls.append(("add", obj.name))
+        self.objects[obj.key] = obj
+
+    def update(self, obj: Any) -> None:
+        self.calls.append(("update", obj.name))
+        self.objects[obj.key] = obj
+
+    def delete(self, obj: Any) -> None:
+        self.calls.append(("delete", obj.name))
+        self.objects.pop(obj.key, None)
+
+    def replace(self, items: list[Any], resource_version: str) -> None:
+        self.calls.append(("replace", sorted(obj.name for obj in items), resource_version))
+        self.objects = {obj.key: obj for obj in items}
+
+    def resync(self) -> None:
+        self.calls.append(("resync",))
+
+    def bookmark(self, resource_version: str) -> None:
+        self.calls.append(("bookmark", resource_version))
+
+    def known(self, key: str) -> Any:
+        return self.objects.get(key)
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]

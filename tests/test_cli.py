@@ -1,0 +1,304 @@
+"""`kinformer get`, and how every command fails: one line on stderr, and a status that tells."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kinformer.cli import main
+from kinformer.testing import APIServer, faults
+from tests.cli import CommandLine
+
+
+def pod(name: str, namespace: str = "default", app: str = "web", phase: str = "Running") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
+        "spec": {"containers": [{"name": "main", "image": "example"}]},
+        "status": {"phase": phase},
+    }
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as server:
+        yield server
+
+
+@pytest.fixture
+def kinformer(server: APIServer, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(capsys, server.url)
+
+
+@pytest.fixture
+def alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
+    """No server, no kubeconfig, an empty home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    return CommandLine(capsys)
+
+
+# --- get ---------------------------------------------------------------------------------------------------
+
+
+async def test_get_prints_a_table_of_the_default_namespace(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("web-1"))
+    server.create(pod("db-1", namespace="kube-system"))
+    ended = await kinformer("get", "pods")
+    header, *rows = ended.out.splitlines()
+    assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "NODE", "AGE"]
+    assert [row.split()[:3] for row in rows] == [["web-1", "0/1", "Running"]]
+    assert (ended.status, ended.err) == (0, "")
+
+
+async def test_get_in_all_namespaces_says_which(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("web-1"))
+    server.create(pod("db-1", namespace="kube-system"))
+    ended = await kinformer("get", "po", "-A")
+    assert [row.split()[:2] for row in ended.out.splitlines()] == [
+        ["NAMESPACE", "NAME"],
+        ["default", "web-1"],
+        ["kube-system", "db-1"],
+    ]
+
+
+async def test_get_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
+    for obj in (pod("a"), pod("b", app="db"), pod("c", phase="Failed"), pod("d", namespace="other")):
+        server.create(obj)
+    assert (await kinformer("get", "pods", "-o", "name", "-l", "app in (web)")).out == "pod/a\npod/c\n"
+    assert (await kinformer("get", "pods", "-o", "name", "--field-selector", "status.phase=Failed")).out == "pod/c\n"
+    assert (await kinformer("get", "pods", "-o", "name", "-n", "other")).out == "pod/d\n"
+
+
+@pytest.mark.parametrize("resource", ["deployments", "deploy", "Deployment", "deployments.apps", "apps/v1/deployments"])
+async def test_a_resource_is_named_as_kubectl_takes_it(
+    server: APIServer, kinformer: CommandLine, resource: str
+) -> None:
+    labels = {"matchLabels": {"app": "web"}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    server.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"replicas": 3, "selector": labels, "template": template},
+        }
+    )
+    assert (await kinformer("get", resource, "-o", "name")).out == "deployment.apps/web\n"
+
+
+async def test_a_cluster_scoped_resource_needs_no_namespace(server: APIServer, kinformer: CommandLine) -> None:
+    server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
+    ended = await kinformer("get", "nodes", "-A")
+    assert [row.split()[0] for row in ended.out.splitlines()] == ["NAME", "node-1"]
+
+
+async def test_get_as_json_is_one_list(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("a"))
+    server.create(pod("b"))
+    document = json.loads((await kinformer("get", "pods", "-o", "json")).out)
+    assert (document["apiVersion"], document["kind"]) == ("v1", "List")
+    assert [(item["kind"], item["metadata"]["name"]) for item in document["items"]] == [("Pod", "a"), ("Pod", "b")]
+    empty = json.loads((await kinformer("get", "configmaps", "-n", "nowhere", "-o", "json")).out)
+    assert empty["items"] == []
+
+
+async def test_get_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:
+    names = [f"pod-{number:04}" for number in range(1203)]
+    for name in names:
+        server.create(pod(name))
+    ended = await kinformer("get", "pods", "-o", "name")
+    assert ended.out.splitlines() == [f"pod/{name}" for name in names]
+    assert len([1 for request in server.requests if request[1].endswith("/pods")]) == 3
+
+
+async def test_a_paged_list_that_has_expired_is_read_in_one(server: APIServer, kinformer: CommandLine) -> None:
+    for number in range(501):
+        server.create(pod(f"pod-{number:03}"))
+    handle = server.faults.add(faults.expired(), verb="list", resource="v1/pods", times=1)
+    ended = await kinformer("get", "pods", "-o", "name")
+    assert (ended.status, len(ended.out.splitlines()), handle.hits) == (0, 501, 1)
+
+
+async def test_get_by_name_is_that_object_alone(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(pod("a"))
+    server.create(pod("b"))
+    document = json.loads((await kinformer("get", "pod", "a", "-o", "json")).out)
+    assert (document["kind"], document["metadata"]["name"]) == ("Pod", "a")
+    assert (await kinformer("get", "pod", "b", "a", "-o", "name")).out == "pod/b\npod/a\n"
+
+
+async def test_a_name_that_is_not_there_fails_after_the_others_are_printed(
+    server: APIServer, kinformer: CommandLine
+) -> None:
+    server.create(pod("a"))
+    ended = await kinformer("get", "pod", "missing", "a", "-o", "name")
+    assert (ended.status, ended.out) == (1, "pod/a\n")
+    assert "missing" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_nothing_found_is_said_on_stderr_and_is_no_failure(kinformer: CommandLine) -> None:
+    ended = await kinformer("get", "pods", "-n", "empty")
+    assert ended == (0, "", "No resources found in empty namespace.\n")
+
+
+async def test_the_kubeconfig_gives_server_and_namespace(
+    server: APIServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    server.create(pod("here", namespace="team"))
+    server.create(pod("elsewhere"))
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [
+            {"name": "team", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "plain", "context": {"cluster": "c", "user": "u"}},
+        ],
+        "current-context": "plain",
+    }
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config))  # JSON is YAML
+    kinformer = CommandLine(capsys)
+    assert (await kinformer("get", "pods", "-o", "name", "--kubeconfig", str(path))).out == "pod/elsewhere\n"
+    team = await kinformer("get", "pods", "-o", "name", "--kubeconfig", str(path), "--context", "team")
+    assert team.out == "pod/here\n"
+
+
+# --- failures ------------------------------------------------------------------------------------------------
+
+
+def one_line(text: str) -> str:
+    assert text.endswith("\n")
+    assert text.count("\n") == 1, text
+    return text
+
+
+@pytest.mark.parametrize("command", ["get", "watch"])
+async def test_an_unknown_resource_names_the_nearest(kinformer: CommandLine, command: str) -> None:
+    ended = await kinformer(command, "deploymentz")
+    assert ended.status == 1
+    assert "apps/v1/deployments" in one_line(ended.err)
+
+
+@pytest.mark.parametrize("command", ["get", "watch"])
+async def test_a_server_that_is_not_there_is_one_line(alone: CommandLine, command: str) -> None:
+    ended = await alone(command, "pods", "--server", "http://127.0.0.1:1")
+    assert ended.status == 1
+    assert "127.0.0.1:1" in one_line(ended.err)
+
+
+@pytest.mark.parametrize("command", ["get", "watch"])
+async def test_what_is_forbidden_is_said_and_ends_the_command(
+    capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path
+) -> None:
+    async with APIServer(users={"secret": "eve"}, rules=[("eve", "list", "v1/services")]) as server:
+        path = tmp_path / "config"
+        server.kubeconfig(path, user="eve")
+        ended = await CommandLine(capsys)(command, "pods", "--kubeconfig", str(path))
+    assert ended.status == 1
+    assert '"eve" cannot list resource "pods"' in ended.err.splitlines()[-1]
+    assert "Traceback" not in ended.err
+
+
+async def test_no_kubeconfig_anywhere_is_one_line(alone: CommandLine) -> None:
+    ended = await alone("get", "pods")
+    assert ended.status == 1
+    one_line(ended.err)
+
+
+async def test_a_kubeconfig_that_is_not_there_is_named(alone: CommandLine, tmp_path: Path) -> None:
+    ended = await alone("get", "pods", "--kubeconfig", str(tmp_path / "nowhere"))
+    assert ended.status == 1
+    assert str(tmp_path / "nowhere") in one_line(ended.err)
+
+
+async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: CommandLine) -> None:
+    ended = await alone("get", "pods", "-l", "app in (web", "--server", "http://127.0.0.1:1")
+    assert ended.status == 1
+    assert "app in (web" in one_line(ended.err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["get"],
+        ["frobnicate"],
+        ["get", "pods", "-o", "yaml"],
+        ["get", "pods", "-n", "a", "-A"],
+        ["get", "pods", "web-1", "-l", "app=web"],
+        ["get", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],
+        ["watch", "pods", "--duration", "soon"],
+        ["serve", "--objects", "pods", "--port", "0"],
+    ],
+)
+async def test_a_wrong_command_line_is_one_line_and_status_2(alone: CommandLine, arguments: list[str]) -> None:
+    ended = await alone(*arguments)
+    assert ended.status == 2
+    assert one_line(ended.err).startswith("kinformer: ")
+
+
+async def test_the_version_and_the_help_are_no_failures(alone: CommandLine) -> None:
+    assert (await alone("--version")).out.startswith("kinformer ")
+    helped = await alone("get", "--help")
+    assert (helped.status, "--field-selector" in helped.out) == (0, True)
+
+
+def test_without_the_extra_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("kinformer.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["get", "pods"]) == 1
+    assert "pip install 'kinformer[cli]'" in one_line(capsys.readouterr().err)
+
+
+# --- as a process ----------------------------------------------------------------------------------------------
+
+
+async def process(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kinformer.cli", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer) -> None:
+    server.create(pod("a"))
+    running = await process("watch", "pods", "-o", "name", "--server", server.url)
+    assert running.stdout is not None
+    assert await running.stdout.readline() == b"pod/a\n"
+    running.send_signal(signal.SIGINT)
+    out, err = await running.communicate()
+    assert (running.returncode, out, err) == (130, b"", b"")
+
+
+async def test_a_reader_that_has_gone_ends_the_command_quietly(server: APIServer) -> None:
+    for number in range(400):
+        server.create(pod(f"pod-{number:03}"))
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kinformer.cli", "get", "pods", "-o", "json", "--server", server.url),
+            stdout=writing,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(writing)
+    _, err = await running.communicate()
+    assert (running.returncode, err) == (141, b"")

@@ -1,0 +1,256 @@
+"""What the command line writes about objects: ages, columns, statuses, aligned lines."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from kinformer.cli.ages import age, human_duration
+from kinformer.cli.columns import columns_of
+from kinformer.cli.pod_status import pod_ready, pod_restarts, pod_status
+from kinformer.cli.tables import Table, clean, status_style
+from kinformer.discovery import APIResource
+from kinformer.object import KubeObject
+
+PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
+
+
+def pod(name: str = "web-1", **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "main"}], "nodeName": "node-1"},
+        "status": status,
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (-1.5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (125, "2m5s"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (3 * 3600 - 1, "179m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (8 * 3600, "8h"),
+        (47 * 3600, "47h"),
+        (48 * 3600, "2d"),
+        (49 * 3600, "2d1h"),
+        (8 * 86400, "8d"),
+        (400 * 86400, "400d"),
+        (2 * 365 * 86400, "2y"),
+        (3 * 365 * 86400 + 5 * 86400, "3y5d"),
+        (9 * 365 * 86400, "9y"),
+    ],
+)
+def test_a_duration_reads_as_kubectl_writes_it(seconds: float, text: str) -> None:
+    assert human_duration(seconds) == text
+
+
+def test_an_age_is_counted_from_a_timestamp_or_its_text() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert age(now - timedelta(seconds=30), now) == "30s"
+    assert age("2026-01-01T23:00:00Z", now) == "60m"
+
+
+@pytest.mark.parametrize("since", [None, "", "yesterday"])
+def test_an_age_that_cannot_be_told_is_unknown(since: str | None) -> None:
+    assert age(since) == "<unknown>"
+
+
+def container(ready: bool = False, restarts: int = 0, **state: Any) -> dict[str, Any]:
+    return {"name": "main", "ready": ready, "restartCount": restarts, "state": state}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        ({}, "Unknown"),
+        ({"phase": "Pending"}, "Pending"),
+        ({"phase": "Running", "containerStatuses": [container(True, running={})]}, "Running"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
+        (
+            {"phase": "Running", "containerStatuses": [container(waiting={"reason": "CrashLoopBackOff"})]},
+            "CrashLoopBackOff",
+        ),
+        ({"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 3})]}, "ExitCode:3"),
+        ({"phase": "Failed", "containerStatuses": [container(terminated={"signal": 9, "exitCode": 137})]}, "Signal:9"),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [container(True, running={}), container(terminated={"reason": "Completed"})],
+            },
+            "NotReady",
+        ),
+        ({"phase": "Pending", "initContainerStatuses": [container(running={})]}, "Init:0/0"),
+        (
+            {"phase": "Pending", "initContainerStatuses": [container(waiting={"reason": "ErrImagePull"})]},
+            "Init:ErrImagePull",
+        ),
+        (
+            {
+                "phase": "Running",
+                "initContainerStatuses": [container(terminated={"exitCode": 0})],
+                "containerStatuses": [container(True, running={})],
+            },
+            "Running",
+        ),
+    ],
+)
+def test_a_pods_status_is_the_first_thing_to_know_of_it(status: dict[str, Any], text: str) -> None:
+    assert pod_status(pod(**status)) == text
+
+
+def test_a_pod_that_is_being_deleted_is_terminating() -> None:
+    going = pod(phase="Running")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert pod_status(going) == "Terminating"
+
+
+def test_a_sidecar_that_has_started_holds_no_pod_in_its_init_phase() -> None:
+    waiting = pod(
+        phase="Running",
+        initContainerStatuses=[{**container(True, running={}), "started": True}],
+        containerStatuses=[container(True, running={})],
+    )
+    waiting["spec"]["initContainers"] = [{"name": "main", "restartPolicy": "Always"}]
+    assert pod_status(waiting) == "Running"
+
+
+def test_ready_counts_containers_and_restarts_say_when_the_last_was() -> None:
+    ended = (datetime.now(UTC) - timedelta(minutes=5, seconds=2)).isoformat()
+    status = {**container(True, restarts=2, running={}), "lastState": {"terminated": {"finishedAt": ended}}}
+    assert pod_ready(pod(containerStatuses=[status])) == "1/1"
+    assert pod_ready(pod()) == "0/1"
+    assert pod_restarts(pod(containerStatuses=[status])).startswith("2 (5m2s")
+    assert pod_restarts(pod()) == "0"
+
+
+def cells(group: str, kind: str, document: dict[str, Any]) -> dict[str, str]:
+    return {name: cell(document) for name, cell in columns_of(group, kind)}
+
+
+def test_a_deployment_says_how_many_of_its_pods_are_ready() -> None:
+    row = cells("apps", "Deployment", {"spec": {"replicas": 3}, "status": {"readyReplicas": 2, "updatedReplicas": 3}})
+    assert (row["READY"], row["UP-TO-DATE"], row["AVAILABLE"]) == ("2/3", "3", "0")
+
+
+def test_a_node_says_whether_it_is_ready_and_takes_pods() -> None:
+    node = {
+        "metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}},
+        "spec": {"unschedulable": True},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.36.0"}},
+    }
+    row = cells("", "Node", node)
+    assert (row["STATUS"], row["ROLES"], row["VERSION"]) == ("Ready,SchedulingDisabled", "control-plane", "v1.36.0")
+
+
+def test_a_service_names_its_ports_and_addresses() -> None:
+    service = {
+        "spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30080}]},
+        "status": {"loadBalancer": {}},
+    }
+    row = cells("", "Service", service)
+    assert (row["PORT(S)"], row["EXTERNAL-IP"], row["CLUSTER-IP"]) == ("80:30080/TCP", "<pending>", "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("document", "status"),
+    [
+        ({"status": {"phase": "Bound"}}, "Bound"),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "NotReady"),
+        ({"spec": {"size": 3}}, "-"),
+        ({"status": {"conditions": 7}}, "-"),
+        ({"status": "a custom resource may put anything here"}, "-"),
+    ],
+)
+def test_a_kind_that_is_not_known_shows_its_phase_or_whether_it_is_ready(document: dict[str, Any], status: str) -> None:
+    assert cells("example.com", "Widget", document)["STATUS"] == status
+
+
+BUILT_IN = [
+    *(("", kind) for kind in ("Pod", "Node", "Namespace", "Service", "ConfigMap", "Secret", "Event", "Endpoints")),
+    *(("", kind) for kind in ("PersistentVolumeClaim", "PersistentVolume", "ServiceAccount")),
+    *(("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+    *(("batch", kind) for kind in ("Job", "CronJob")),
+    *(("networking.k8s.io", kind) for kind in ("Ingress", "NetworkPolicy")),
+    ("autoscaling", "HorizontalPodAutoscaler"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+]
+
+
+@pytest.mark.parametrize(("group", "kind"), BUILT_IN)
+def test_every_cell_of_a_bare_object_is_text(group: str, kind: str) -> None:
+    row = cells(group, kind, {"metadata": {"name": "bare"}})
+    assert all(isinstance(text, str) for text in row.values()), row
+
+
+def test_a_table_is_aligned_and_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-longer-name")]
+    Table(PODS, with_namespace=True).write_all(objects)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["NAMESPACE", "NAME"],
+        ["default", "a"],
+        ["default", "a-longer-name"],
+    ]
+    assert len({line.index(word) for line, word in zip(lines, ("STATUS", "Running", "Running"), strict=True)}) == 1
+
+
+def test_wide_characters_take_two_cells_and_stay_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    events = APIResource(group="", version="v1", name="events", kind="Event")
+    rows = [
+        {"metadata": {"name": "a", "namespace": "n"}, "reason": "起動", "type": "Normal", "message": "x"},
+        {"metadata": {"name": "b", "namespace": "n"}, "reason": "Boot", "type": "Normal", "message": "x"},
+    ]
+    Table(events, with_namespace=False).write_all([KubeObject.from_dict(row) for row in rows])
+    _, wide, narrow = capsys.readouterr().out.splitlines()
+    assert wide.index("起動") == narrow.index("Boot")
+    assert len(narrow) - len(wide) == 2, "two characters fewer for the same four cells"
+
+
+def test_nothing_from_a_cluster_can_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    document = pod(phase="Running", reason="\x1b]0;owned\x07\x1b[2J")
+    Table(PODS, with_namespace=False).write(KubeObject.from_dict(document))
+    assert "\x1b" not in capsys.readouterr().out
+    assert clean("a\nb\u2028c\x9b1m") == "a?b?c?1m"
+
+
+def test_a_pipe_gets_no_colours_and_a_terminal_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obj = KubeObject.from_dict(pod(phase="Failed"))
+    Table(PODS, with_namespace=False).write(obj)
+    assert "\x1b[" not in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Table(PODS, with_namespace=False).write(obj)
+    assert "\x1b[31mFailed\x1b[0m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    Table(PODS, with_namespace=False).write(obj)
+    assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_a_later_cell_that_is_wider_widens_its_column_from_there_on(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(PODS, with_namespace=False, with_event=True)
+    short, long = (KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-much-longer-name"))
+    for obj in (short, long, short):
+        table.write(obj, "ADDED")
+    _, first, second, third = capsys.readouterr().out.splitlines()
+    assert first.index("Running") < second.index("Running") == third.index("Running")
+
+
+def test_statuses_have_colours_by_how_well_they_are() -> None:
+    words = ("Running", "Pending", "CrashLoopBackOff", "Init:1/2", "Init:Error", "Ready,SchedulingDisabled", "whatever")
+    assert [status_style(word) for word in words] == ["green", "yellow", "red", "yellow", "red", "green", ""]

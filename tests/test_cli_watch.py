@@ -1,0 +1,111 @@
+"""`kinformer watch`: the list, then every change, through an outage too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kinformer.testing import APIServer
+from tests.cli import CommandLine
+
+
+def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as server:
+        yield server
+
+
+@asynccontextmanager
+async def watching(server: APIServer, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """`kinformer watch` as a process, whose lines come one by one."""
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "watch", *arguments, "--server", server.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield running
+    finally:
+        if running.returncode is None:
+            running.kill()
+        await running.communicate()
+
+
+async def line(stream: asyncio.StreamReader | None) -> str:
+    assert stream is not None
+    async with asyncio.timeout(15):
+        return (await stream.readline()).decode()
+
+
+async def test_a_watch_prints_the_list_and_then_each_change_at_once(server: APIServer) -> None:
+    server.create(config_map("a"))
+    async with watching(server, "configmaps", "-o", "json") as running:
+        first = json.loads(await line(running.stdout))
+        assert (first["type"], first["object"]["kind"], first["object"]["metadata"]["name"]) == (
+            "ADDED",
+            "ConfigMap",
+            "a",
+        )
+        server.create(config_map("b"))
+        second = json.loads(await line(running.stdout))
+        server.update(config_map("b", x="1"))
+        third = json.loads(await line(running.stdout))
+        server.delete("v1/configmaps", "default", "b")
+        fourth = json.loads(await line(running.stdout))
+    assert [event["type"] for event in (second, third, fourth)] == ["ADDED", "UPDATED", "DELETED"]
+    assert third["object"]["data"] == {"x": "1"}
+
+
+async def test_a_watch_as_a_table_says_what_happened_to_each(server: APIServer) -> None:
+    server.create(config_map("a", namespace="one"))
+    async with watching(server, "cm", "-A") as running:
+        assert (await line(running.stdout)).split() == ["EVENT", "NAMESPACE", "NAME", "DATA", "AGE"]
+        assert (await line(running.stdout)).split()[:4] == ["ADDED", "one", "a", "0"]
+        server.update(config_map("a", namespace="one", x="1"))
+        assert (await line(running.stdout)).split()[:4] == ["UPDATED", "one", "a", "1"]
+        server.delete("v1/configmaps", "one", "a")
+        assert (await line(running.stdout)).split()[:3] == ["DELETED", "one", "a"]
+
+
+async def test_a_watch_goes_on_after_an_outage_and_tells_of_it(server: APIServer) -> None:
+    server.create(config_map("a"))
+    async with watching(server, "configmaps", "-o", "name") as running:
+        assert await line(running.stdout) == "configmap/a\n"
+        restarting = asyncio.ensure_future(server.restart(downtime=1.0))
+        assert "trying again" in await line(running.stderr)
+        server.create(config_map("meanwhile"))
+        await restarting
+        assert await line(running.stdout) == "configmap/meanwhile\n"
+        assert "followed again" in await line(running.stderr)
+
+
+async def test_a_watch_ends_by_itself_after_its_duration(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        server.create(config_map(name))
+    kinformer = CommandLine(capsys, server.url)
+    ended = await kinformer("watch", "configmaps", "-o", "name", "-l", "app=b", "--duration", "0.5")
+    assert ended == (0, "configmap/b\n", "")
+
+
+async def test_a_duration_that_ends_before_the_server_answers_is_no_failure(
+    server: APIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.pause()
+    try:
+        ended = await CommandLine(capsys, server.url)("watch", "configmaps", "--duration", "0.2")
+    finally:
+        server.resume()
+    assert ended == (0, "", "")

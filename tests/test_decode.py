@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import gc
+import json
+import timeit
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kinformer.decode import EntryDecoder, PoisonObjectError
+from kinformer.exceptions import (
+    APIError,
+    DecodeError,
+    ExpiredError,
+    ResourceVersionTooLargeError,
+    ServerError,
+    WatchError,
+)
+
+MANAGED = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}}}]
+META: dict[str, Any] = {
+    "name": "web-1",
+    "namespace": "default",
+    "uid": "u-1",
+    "resourceVersion": "123",
+    "labels": {"app": "web"},
+    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-0"}],
+    "managedFields": MANAGED,
+}
+POD = {"kind": "Pod", "apiVersion": "v1", "metadata": META, "spec": {"nodeName": "n1"}}
+BARE = {**POD, "metadata": {key: value for key, value in META.items() if key != "managedFields"}}
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def line(kind: str, obj: Any) -> bytes:
+    return dump({"type": kind, "object": obj})
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+def test_a_line_becomes_an_event_with_an_object(kind: str) -> None:
+    event = EntryDecoder().event(line(kind, POD))
+    obj = event.object
+    assert event.type == kind
+    assert (obj.key, obj.uid, obj.resource_version) == ("default/web-1", "u-1", "123")
+    assert (obj.api_version, obj.kind, obj.namespace) == ("v1", "Pod", "default")
+    assert obj.labels == {"app": "web"}
+    assert obj.owner_references[0].name == "web"
+    assert obj.raw == dump(BARE)
+
+
+def test_the_order_and_spacing_of_a_line_do_not_matter() -> None:
+    for text in (
+        dump({"object": POD, "type": "ADDED"}),
+        json.dumps({"type": "ADDED", "object": POD}).encode(),
+        line("ADDED", POD)[:-1] + b',"more":{"object":{}}}',
+        line("ADDED", POD) + b"  ",
+        b" " + line("ADDED", POD)[:-1] + b" }",
+    ):
+        for given_as in (text, bytearray(text), memoryview(text)):
+            event = EntryDecoder().event(given_as)
+            assert event.type == "ADDED"
+            assert event.object.to_dict() == BARE
+
+
+def test_managed_fields_stay_if_they_are_asked_for() -> None:
+    assert EntryDecoder(keep_managed_fields=True).event(line("ADDED", POD)).object.raw == dump(POD)
+
+
+# Where and how managedFields may stand, and what may look like them.
+NOT_THEM = {"annotations": {"last": dump(POD).decode(), "managedFields": "x"}, "finalizers": ['"managedFields":[']}
+
+
+@given(st.permutations([*META, *NOT_THEM]), st.booleans(), st.sampled_from([(",", ":"), (", ", ": ")]), st.booleans())
+def test_managed_fields_are_cut_out_wherever_they_stand(
+    order: list[str], data_first: bool, separators: tuple[str, str], empty: bool
+) -> None:
+    metadata = {key: {**META, **NOT_THEM}[key] for key in order}
+    if empty:
+        metadata["managedFields"] = []
+    copy = {"data": {"metadata": {"managedFields": MANAGED}}}  # a nested one that is to stay
+    document = {**copy, "kind": "X", "metadata": metadata} if data_first else {"metadata": metadata, **copy}
+    raw = json.dumps(document, separators=separators).encode()
+    found = EntryDecoder().item(raw, "v1", "X")
+    del metadata["managedFields"]
+    kept = found.to_dict()
+    assert {**kept, "kind": "X"} == {**document, "kind": "X", "apiVersion": "v1"}
+    assert list(kept["metadata"]) == [key for key in order if key != "managedFields"]
+
+
+def test_items_of_built_in_lists_get_their_kind_also_in_their_bytes() -> None:
+    decoder = EntryDecoder()
+    item = {"metadata": META, "spec": {"nodeName": "n1"}}
+    listed = decoder.item(dump(item), "v1", "Pod")
+    assert (listed.api_version, listed.kind) == ("v1", "Pod")
+    assert listed.raw == decoder.event(line("ADDED", POD)).object.raw
+    half = decoder.item(dump({"kind": "Own", **item}), "v1", "Pod")
+    assert (half.api_version, half.kind, half["apiVersion"], half["kind"]) == ("v1", "Own", "v1", "Own")
+    own = decoder.item(dump(POD), "x/v2", "Other")
+    assert (own.api_version, own.kind, own.to_dict()) == ("v1", "Pod", BARE)
+    assert decoder.item(dump(item)).to_dict() == {"metadata": BARE["metadata"], "spec": {"nodeName": "n1"}}
+
+
+def test_equal_labels_and_owners_are_one_and_the_same() -> None:
+    decoder = EntryDecoder()
+    one, two = (decoder.item(dump({"metadata": {**META, "name": name}}), "v1", "Pod") for name in ("a", "b"))
+    assert one._labels is two._labels
+    assert one.owner_references is two.owner_references
+    assert one.namespace is two.namespace
+    assert one.kind is two.kind
+    assert not gc.is_tracked(one)
+
+
+def test_what_is_shared_is_bounded_and_what_is_in_use_stays_shared() -> None:
+    decoder = EntryDecoder()
+
+    def labelled(value: str) -> Any:
+        return decoder.item(b'{"metadata":{"name":"a","labels":{"n":"%s"}}}' % value.encode())
+
+    used, once = labelled("used"), labelled("once")
+    assert labelled("once")._labels is once._labels
+    for number in range(40_000):
+        labelled(str(number))
+        if number % 1000 == 0:
+            assert labelled("used")._labels is used._labels
+    # Had it been kept, so would have been the 40,000 others.
+    assert labelled("once")._labels is not once._labels
+    assert labelled("once") == once
+
+
+def test_null_is_as_good_as_absent() -> None:
+    nothing = dict.fromkeys(("namespace", "uid", "labels", "ownerReferences", "managedFields"))
+    obj = EntryDecoder().item(dump({"metadata": {"name": "a", **nothing}}), "v1", "Node")
+    assert (obj.key, obj.uid, obj.labels, obj.owner_references) == ("a", "", {}, ())
+
+
+def test_only_declared_fields_are_kept() -> None:
+    obj = EntryDecoder(fields=["spec.nodeName"]).event(line("ADDED", {**POD, "status": {"phase": "Running"}})).object
+    assert obj.path("spec.nodeName") == "n1"
+    assert "status" not in obj
+    assert obj.labels == {"app": "web"}
+    assert b"managedFields" not in obj.raw
+
+
+def test_a_bookmark_may_be_a_skeleton() -> None:
+    skeleton = {
+        "kind": "X",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": "21"},
+        "spec": {"versions": None, "n": ""},
+    }
+    event = EntryDecoder().event(line("BOOKMARK", skeleton))
+    assert (event.type, event.object.resource_version, event.object.annotations) == ("BOOKMARK", "21", {})
+    skeleton["metadata"]["annotations"] = {"k8s.io/initial-events-end": "true"}  # type: ignore[index]
+    assert EntryDecoder().event(line("BOOKMARK", skeleton)).object.annotations == {"k8s.io/initial-events-end": "true"}
+
+
+def status(**fields: Any) -> bytes:
+    return line("ERROR", {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}, ExpiredError),
+        ({"code": 410, "reason": "Gone"}, ExpiredError),
+        ({"code": 410}, ExpiredError),
+        ({"reason": "Expired"}, ExpiredError),
+        ({"code": 500, "reason": "InternalError", "message": "x"}, ServerError),
+        ({}, ServerError),
+        ({"code": 504, "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}, ResourceVersionTooLargeError),
+    ],
+)
+def test_an_error_event_raises_what_its_status_says(fields: dict[str, Any], error: type[APIError]) -> None:
+    with pytest.raises(error) as caught:
+        EntryDecoder().event(status(**fields))
+    assert type(caught.value) is error
+    assert caught.value.message == fields.get("message", "")
+
+
+def test_an_error_event_says_when_to_come_back() -> None:
+    with pytest.raises(APIError) as caught:
+        EntryDecoder().event(status(code=429, details={"retryAfterSeconds": 3, "kind": "pods"}))
+    assert caught.value.retry_after == 3.0
+    assert caught.value.details["kind"] == "pods"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        line("FOO", POD),
+        line("", POD),
+        line("ERROR", {"code": "x"}),
+        line("ERROR", 7),
+        line(
+            "ADDED", {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "5"}, "rows": []}
+        ),
+        line("MODIFIED", {"kind": "Status", "apiVersion": "v1", "metadata": {}}),
+        line(
+            "ADDED", {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {}, "items": []}
+        ),
+    ],
+)
+def test_what_is_no_watch_breaks_the_protocol(text: bytes) -> None:
+    decoder = EntryDecoder()
+    with pytest.raises(WatchError):
+        decoder.event(text)
+    assert decoder.errors == 1
+
+
+def test_a_custom_resource_may_be_called_table() -> None:
+    table = {"kind": "Table", "apiVersion": "furniture.io/v1", "metadata": {"name": "oak"}}
+    assert EntryDecoder().event(line("ADDED", table)).object.kind == "Table"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"garbage",
+        b"{}",
+        b"[]",
+        b'{"type":"ADDED"}',
+        b'{"type":7,"object":{}}',
+        line("ADDED", POD)[:-1],
+        line("ADDED", POD)[:-9] + b"}}",
+        line("ADDED", POD) + line("ADDED", POD),
+        line("ADDED", POD).replace(b'"n1"', b'"\xff"'),
+        line("ADDED", POD).replace(b'"n1"', b"n1"),
+        line("ADDED", POD).replace(b'"n1"', b'"\x01"'),
+        line("ADDED", POD).replace(b'"web-1"', b'"\xff"'),
+        line("ADDED", {**POD, "metadata": {"name": 7}}).replace(b'"n1"', b"n1"),
+        line("BOOKMARK", {"metadata": {"resourceVersion": 7}}),
+    ],
+)
+def test_a_malformed_line_is_named_by_its_bytes(text: bytes) -> None:
+    decoder = EntryDecoder()
+    with pytest.raises(DecodeError) as caught:
+        decoder.event(text)
+    assert not isinstance(caught.value, PoisonObjectError)
+    assert "malformed" in str(caught.value)
+    assert repr(text[30:40])[2:-1] in str(caught.value)
+    assert decoder.errors == 1
+
+
+@pytest.mark.parametrize(
+    ("metadata", "key", "version"),
+    [
+        ({"namespace": "a", "resourceVersion": "7"}, "", "7"),
+        ({"name": "", "resourceVersion": "7"}, "", "7"),
+        ({"name": 3, "resourceVersion": "7"}, "", "7"),
+        ({"name": "x", "namespace": "a", "resourceVersion": 7}, "a/x", ""),
+        ({"name": "x", "namespace": "a", "resourceVersion": "7", "labels": {"n": 1}}, "a/x", "7"),
+        ({"name": "x", "namespace": "a", "resourceVersion": "7", "labels": ["n"]}, "a/x", "7"),
+        ({"name": "x", "resourceVersion": "7", "ownerReferences": [{"uid": 1}]}, "x", "7"),
+        ({"name": "x", "namespace": 3, "resourceVersion": "7"}, "x", "7"),
+        ("text", "", ""),
+    ],
+)
+def test_an_object_that_cannot_be_kept_can_be_skipped(metadata: Any, key: str, version: str) -> None:
+    for kind in ("ADDED", "DELETED"):
+        decoder = EntryDecoder()
+        with pytest.raises(PoisonObjectError) as caught:
+            decoder.event(line(kind, {"kind": "Pod", "apiVersion": "v1", "metadata": metadata}))
+        assert (caught.value.key, caught.value.resource_version, caught.value.type) == (key, version, kind)
+        assert decoder.errors == 1
+
+
+def test_an_object_that_is_none_is_poison() -> None:
+    with pytest.raises(PoisonObjectError):
+        EntryDecoder().event(b'{"type":"ADDED","object":[]}')
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"metadata":{"name":"a"}', b'{"metadata":{"name":"a"}}x', b'{"metadata":{"name":1}}x']
+)
+def test_an_item_is_exactly_one_object(data: bytes) -> None:
+    decoder = EntryDecoder()
+    with pytest.raises(DecodeError) as caught:
+        decoder.item(data)
+    assert not isinstance(caught.value, PoisonObjectError)
+    assert decoder.errors == 0
+
+
+def test_decoding_costs_less_than_half_of_making_dicts() -> None:
+    containers = [
+        {
+            "name": f"c{n}",
+            "image": "registry.example.com/app:1",
+            "env": [{"name": f"V{k}", "value": "x"} for k in range(20)],
+        }
+        for n in range(4)
+    ]
+    text = line("MODIFIED", {**POD, "spec": {"containers": containers}, "status": {"more": containers}})
+    decoder = EntryDecoder()
+
+    def cost(work: Any) -> float:
+        return min(timeit.repeat(work, number=200, repeat=7))
+
+    assert cost(lambda: decoder.event(text)) < 0.6 * cost(lambda: json.loads(text))

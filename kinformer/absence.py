@@ -20,15 +20,13 @@ class Absence:
     Args:
         source: Is asked by its `presence` (see `ServerProbe`); without one nothing is ever proved.
         timeout: Seconds for an answer.
-        name: What errors call the source.
     """
 
-    def __init__(self, source: ListerWatcher, *, timeout: float, name: str) -> None:
+    def __init__(self, source: ListerWatcher, *, timeout: float) -> None:
         self._presence = getattr(source, "presence", None)
         resource = getattr(source, "resource", None)
         self._core = resource is not None and getattr(resource, "group", None) == ""
         self._timeout = timeout
-        self._name = name
         self._since: float | None = None
         self._proved = False
 
@@ -45,7 +43,7 @@ class Absence:
         """
         assert self._presence is not None
         try:
-            present = await answered(self._presence(), self._timeout, f"{self._name}: discovery")
+            present = await answered(self._presence(), self._timeout, "discovery")
         except BaseException:
             self._since = None
             raise

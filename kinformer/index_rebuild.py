@@ -17,6 +17,9 @@ from kinformer.store import SHARDS, Objects, Shards
 
 __all__ = ["IndexerRebuild"]
 
+# Objects that leave in one step of a sweep: each may be the first of its bucket, which is copied then.
+_STEP = 32
+
 
 class IndexerRebuild:
     """What `Indexer.rebuild` gives: `add` every object that there is, then `commit`.
@@ -90,8 +93,8 @@ class IndexerRebuild:
     def sweep(self) -> Iterator[Objects]:
         """Take out what was not added, step by step: each step gives the objects that leave, often none.
 
-        After all `add`s. Each step costs what a 256th of the cache costs. `commit` does what is left of it at
-        once, which is fine for a few thousand objects.
+        After all `add`s. A step looks at no more than a 256th of the cache, and takes out no more than 32 objects.
+        `commit` does what is left of it at once, which is fine for a few thousand objects.
         """
         while self._open and self._swept < SHARDS:
             shard = self._swept
@@ -102,6 +105,9 @@ class IndexerRebuild:
                     index.remove(shard, key)
                 self._groups.remove(key, old)
                 gone.append(old)
+                if len(gone) == _STEP:
+                    yield gone
+                    gone = []
             self._swept += 1
             yield gone
 

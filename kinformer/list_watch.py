@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from kinformer.client import Client
 from kinformer.clock import YieldBudget
 from kinformer.decode import EntryDecoder, PoisonObjectError
@@ -249,8 +251,8 @@ class ListWatch:
             if not error.resource_version:
                 raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
             self._count_poison(error)
-            raw = b'{"metadata":{"resourceVersion":"%b"}}' % error.resource_version.encode()
-            return WatchEvent("BOOKMARK", decode_bookmark(raw))
+            bookmark = {"metadata": {"resourceVersion": error.resource_version}}
+            return WatchEvent("BOOKMARK", decode_bookmark(msgspec.json.encode(bookmark)))
 
     def _count_poison(self, error: PoisonObjectError) -> None:
         self.stats.decode_errors += 1

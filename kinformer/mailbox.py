@@ -230,6 +230,9 @@ class Mailbox:
     def _through_filter(self, call: Notification) -> Notification | None:
         """The call as this handler sees it: entering or leaving the filter is an add or a delete."""
         kind, key, old, new, flag = call
+        if kind == DELETE:
+            # The handler knows what the cache had; the last state before a deletion may be another.
+            return call if self._passes(old or new) else None
         if kind != UPDATE:
             return call if self._passes(new) else None
         assert old is not None

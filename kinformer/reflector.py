@@ -113,7 +113,7 @@ class Reflector:
         self._gap = Gap(idle_timeout, clock)
         self._tip = TipCheck(lister_watcher, name=self.name, timeout=self._head_timeout)
         self._learner = ClusterLearner(self._tip, name=self.name, broke=self._interrupt)
-        self._absence = Absence(lister_watcher, name=self.name, timeout=self._head_timeout)
+        self._absence = Absence(lister_watcher, timeout=self._head_timeout)
         self._resync = ResyncTimer(resync_period, store.resync, self._resync_failed)
 
         self._plan = RelistPlan(page_size)
@@ -215,7 +215,6 @@ class Reflector:
         self._run = ListRun(
             self.lister_watcher,
             known=self._writer.known,
-            name=self.name,
             head_timeout=self._head_timeout,
             idle_timeout=self._idle_timeout,
             clock=self._clock,
@@ -246,9 +245,9 @@ class Reflector:
         if self._phase is Phase.WATCH:
             await self._ended(dog)
         elif dog.verdict == "idle":
-            raise InitialStreamError(f"{self.name}: no initial event for {silence:g} s, and no end bookmark")
+            raise InitialStreamError(f"no initial event for {silence:g} s, and no end bookmark")
         else:
-            raise InitialStreamError(f"{self.name}: the initial stream ended without its end bookmark")
+            raise InitialStreamError("the initial stream ended without its end bookmark")
 
     async def _watch(self) -> None:
         self._phase = Phase.OPENING
@@ -264,7 +263,6 @@ class Reflector:
         async with watch_stream(
             self.lister_watcher,
             options,
-            name=self.name,
             timeout=self._watch_timeout,
             head_timeout=self._head_timeout,
             idle=idle,
@@ -298,7 +296,7 @@ class Reflector:
             self._stream_errors = 0
         if self._resync_error is not None:
             error, self._resync_error = self._resync_error, None
-            raise ResyncError(f"{self.name}: the store's resync failed: {error!r}") from error
+            raise ResyncError(f"the store's resync failed: {error!r}") from error
         if dog.verdict == "idle":
             self._gap.silent()
         if dog.verdict or self._pump.moved or self._lasted >= SHORT_WATCH:
@@ -307,7 +305,7 @@ class Reflector:
         self._short += 1
         if self._short >= SHORT_WATCHES:
             self._short = 0
-            raise ShortWatchError(f"{self.name}: {SHORT_WATCHES} watches in a row ended at once, without an event")
+            raise ShortWatchError(f"{SHORT_WATCHES} watches in a row ended at once, without an event")
         self._health.state = "backing_off"
         await asyncio.sleep(self._backoff.next())
 

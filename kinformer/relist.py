@@ -52,7 +52,6 @@ class ListRun:
     Args:
         source: Whom to ask.
         known: See `known_or_new`.
-        name: What errors call the source.
         head_timeout: Seconds for the head of each answer.
         idle_timeout: Seconds without a byte, after which an answer has failed.
         clock: For the slices in which objects are taken in.
@@ -63,14 +62,12 @@ class ListRun:
         source: ListerWatcher,
         *,
         known: Known | None = None,
-        name: str = "",
         head_timeout: float,
         idle_timeout: float,
         clock: Clock = SYSTEM,
     ) -> None:
         self._source = source
         self._known = known
-        self._name = name
         self._head_timeout = head_timeout
         self._idle_timeout = idle_timeout
         self._budget = YieldBudget(clock=clock)
@@ -90,7 +87,7 @@ class ListRun:
         options = ListOptions(resource_version=version or None, limit=limit)
         self.page, first_version = 1, ""
         while True:
-            page = await answered(self._source.list(options), self._head_timeout, f"{self._name}: list")
+            page = await answered(self._source.list(options), self._head_timeout, "list")
             if isinstance(page.items, AsyncIterable):
                 await self._take_lists(page.items)
             else:
@@ -102,7 +99,7 @@ class ListRun:
                 items, self._items = self._items, []
                 return items, first_version
             if token == options.continue_token:
-                raise DecodeError(f"{self._name}: the server gives the same continue token again and again")
+                raise DecodeError("the server gives the same continue token again and again")
             # The version is in the token; the two together are refused.
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1
@@ -117,7 +114,7 @@ class ListRun:
                 await self._take(objects)
                 dog.heard = SYSTEM.loop()
         if dog.verdict:
-            raise TimeoutError(f"{self._name}: list: not a byte for {self._idle_timeout:g} s")
+            raise TimeoutError(f"list: not a byte for {self._idle_timeout:g} s")
 
     async def _take(self, objects: Iterable[Any]) -> None:
         items, known, budget = self._items, self._known, self._budget

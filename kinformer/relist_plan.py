@@ -80,8 +80,9 @@ class RelistPlan:
         if cause not in (FIRST, "cluster_replaced") and self._unset and not reaches(version, before, unknown=True):
             cause = "rewind"
         # Asked without a version, the server gives the newest that it has: what was wanted before does not exist.
-        newest = not self.asked and self.wanted == self._wanted_when_asked
-        if self.wanted is not None and (newest or reaches(version, self.wanted)):
+        # Asked at the very version, a server that answers with an older one ignores it, and would the next time.
+        answered = self.asked in ("", self.wanted) and self.wanted == self._wanted_when_asked
+        if self.wanted is not None and (answered or reaches(version, self.wanted)):
             self.wanted = None
         self.cause, self._unset, self.unpaged = None, False, False
         return None if cause == FIRST else cause

@@ -61,7 +61,7 @@ class TipCheck:
         """Remember which cluster this is, while there is no doubt about it. Errors come out."""
         probe = getattr(self._source, "cluster", None)
         if probe is not None:
-            self.cluster = await answered(probe(), self._timeout, f"{self._name}: cluster")
+            self.cluster = await answered(probe(), self._timeout, "cluster")
         else:
             self.cluster = (await self._ask_tip()).cluster
 
@@ -85,27 +85,25 @@ class TipCheck:
         if tip.cluster is not None:
             before, self.cluster = self.cluster, tip.cluster
             if before is not None and before != tip.cluster:
-                raise ClusterReplacedError(f"{self._name}: cluster {tip.cluster} answers where {before} was")
+                raise ClusterReplacedError(f"cluster {tip.cluster} answers where {before} was")
         try:
             rewound = compare_resource_versions(tip.resource_version, seen) < 0
         except ValueError as error:
             self._say_once("number", "a server that went back cannot be noticed: %s", error)
             return
         if rewound:
-            raise RewindError(
-                f"{self._name}: the server went back from resourceVersion {seen} to {tip.resource_version}"
-            )
+            raise RewindError(f"the server went back from resourceVersion {seen} to {tip.resource_version}")
 
     async def _ask(self, seen: str) -> ServerTip | None:
         if hasattr(self._source, "tip"):
             return await self._ask_tip()
         if not seen.isdecimal():  # nothing to compare with, so nothing to ask for
             return None
-        return await answered(self._list_one(), self._timeout, f"{self._name}: list with limit 1")
+        return await answered(self._list_one(), self._timeout, "list with limit 1")
 
     async def _ask_tip(self) -> ServerTip:
         probe: Any = self._source
-        tip: ServerTip = await answered(probe.tip(), self._timeout, f"{self._name}: tip")
+        tip: ServerTip = await answered(probe.tip(), self._timeout, "tip")
         return tip
 
     async def _list_one(self) -> ServerTip:

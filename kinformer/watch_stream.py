@@ -19,7 +19,7 @@ DEADLINE_MARGIN = 10.0  # seconds by which a server may pass its own timeoutSeco
 
 @asynccontextmanager
 async def watch_stream(
-    source: ListerWatcher, options: ListOptions, *, name: str, timeout: float, head_timeout: float, idle: float
+    source: ListerWatcher, options: ListOptions, *, timeout: float, head_timeout: float, idle: float
 ) -> AsyncIterator[tuple[Stream, Watchdog]]:
     """Opens a watch; the body gets its events and the watchdog, and has to set `heard` at each sign of life.
 
@@ -29,7 +29,6 @@ async def watch_stream(
         source: Whom to ask.
         options: What for. `timeoutSeconds` is filled in: random in [timeout, 2 * timeout], at least 1, so that the
             watches of many clients do not end together (client-go, tools/cache/reflector.go).
-        name: What errors call the source.
         timeout: See there, in seconds.
         head_timeout: Seconds for the head of the answer.
         idle: Seconds of silence.
@@ -41,6 +40,6 @@ async def watch_stream(
     seconds = max(1, round(timeout * (1.0 + random.random())))
     async with AsyncExitStack() as stack:
         opening = stack.enter_async_context(source.watch(options.replace(timeout_seconds=seconds)))
-        stream = await answered(opening, head_timeout, f"{name}: watch")
+        stream = await answered(opening, head_timeout, "watch")
         dog = Watchdog(idle=idle, deadline=SYSTEM.loop() + seconds + DEADLINE_MARGIN)
         yield stream, await stack.enter_async_context(dog)

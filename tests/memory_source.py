@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kinformer import ExpiredError, InvalidError, KubeObject, ListOptions, ListPage, WatchEvent
+from kinformer import (
+    ExpiredError,
+    InvalidError,
+    KubeObject,
+    ListOptions,
+    ListPage,
+    ResourceVersionTooLargeError,
+    WatchEvent,
+)
 from kinformer.object import decode_bookmark
 from tests.kube import config_map
 
@@ -84,6 +92,10 @@ class MemorySource:
     async def list(self, options: ListOptions) -> ListPage:
         self.lists.append(options)
         await self._fault()
+        if options.resource_version and int(options.resource_version) > self.version:
+            await asyncio.sleep(3)  # as a real server does, in case it is only behind
+            if int(options.resource_version) > self.version:
+                raise ResourceVersionTooLargeError(504, "Timeout", "Too large resource version")
         return ListPage([obj for obj in self.objects.values() if self._mine(obj)], str(self.version))
 
     @asynccontextmanager

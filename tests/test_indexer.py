@@ -289,6 +289,20 @@ async def test_a_build_and_a_rebuild_at_the_same_time_end_in_the_same_index() ->
     assert indexer.index_values("author") == ["relisted"]
 
 
+async def test_a_build_that_is_asked_for_during_a_rebuild_starts_when_that_has_ended() -> None:
+    indexer = many()
+    rebuild = indexer.rebuild()
+    rebuild.add(book("1", "relisted"))
+    build = asyncio.create_task(indexer.build_indexers({"author": slow}))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    rebuild.add(book("2", "relisted"))
+    rebuild.commit()
+    await build
+    assert indexer.index_values("author") == ["relisted"]
+    assert indexer.index_keys("author", "relisted") == ["1", "2"]
+
+
 # --- replace and rebuild -----------------------------------------------------------------------------
 
 
@@ -426,12 +440,15 @@ def test_while_a_rebuild_is_open_nobody_else_writes() -> None:
     assert len(indexer) == 0
 
 
-def test_an_index_that_is_added_during_a_rebuild_has_the_old_state_and_then_the_new() -> None:
+@pytest.mark.parametrize("swept", [False, True])
+def test_an_index_that_is_added_during_a_rebuild_has_the_old_state_and_then_the_new(swept: bool) -> None:
     indexer = cache()
     rebuild = indexer.rebuild()
     rebuild.add(entry("a", namespace="shop", rv=2))
     rebuild.add(entry("b", namespace="shop", rv=1))
     rebuild.add(entry("n", namespace="shop", rv=3))
+    if swept:
+        list(rebuild.sweep())
     indexer.add_indexers({"rv": lambda obj: [obj.resource_version]})
     assert len(indexer.index_keys("rv", "1")) == 6
     rebuild.commit()

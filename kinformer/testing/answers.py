@@ -53,6 +53,11 @@ class Answer:
         self.warnings: list[str] = []
         self._stream: web.StreamResponse | None = None
 
+    @property
+    def response(self) -> web.StreamResponse | None:
+        """What has been begun of it."""
+        return self._stream
+
     def _headers(self, content_type: str) -> dict[str, str]:
         headers = {
             "Audit-Id": str(uuid.uuid4()),

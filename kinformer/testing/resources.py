@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.testing.status import NOT_THE_RESOURCE, StatusError, failure, not_found, page_not_found
+from kinformer.testing.status import StatusError, missing_resource, not_found, page_not_found
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name"]
 
@@ -168,8 +168,3 @@ class Registry:
             if one.version not in versions:
                 versions.append(one.version)
         return groups
-
-
-def missing_resource() -> StatusError:
-    """404 as JSON: the group version is there, the resource is not."""
-    return failure(404, NOT_THE_RESOURCE, details={})

@@ -12,7 +12,6 @@ from typing import Any
 from kinformer.exceptions import APIError, api_error
 
 __all__ = [
-    "NOT_THE_RESOURCE",
     "StatusError",
     "already_exists",
     "bad_request",
@@ -25,6 +24,7 @@ __all__ = [
     "invalid",
     "invalid_options",
     "method_not_allowed",
+    "missing_resource",
     "not_acceptable",
     "not_found",
     "page_not_found",
@@ -170,7 +170,9 @@ def not_found(group: str, resource: str, name: str) -> StatusError:
     return failure(404, f'{qualified(group, resource)} "{name}" not found', details=_details(group, resource, name))
 
 
-NOT_THE_RESOURCE = "the server could not find the requested resource"
+def missing_resource() -> StatusError:
+    """404 as JSON: the group version is served, the resource is not."""
+    return failure(404, "the server could not find the requested resource", details={})
 
 
 def page_not_found() -> StatusError:

@@ -1,0 +1,450 @@
+"""The embedded API server: real HTTP on loopback, one state, and everything that can go wrong on request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from aiohttp import web
+
+from kinformer.clock import SYSTEM, Clock
+from kinformer.testing.answers import TEXT, Answer, Cut
+from kinformer.testing.api import Api, Call
+from kinformer.testing.auth import AccessControl
+from kinformer.testing.builtins import builtin_types
+from kinformer.testing.crd_files import read_crds
+from kinformer.testing.discovery import AGGREGATED, PROBES, Discovery
+from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
+from kinformer.testing.forms import decode_stored
+from kinformer.testing.lifecycle import Lifecycle
+from kinformer.testing.negotiation import is_pretty
+from kinformer.testing.ownership import FieldManager
+from kinformer.testing.request import RequestInfo, read_request
+from kinformer.testing.resources import Registry, ResourceType, Subresource
+from kinformer.testing.status import StatusError, bad_request, failure, internal, page_not_found
+from kinformer.testing.storage import Storage
+from kinformer.testing.write import DeleteOptions, WriteOptions, Writer
+
+if TYPE_CHECKING:
+    from kinformer.client import Client
+
+__all__ = ["APIServer", "LoggedRequest"]
+
+logger = logging.getLogger(__name__)
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+MANAGER = "kinformer-testing"
+# Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
+KEEPALIVE = 3600.0  # seconds
+Object = dict[str, Any]
+
+
+class LoggedRequest(NamedTuple):
+    """One line of `APIServer.requests`; `status` is 0 where a request never got an answer."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    user: str
+    status: int
+
+
+class APIServer:
+    """A stateful Kubernetes API server in this process.
+
+    ::
+
+        async with APIServer() as server:
+            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+            async with server.client() as client: ...
+
+    Args:
+        host: Where it listens.
+        port: 0 takes a free one; it stays the same over restarts.
+        users: Bearer token -> user name. None: tokens are not looked at.
+        rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
+        clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
+
+    Everything belongs to the loop in which it was entered. Leaving ends the open watches and closes all connections.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        users: Mapping[str, str] | None = None,
+        rules: Iterable[tuple[str, str, Any]] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self.faults = Faults()
+        self.requests: list[LoggedRequest] = []
+        self._access = AccessControl(users, rules)
+        self._storage = Storage()
+        self._registry = Registry(builtin_types())
+        self._writer = Writer(self._storage, self._registry, clock or SYSTEM)
+        self._lifecycle = Lifecycle(self._writer)
+        self._api = Api(
+            self._storage, self._registry, self._writer, self._access, self.faults, self._rewind_for
+        )
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._http: web.Server[Any] | None = None
+        self._listener: asyncio.Server | None = None
+        self._handling: set[asyncio.Task[Any]] = set()
+        for name in NAMESPACES:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._listen()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._http = web.Server(
+            self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE
+        )
+        self._listener = await loop.create_server(self._http, self._host, self._port)
+        self._port = self._listener.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        listener, self._listener = self._listener, None
+        http, self._http = self._http, None
+        if listener is not None:
+            listener.close()
+        for task in list(self._handling):
+            task.cancel()
+        if http is not None:
+            for connection in http.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await http.shutdown(0.1)
+        if self._handling:
+            await asyncio.wait(set(self._handling))
+        if listener is not None:
+            await listener.wait_closed()
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:<port>`."""
+        if not self._port:
+            raise RuntimeError("the server has not been started: `async with APIServer() as server`")
+        return f"http://{self._host}:{self._port}"
+
+    def client(self, user: str | None = None) -> Client:
+        """A client, to be entered like every other; without a user one that may do everything.
+
+        Raises:
+            ConfigError: `users` does not have this user.
+        """
+        from kinformer.client import Client  # noqa: PLC0415 - the server alone needs no client
+
+        return Client.from_url(self.url, token=self._access.token(user))
+
+    def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
+        """Writes a kubeconfig, for its owner alone to read, and returns its path."""
+        token = self._access.token(user)
+        name = user or "kubernetes-admin"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "kinformer", "cluster": {"server": self.url}}],
+            "users": [{"name": name, "user": {"token": token} if token else {}}],
+            "contexts": [
+                {"name": "kinformer", "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
+            ],
+            "current-context": "kinformer",
+        }
+        target = Path(path)
+        target.touch(mode=0o600)
+        target.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
+        return target
+
+    # -- what tests do to the state -------------------------------------------------------------------------------
+
+    def create(self, obj: Mapping[str, Any]) -> Object:
+        """Creates an object, status included, and returns it as stored.
+
+        uid, creationTimestamp and generation are taken where they are given. A namespace that is missing is made.
+        Raises the `APIError` that a client would get.
+        """
+        resource = self._of_kind(obj)
+        namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
+        body = _plain(obj)
+        body.get("metadata", {}).pop("resourceVersion", None)
+        try:
+            return self._object(resource, self._writer.create(resource, namespace, body, self._admin()).stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def update(self, obj: Mapping[str, Any]) -> Object:
+        """Replaces an object, status included (kept where it is not given); no resourceVersion is needed.
+
+        A given resourceVersion is not compared. Raises the `APIError` that a client would get.
+        """
+        resource = self._of_kind(obj)
+        metadata = obj.get("metadata") or {}
+        namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
+        try:
+            written = self._writer.update(
+                resource, namespace, metadata.get("name", ""), _plain(obj), self._admin()
+            )
+            return self._object(resource, written.stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
+        """Deletes an object without a grace period, and returns its last state.
+
+        One with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
+        """
+        found = self._registry.find(resource)
+        try:
+            written = self._writer.delete(
+                found, (namespace or "") if found.namespaced else "", name, DeleteOptions(admin=True)
+            )
+            return self._object(found, written.stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def get(self, resource: Any, namespace: str | None, name: str) -> Object | None:
+        """An object as stored, or None."""
+        found = self._registry.find(resource)
+        stored = self._writer.collection(found).get(found.key(namespace or "", name))
+        return None if stored is None else self._object(found, stored)
+
+    def list(self, resource: Any, namespace: str | None = None) -> list[Object]:
+        """All objects of a resource, in key order."""
+        found = self._registry.find(resource)
+        items = self._writer.collection(found).snapshot().within(namespace or "").items
+        return [self._object(found, one) for one in items]
+
+    @property
+    def resource_version(self) -> str:
+        """The newest resourceVersion."""
+        return str(self._storage.revision)
+
+    def _admin(self) -> WriteOptions:
+        return WriteOptions(FieldManager(MANAGER), admin=True, validation="Ignore")
+
+    def _of_kind(self, obj: Mapping[str, Any]) -> ResourceType:
+        api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+        found = self._registry.of_kind(api_version, kind)
+        if found is None:
+            raise bad_request(
+                f'no matches for kind "{kind}" in version "{api_version}"; register it, or its CRD, first'
+            ).to_api_error()
+        return found
+
+    def _object(self, resource: ResourceType, stored: Any) -> Object:
+        return decode_stored(resource, stored)
+
+    def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
+        """Serves a custom kind at once, without a CRD object; it has a status subresource and takes any fields."""
+        group, _, version = api_version.rpartition("/")
+        self._registry.add(
+            ResourceType(
+                group=group,
+                version=version,
+                plural=plural,
+                kind=kind,
+                namespaced=namespaced,
+                subresources=(Subresource("status", kind),),
+                builtin=False,
+                unconditional_update=False,
+            )
+        )
+
+    def register_crd(self, crd: Mapping[str, Any]) -> Object:
+        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns."""
+        spaces = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
+        name = (crd.get("metadata") or {}).get("name", "")
+        known = self._writer.collection(spaces).get(name) is not None
+        self.update(crd) if known else self.create(crd)
+        stored = self._writer.stored(spaces, "", name)
+        return self._object(spaces, stored)
+
+    async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+        """`register_crd` for files, folders (see `read_crds`) and dicts.
+
+        Raises:
+            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
+        """
+        for crd in read_crds(*sources):
+            self.register_crd(crd)
+
+    # -- what tests do to the server ------------------------------------------------------------------------------
+
+    async def compact(self) -> None:
+        """Forgets history, in the watch cache and below: what starts or goes on from an older version gets its 410."""
+        self._storage.compact()
+
+    def pause(self) -> None:
+        """Half-open from now on: connections stay and are accepted, and nothing more is sent."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Ends a pause; what was held back is sent."""
+        self._gate.set()
+
+    async def restart(self, downtime: float = 0.0) -> None:
+        """Ends all connections, stays away for `downtime` seconds, and comes back on the same port with its data.
+
+        Watches from before are told 410, but for those that were at the newest version.
+        """
+        await self._stop()
+        self._storage.raise_floors()
+        if downtime > 0:
+            await asyncio.sleep(downtime)
+        await self._listen()
+
+    def _rewind_for(self, revisions: int, request: web.BaseRequest) -> None:
+        """Goes back in time, and cuts all connections but the one that asks."""
+        self._storage.rewind(revisions)
+        self._storage.raise_floors()
+        for connection in self._http.connections if self._http is not None else ():
+            transport = connection.transport
+            if transport is not None and transport is not request.transport:
+                transport.abort()
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handling.add(task)
+        try:
+            return await self._answer(request)
+        except (Cut, ConnectionError):
+            return _Gone()
+        finally:
+            self._handling.discard(task)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        params = dict(request.query)
+        info = read_request(request.method, request.path, params)
+        user = ""
+        logged = False
+
+        def log(status: int) -> None:
+            nonlocal logged
+            if not logged:
+                logged = True
+                self.requests.append(LoggedRequest(request.method, request.path, params, user, status))
+
+        answer = Answer(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
+        try:
+            try:
+                user = self._access.authenticate(request.headers)
+                await self._prior_faults(request, info, answer)
+                self._access.authorize(user, info)
+                await self._dispatch(Call(request, params, info, answer, user))
+            except StatusError as error:
+                await answer.error(error, yaml="yaml" in request.headers.get("Accept", ""))
+            except (Cut, ConnectionError):
+                raise
+            except Exception:
+                logger.exception("the test server failed at %s %s", request.method, request.path)
+                if answer.response is not None:
+                    await answer.close()
+                await answer.error(internal("This request caused the server to panic. Look in the logs for details."))
+        finally:
+            log(0)
+        assert answer.response is not None, "every request is answered"
+        return answer.response
+
+    async def _prior_faults(self, request: web.BaseRequest, info: RequestInfo, answer: Answer) -> None:
+        """The faults that strike before there is an answer, or change it as a whole."""
+        for handle in self.faults.for_request(info):
+            if info.verb == "watch" and not self._is_prior(handle):
+                continue
+            fault = handle.fault
+            if fault.kind in STREAM_ONLY or not handle.strike():
+                continue
+            if fault.kind in ("status", "expired"):
+                assert fault.error is not None
+                raise fault.error
+            if fault.kind == "delay":
+                await asyncio.sleep(fault.seconds)
+            elif fault.kind == "garble":
+                answer.garble = True
+            elif fault.kind == "close_mid_line":
+                answer.cut_body = True
+            elif fault.kind == "rewind":
+                try:
+                    self._rewind_for(fault.revisions, request)
+                except ValueError as error:
+                    raise failure(500, f"the fault cannot strike: {error}") from error
+            else:
+                await answer.strike(fault)
+
+    @staticmethod
+    def _is_prior(handle: FaultHandle) -> bool:
+        return handle.fault.kind in ("status", "delay", "rewind") and handle.after_events is None
+
+    async def _dispatch(self, call: Call) -> None:
+        info, answer = call.info, call.answer
+        if info.plural:
+            await self._api.handle(call)
+            return
+        if info.method not in ("GET", "HEAD"):
+            raise page_not_found()
+        path = info.path.rstrip("/")
+        if path.startswith(PROBES):
+            headers = {"X-Content-Type-Options": "nosniff"}
+            await answer.send(_probe(path, call.params), content_type=TEXT, headers=headers)
+            return
+        discovery = Discovery(self._registry, f"{self._host}:{self._port}")
+        accept = call.request.headers.get("Accept", "")
+        if path in ("/api", "/apis") and "APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", ""):
+            await self._aggregated(call, discovery, path)
+            return
+        document = discovery.answer(path)
+        if document is None:
+            raise page_not_found()
+        answer.pretty = answer.pretty or path == "/version"
+        await answer.json(document)
+
+    async def _aggregated(self, call: Call, discovery: Discovery, path: str) -> None:
+        body, tag = discovery.aggregated(path)
+        headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public"}
+        if call.request.headers.get("If-None-Match") == tag:
+            await call.answer.send(b"", status=304, headers=headers)
+            return
+        await call.answer.send(body, content_type=AGGREGATED, headers=headers)
+
+
+def _probe(path: str, params: Mapping[str, str]) -> bytes:
+    if "verbose" not in params:
+        return b"ok"
+    name = path.strip("/").partition("/")[0]
+    return f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n".encode()
+
+
+def _plain(obj: Mapping[str, Any]) -> Object:
+    """A mutable copy; what `KubeObject.to_dict` and JSON give is taken, and so is any mapping."""
+    copied: Object = json.loads(json.dumps(obj, default=dict))
+    return copied
+
+
+class _Gone(web.StreamResponse):
+    """Stands for an answer that can no longer be given, so that the connection ends without a word."""
+
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        raise ConnectionResetError("cut on purpose, or by the client")
+

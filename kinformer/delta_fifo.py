@@ -122,18 +122,30 @@ class DeltaFIFO:
             obj = self._transformed(key, obj)
         self._queue(key, DELETED, obj)
 
-    def replace(self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None) -> None:
+    def replace(
+        self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
+    ) -> None:
         """Queue a full list: `items` are all that there are (with `atomic`: in `namespace`, or in all).
 
         Without `atomic`: one delta for each item, in their order, then a `DELETED` with a tombstone for each key
-        that is in the queue or known, and not among them.
+        that is in the queue or known, and not among them. With `atomic`: one delta for all.
+
+        Args:
+            items: All that there are.
+            resource_version: What the list is of.
+            namespace: With `atomic`, the part of the whole that the list is.
+            copy: False, with `atomic`, gives a list away: the caller must leave it alone from then on. For copying
+                100,000 objects that are in no CPU's cache stalls the loop for 5 ms.
 
         Raises:
             KeyFuncError: there is no key for an item. Nothing was queued; the same for what `transform` raises.
             ValueError: a namespace without `atomic`.
         """
         if self._atomic:
-            listed = [self._transformed(None, obj) for obj in items] if self._transform is not None else list(items)
+            if self._transform is not None:
+                listed = [self._transformed(None, obj) for obj in items]
+            else:
+                listed = items if isinstance(items, list) and not copy else list(items)
             self._barrier(Delta(DeltaType.REPLACED_ALL, Replacement(listed, resource_version, namespace)))
         elif namespace is not None:
             raise ValueError("a list of one namespace among several needs atomic=True")

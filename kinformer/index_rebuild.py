@@ -96,7 +96,7 @@ class IndexerRebuild:
         After all `add`s. A step looks at no more than a 256th of the cache, and takes out no more than 32 objects.
         `commit` does what is left of it at once, which is fine for a few thousand objects.
         """
-        while self._open and self._swept < SHARDS:
+        while self._swept < SHARDS:
             shard = self._swept
             gone: Objects = []
             for key in self._unseen(shard):
@@ -107,6 +107,8 @@ class IndexerRebuild:
                 gone.append(old)
                 if len(gone) == _STEP:
                     yield gone
+                    if self._swept == SHARDS:
+                        return  # committed or discarded meanwhile
                     gone = []
             self._swept += 1
             yield gone
@@ -172,5 +174,6 @@ class IndexerRebuild:
     def _forget(self) -> None:
         # Whoever still holds this rebuild holds neither state.
         self._open = False
+        self._swept = SHARDS
         self._base, self._shards, self._seen, self._indexes = [], [], [], []
         self._groups = LabelGroupsFork(LabelGroups())

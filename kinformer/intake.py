@@ -8,12 +8,13 @@ from typing import Any
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.indexer import Indexer
 from kinformer.object import KubeObject
+from kinformer.processor import as_entry
 
 __all__ = ["Intake"]
 
 
 class Intake:
-    """What one reflector writes to: every object becomes a `KubeObject`, everything goes into the queue.
+    """What one reflector writes to: everything goes into the queue, single objects as `KubeObject`.
 
     `resource_version` is the newest that went in. The processor reads it in the step in which it takes
     the whole queue, so that it knows what the cache holds once it has applied that.
@@ -51,14 +52,13 @@ class Intake:
         self._fifo.delete(entry)
 
     def replace(self, items: Iterable[Any], resource_version: str) -> None:
-        """Queue a full list as one delta."""
-        if not isinstance(items, list):
-            items = list(items)
-        for position, obj in enumerate(items):
-            if type(obj) is not KubeObject:
-                items[position] = as_entry(obj)
+        """Queue a full list as one delta; the list is the queue's from here on.
+
+        Nothing looks at its objects here: at 100,000 of them that would stall the loop. The processor makes
+        entries of them, in slices.
+        """
         self.resource_version = resource_version
-        self._fifo.replace(items, resource_version, namespace=self.namespace)
+        self._fifo.replace(items, resource_version, namespace=self.namespace, copy=False)
 
     def resync(self) -> None:
         """Queue a replay of the cache as one delta."""
@@ -73,11 +73,3 @@ class Intake:
         """What the cache holds under `key`, so that a relist need not hold a second copy of it."""
         found: KubeObject | None = self._cache.get_by_key(key)
         return found
-
-
-def as_entry(obj: Any) -> KubeObject:
-    """The object in the form that the cache holds; sources of the user's own may give dicts."""
-    if isinstance(obj, KubeObject):
-        # A view remembers what it decoded: the cache must not.
-        return KubeObject.from_dict(obj.to_dict())
-    return KubeObject.from_dict(obj)

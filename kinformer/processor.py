@@ -20,7 +20,7 @@ from kinformer.indexer import Indexer
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
 from kinformer.object import KubeObject
 
-__all__ = ["Processor"]
+__all__ = ["Processor", "as_entry"]
 
 _SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
 
@@ -199,7 +199,8 @@ class Processor:
         changes: list[tuple[KubeObject | None, KubeObject]] = []
         gone: list[KubeObject] = []
         try:
-            for obj in replacement.items:
+            for item in replacement.items:
+                obj = item if type(item) is KubeObject else as_entry(item)
                 old: KubeObject | None = rebuild.add(obj)
                 if old is None and first:
                     fresh.append(obj)
@@ -295,3 +296,11 @@ def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
     if new_version.isdigit() and old_version.isdigit():
         return (len(new_version), new_version) > (len(old_version), old_version)
     return True
+
+
+def as_entry(obj: Any) -> KubeObject:
+    """The object in the form that the cache holds; sources of the user's own may give dicts."""
+    if isinstance(obj, KubeObject):
+        # A view remembers what it decoded: the cache must not.
+        return KubeObject.from_dict(obj.to_dict())
+    return KubeObject.from_dict(obj)

@@ -422,6 +422,19 @@ def test_a_discarded_rebuild_never_was() -> None:
     assert indexer.index_keys("version", "4") == ["default/z"]
 
 
+def test_a_sweep_that_is_left_half_way_is_finished_by_the_commit_and_then_at_its_end() -> None:
+    indexer = Indexer(indexers=BY_NAMESPACE)
+    indexer.replace([entry(f"n{number}") for number in range(20_000)])
+    rebuild = indexer.rebuild()
+    kept = rebuild.add(entry("n7"))
+    sweep = rebuild.sweep()
+    steps = [next(sweep), next(sweep)]
+    assert 0 < sum(map(len, steps)) <= 64, "a step takes out no more than it may stall for"
+    rebuild.commit()
+    assert indexer.list() == indexer.by_index("namespace", "default") == [kept]
+    assert list(sweep) == []
+
+
 def test_while_a_rebuild_is_open_nobody_else_writes() -> None:
     indexer = cache()
     rebuild = indexer.rebuild()

@@ -77,6 +77,7 @@ async def live_through(steps: list[tuple[str, str, bool]], watch_list: bool) -> 
             elif step == "resume":
                 for replica in replicas:
                     replica.gate.set()
+        source.hang = False
         for replica in replicas:
             replica.gate.set()
         await informer.wait_synced(600)

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from rich.live import Live
 from kinformer.backoff import Backoff
 from kinformer.cli.activity import Activity, Happening
 from kinformer.cli.demo_screen import DemoScreen
-from kinformer.cli.errors import FAILED, one_line
+from kinformer.cli.errors import FAILED, log_kept_back, one_line
 from kinformer.cli.keys import stop_keys
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.tables import clean
@@ -87,6 +87,7 @@ class _Demo:
         self._down = False
         self._restarted = False
         self._relists_before = 0
+        self._announce: Callable[[str], None] = lambda text: None  # the screen has a footer for it
 
     # --- two ways to show it ------------------------------------------------------------------------------
 
@@ -94,6 +95,7 @@ class _Demo:
         """A line for each event that a handler hears of, and one a second on how things are."""
         activity = Activity(_print_happening)
         self._listen(activity)
+        self._announce = _say
         async with self._living():
             for informer in self._informers:
                 await informer.wait_synced(_AGREE)
@@ -113,6 +115,7 @@ class _Demo:
             return screen.render(elapsed=self._elapsed, footer=self._footer(), height=height, width=width)
 
         with (
+            log_kept_back(),
             stop_keys(self._stop.set),
             # Drawn from here alone, in place and in one write: nothing flickers, and no thread reads the caches.
             Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
@@ -169,7 +172,9 @@ class _Demo:
         await asyncio.sleep(self._restart_at)
         self._relists_before = self._relists()
         self._down = True
+        self._announce("the API server is being restarted: every watch is cut, the caches still answer")
         await self._server.restart(downtime=self._downtime)
+        self._announce("the API server is back")
         self._down = False
         self._restarted = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import sys
@@ -12,7 +13,17 @@ from typing import Any
 
 from kinformer.exceptions import KinformerError
 
-__all__ = ["BROKEN_PIPE", "FAILED", "INTERRUPTED", "USAGE", "complain", "log_to_stderr", "one_line", "run_command"]
+__all__ = [
+    "BROKEN_PIPE",
+    "FAILED",
+    "INTERRUPTED",
+    "USAGE",
+    "complain",
+    "log_kept_back",
+    "log_to_stderr",
+    "one_line",
+    "run_command",
+]
 
 FAILED = 1
 USAGE = 2
@@ -86,17 +97,39 @@ class _OneLine(logging.Formatter):
         return f"kinformer: {one_line(record.getMessage())}"
 
 
+def _not_of_an_outage(record: logging.LogRecord) -> bool:
+    # A reflector logs each request and stream that fails; the commands tell of outages in their own way.
+    return record.name != "kinformer.reflector"
+
+
 @contextmanager
-def log_to_stderr() -> Iterator[None]:
-    """Within it, warnings of kinformer are lines on stderr."""
+def _logging_to(handler: logging.Handler) -> Iterator[None]:
     logger = logging.getLogger("kinformer")
-    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     handler.setLevel(logging.WARNING)
-    logger.addHandler(handler)
+    handler.addFilter(_not_of_an_outage)
+    handlers, logger.handlers = logger.handlers, [handler]
     propagate, logger.propagate = logger.propagate, False
     try:
         yield
     finally:
-        logger.removeHandler(handler)
+        logger.handlers = handlers
         logger.propagate = propagate
+
+
+@contextmanager
+def log_to_stderr() -> Iterator[None]:
+    """Within it, warnings of kinformer are lines on stderr, but for a reflector's."""
+    with _logging_to(logging.StreamHandler(sys.stderr)):
+        yield
+
+
+@contextmanager
+def log_kept_back() -> Iterator[None]:
+    """Within it, while the screen is painted, warnings wait; on leaving they are lines on stderr."""
+    kept = io.StringIO()
+    try:
+        with _logging_to(logging.StreamHandler(kept)):
+            yield
+    finally:
+        sys.stderr.write(kept.getvalue())

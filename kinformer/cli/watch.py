@@ -14,12 +14,14 @@ from kinformer.cli.target import Selection, Server
 from kinformer.client import Client
 from kinformer.discovery import APIResource
 from kinformer.event_stream import InformerEvent
+from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedError
 from kinformer.factory import SharedInformerFactory
 from kinformer.informer import SharedInformer
 
 __all__ = ["watch"]
 
 _LOOK = 0.25  # seconds between two looks at how the informer does
+_FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # before the first list they end the command
 
 
 async def watch(server: Server, selection: Selection, *, output: str, duration: float | None) -> int:
@@ -68,13 +70,13 @@ async def _follow(
 
 
 async def _first_list(informer: SharedInformer, resource: APIResource) -> None:
+    outage = _Outage(informer)
     waiting = asyncio.ensure_future(informer.wait_synced(fail_fast=True))
-    told: str | None = None
     try:
         with Loading(resource.name) as loading:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_LOOK)
-                told = _tell(informer, told) or told
+                outage.look()
                 loading.update(f"{informer.statistics().bytes / 1e6:,.1f} MB")
         waiting.result()
     finally:
@@ -82,32 +84,39 @@ async def _first_list(informer: SharedInformer, resource: APIResource) -> None:
 
 
 async def _tell_of_outages(informer: SharedInformer) -> None:
-    """A line on stderr when the informer loses its server, and one when it follows it again."""
-    told: str | None = None
-    since = 0.0
+    outage = _Outage(informer)
     while True:
         await asyncio.sleep(_LOOK)
-        health = informer.health()
-        if told is None:
-            told = _tell(informer, None)
-            since = time.monotonic()
-        elif health.live:
-            print(f"kinformer: {informer.name}: followed again after {time.monotonic() - since:.0f} s", file=sys.stderr)
-            told = None
-        else:
-            told = _tell(informer, told) or told
+        outage.look()
 
 
-def _tell(informer: SharedInformer, told: str | None) -> str | None:
-    """What the informer fails of, said unless it was the last thing said; None where nothing is new."""
-    health = informer.health()
-    if health.live or health.last_error is None:
-        return None
-    text = one_line(health.last_error)
-    if text == told:
-        return None
-    print(f"kinformer: {informer.name}: {health.state}, trying again: {text}", file=sys.stderr)
-    return text
+class _Outage:
+    """Tells on stderr when an informer loses its server, and when it follows it again: a line each."""
+
+    def __init__(self, informer: SharedInformer) -> None:
+        self._informer = informer
+        self._told: str | None = None
+        self._since = 0.0
+
+    def look(self) -> None:
+        """Say what is new."""
+        health = self._informer.health()
+        if health.live:
+            if self._told is not None:
+                self._say(f"followed again after {time.monotonic() - self._since:.0f} s")
+            self._told = None
+            return
+        if health.last_error is None or (not health.synced and isinstance(health.last_error, _FINAL)):
+            return
+        text = f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}"
+        if self._told is None:
+            self._since = time.monotonic()
+        if text != self._told:
+            self._say(text)
+        self._told = text
+
+    def _say(self, text: str) -> None:
+        print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)
 
 
 class _Printer:

@@ -93,7 +93,7 @@ def _go_json_error(body: bytes) -> str:
 
 def parse_yaml(body: bytes) -> Object:
     """YAML, which JSON is too."""
-    import yaml  # noqa: PLC0415 - PyYAML comes with the testing extra
+    import yaml
 
     try:
         value = yaml.safe_load(body)
@@ -274,9 +274,7 @@ class Api:
         if kind == "apply":
             options.manager = FieldManager(call.params.get("fieldManager", ""))
             applied = parse_yaml(raw)
-            written = self._writer.apply(
-                resource, namespace, info.name, applied, options, subresource=info.subresource
-            )
+            written = self._writer.apply(resource, namespace, info.name, applied, options, subresource=info.subresource)
         else:
             change = self._change(kind, _parse_patch(raw), resource)
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)

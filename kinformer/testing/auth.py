@@ -25,7 +25,7 @@ def _under(path: str, roots: tuple[str, ...]) -> bool:
 
 
 class AccessControl:
-    """Authentication by `users` (token -> name), authorization by `rules` ((name, verb, resource)); None: all is allowed.
+    """Authentication by `users` (token -> name), authorization by `rules` ((name, verb, resource)); None allows all.
 
     A resource is `"v1/pods"`, a subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of
     its own. `admin_token` is what a client without a user uses where tokens are asked for.

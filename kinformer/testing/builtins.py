@@ -245,8 +245,9 @@ def _build(group: str, version: str, row: tuple[str, str, str, tuple[str, ...], 
         namespaced=namespaced,
         short_names=tuple(short_names.split(",")) if short_names else (),
         categories=categories,
-        verbs=_WITHOUT_COLLECTION if name == "namespaces" else ("create", "delete", "deletecollection")
-        + _WITHOUT_COLLECTION[2:],
+        verbs=_WITHOUT_COLLECTION
+        if name == "namespaces"
+        else ("create", "delete", "deletecollection", *_WITHOUT_COLLECTION[2:]),
         subresources=tuple(_subresource(one, kind) for one in subresources.split()),
         generation=name in _GENERATION,
         create_on_update=name in _CREATE_ON_UPDATE,
@@ -268,9 +269,7 @@ def builtin_types() -> list[ResourceType]:
                     "to_storage": core_event,
                     "from_storage": events_k8s_event,
                 }
-                types.append(
-                    _build(group, version, row, storage_name="events", storage_version="v1", **conversions)
-                )
+                types.append(_build(group, version, row, storage_name="events", storage_version="v1", **conversions))
             else:
                 types.append(_build(group, version, row))
     return types

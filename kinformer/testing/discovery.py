@@ -131,10 +131,7 @@ class Discovery:
 
     def aggregated(self, path: str) -> tuple[bytes, str]:
         """The `APIGroupDiscoveryList` of `/api` or `/apis`, and its ETag."""
-        if path.rstrip("/") == "/api":
-            groups = [("", ["v1"])]
-        else:
-            groups = list(self._groups().items())
+        groups = [("", ["v1"])] if path.rstrip("/") == "/api" else list(self._groups().items())
         items = [
             {
                 "metadata": {"name": group} if group else {},

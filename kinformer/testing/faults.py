@@ -19,7 +19,8 @@ from typing import Any
 
 from kinformer.testing.request import RequestInfo
 from kinformer.testing.resources import resource_name
-from kinformer.testing.status import REASONS, StatusError, expired as _expired, failure
+from kinformer.testing.status import REASONS, StatusError, failure
+from kinformer.testing.status import expired as _expired
 
 __all__ = [
     "Fault",

@@ -1,4 +1,4 @@
-"""LIST: which snapshot of a resource is shown, and how it is cut into pages (storage/cacher, storage/etcd3/store.go)."""
+"""LIST: which snapshot of a resource is shown, and how it is cut into pages (storage/cacher, storage/etcd3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kinformer.testing.status import (
 )
 from kinformer.testing.storage import Collection, Compacted, Snapshot, Storage, Stored
 
-__all__ = ["Page", "chunks", "read_page", "reach"]
+__all__ = ["Page", "chunks", "reach", "read_page"]
 
 WAIT = 3.0  # seconds that a request waits for a resourceVersion which is not there yet (cacher, blockTimeout)
 _SLICE = 200  # items that are joined into one piece of a body
@@ -152,4 +152,3 @@ def _frame(resource: ResourceType, view: View, page: Page) -> tuple[bytes, bytes
         return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
     head = b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (dumps(kind), dumps(api_version), dumps(metadata))
     return head, b"]}\n"
-

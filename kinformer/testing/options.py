@@ -116,7 +116,6 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False) -> Op
     return replace(options, revision=int(text)) if text else options
 
 
-
 def bad_version(text: str, *, watch: bool) -> StatusError:
     """A resourceVersion that is no number: 400 on a LIST, 500 without a reason on GET and watch."""
     message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'

@@ -225,7 +225,7 @@ def apply_fields(
     if conflicts and not force:
         raise _conflict(conflicts)
     owned_by_others = set().union(*(paths for _, paths in entries)) if entries else set()
-    merged = _merge(live, applied, (), lists)
+    merged: Object = _merge(live, applied, (), lists)
     for path in sorted(previous - wanted.keys() - owned_by_others, key=len, reverse=True):
         _drop(merged, path)
     entries = [(entry, _still_there(paths, merged, resource)) for entry, paths in entries]

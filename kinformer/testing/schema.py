@@ -38,7 +38,7 @@ _CONTAINER_LISTS = {"containers", "initContainers", "ephemeralContainers"}
 _SETS = {"finalizers"}
 # Strategic merge patches merge fewer lists than apply does: those with patchStrategy=merge, by a single key.
 _STRATEGIC: Mapping[str, str] = {
-    **{name: keys[0] for name, keys in _KEYS.items() if name not in ("schedulingGates",)},
+    **{name: keys[0] for name, keys in _KEYS.items() if name != "schedulingGates"},
     "podIPs": "ip",
     "taints": "key",
 }

@@ -129,7 +129,7 @@ class _LabelParser:
         text = self._value()
         if not re.fullmatch(r"[+-]?[0-9]+", text):
             raise _SyntaxError(
-                f'values[0]: Invalid value: "{text}": for \'Gt\', \'Lt\' operators, the value must be an integer'
+                f"values[0]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
             )
         bound = int(text)
 

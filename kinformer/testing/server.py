@@ -92,12 +92,10 @@ class APIServer:
         self._registry = Registry(builtin_types())
         self._writer = Writer(self._storage, self._registry, clock or SYSTEM)
         self._lifecycle = Lifecycle(self._writer)
-        self._api = Api(
-            self._storage, self._registry, self._writer, self._access, self.faults, self._rewind_for
-        )
+        self._api = Api(self._storage, self._registry, self._writer, self._access, self.faults, self._rewind_for)
         self._gate = asyncio.Event()
         self._gate.set()
-        self._http: web.Server[Any] | None = None
+        self._http: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._handling: set[asyncio.Task[Any]] = set()
         for name in NAMESPACES:
@@ -116,9 +114,7 @@ class APIServer:
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        self._http = web.Server(
-            self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE
-        )
+        self._http = web.Server(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
         self._listener = await loop.create_server(self._http, self._host, self._port)
         self._port = self._listener.sockets[0].getsockname()[1]
 
@@ -152,7 +148,7 @@ class APIServer:
         Raises:
             ConfigError: `users` does not have this user.
         """
-        from kinformer.client import Client  # noqa: PLC0415 - the server alone needs no client
+        from kinformer.client import Client
 
         return Client.from_url(self.url, token=self._access.token(user))
 
@@ -201,9 +197,7 @@ class APIServer:
         metadata = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
         try:
-            written = self._writer.update(
-                resource, namespace, metadata.get("name", ""), _plain(obj), self._admin()
-            )
+            written = self._writer.update(resource, namespace, metadata.get("name", ""), _plain(obj), self._admin())
             return self._object(resource, written.stored)
         except StatusError as error:
             raise error.to_api_error() from None
@@ -411,7 +405,11 @@ class APIServer:
             return
         discovery = Discovery(self._registry, f"{self._host}:{self._port}")
         accept = call.request.headers.get("Accept", "")
-        if path in ("/api", "/apis") and "APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", ""):
+        if (
+            path in ("/api", "/apis")
+            and "APIGroupDiscoveryList" in accept
+            and "v=v2" in accept.replace("v=v2beta1", "")
+        ):
             await self._aggregated(call, discovery, path)
             return
         document = discovery.answer(path)
@@ -447,4 +445,3 @@ class _Gone(web.StreamResponse):
 
     async def prepare(self, request: web.BaseRequest) -> Any:
         raise ConnectionResetError("cut on purpose, or by the client")
-

@@ -235,7 +235,7 @@ def expired(message: str, *, token: str = "") -> StatusError:
 
 
 def timeout_too_large(requested: int, current: int) -> StatusError:
-    """504 for a resourceVersion that this server has not reached (storage/errors.go, NewTooLargeResourceVersionError)."""
+    """504 for a resourceVersion that this server has not reached (apiserver/pkg/storage/errors.go)."""
     return failure(
         504,
         f"Timeout: Too large resource version: {requested}, current: {current}",

@@ -206,9 +206,7 @@ class Collection:
         return objects
 
     def _add_key(self, key: str) -> None:
-        if not self._sorted:
-            self._keys.append(key)
-        elif not self._keys or key > self._keys[-1]:
+        if not self._sorted or not self._keys or key > self._keys[-1]:
             self._keys.append(key)
         else:
             insort(self._keys, key)

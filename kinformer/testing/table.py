@@ -122,7 +122,7 @@ def _service(obj: Object) -> list[Any]:
 
 def _node(obj: Object) -> list[Any]:
     status = obj.get("status") or {}
-    ready = next((one for one in status.get("conditions") or [] if one.get("type") == "Ready"), {})
+    ready: Object = next((one for one in status.get("conditions") or [] if one.get("type") == "Ready"), {})
     text = {"True": "Ready", "False": "NotReady"}.get(ready.get("status", ""), "Unknown")
     if (obj.get("spec") or {}).get("unschedulable"):
         text += ",SchedulingDisabled"

@@ -1,4 +1,4 @@
-"""WATCH: one watcher of one resource, from its first event to its end (apiserver/pkg/storage/cacher/cache_watcher.go)."""
+"""WATCH: one watcher of one resource, from first to last event (apiserver/pkg/storage/cacher/cache_watcher.go)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BLOCKED = 1.0  # seconds
 
 
 class Line:
-    """One line of a watch stream; `event` is True for ADDED, MODIFIED and DELETED, `initial` before the end bookmark."""
+    """One line of a watch stream; `event` is True for ADDED, MODIFIED and DELETED."""
 
     __slots__ = ("data", "end_of_initial", "event")
 
@@ -66,7 +66,7 @@ class Watcher:
         self._poked = False
         self._first_row = True
         self._blocked_since: float | None = None
-        timeout = options.timeout or random.uniform(MIN_REQUEST_TIMEOUT, 2 * MIN_REQUEST_TIMEOUT)  # noqa: S311
+        timeout = options.timeout or random.uniform(MIN_REQUEST_TIMEOUT, 2 * MIN_REQUEST_TIMEOUT)
         started = self._loop.time()
         self._deadline = started + timeout
         self._next_bookmark = self._bookmark_time(started)
@@ -118,7 +118,7 @@ class Watcher:
         floor = self._collection.floor
         if revision < floor:
             raise expired(f"too old resource version: {revision} ({floor})")
-        # A revision from the future is accepted, and everything up to it is silently not sent: what the real server does.
+        # A revision from the future is accepted, and what comes up to it is silently not sent: as the real one does.
         self._position = revision
         for change in self._collection.since(revision):
             self.offer(change)

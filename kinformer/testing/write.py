@@ -172,7 +172,7 @@ class Writer:
             raise invalid(resource.group, resource.kind, "", causes)
         taken = self.collection(resource).objects
         for _ in range(_NAME_ATTEMPTS):
-            name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))  # noqa: S311 - names, not secrets
+            name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))
             if resource.key(namespace, name) not in taken:
                 metadata["name"] = name
                 return
@@ -464,8 +464,7 @@ class Writer:
                     resource.kind,
                     existing.name,
                     f"the {what} in the precondition ({given}) does not match the {what} in record ({actual})."
-                    " The object might have been "
-                    + ("deleted and then recreated" if what == "UID" else "modified"),
+                    " The object might have been " + ("deleted and then recreated" if what == "UID" else "modified"),
                 )
 
     def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
@@ -571,4 +570,3 @@ def _spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
     # With a status subresource everything but status counts, without it everything does.
     left_out = ("status",) if resource.has_status or resource.builtin else ()
     return _rest(old, left_out) != _rest(new, left_out)
-

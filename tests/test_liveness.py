@@ -1,0 +1,181 @@
+"""Clocks, time limits, gaps, and the health that is made of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kinformer.clock import SYSTEM, Clock, YieldBudget
+from kinformer.exceptions import ForbiddenError
+from kinformer.gap import Gap
+from kinformer.health import HealthRecord, InformerHealth, combine_health
+from kinformer.liveness import Watchdog, answered
+
+
+class _Slept:
+    """A boot clock that goes on while the machine sleeps, which the loop's does not."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return SYSTEM.loop() + self.seconds
+
+
+@pytest.mark.virtual_time
+async def test_an_answer_in_time_is_given_and_a_late_one_is_a_timeout_that_says_what_for() -> None:
+    assert await answered(asyncio.sleep(1, "yes"), 2, "list") == "yes"
+    with pytest.raises(TimeoutError, match="list: no answer within 2 s"):
+        await answered(asyncio.sleep(3), 2, "list")
+
+
+@pytest.mark.virtual_time
+async def test_a_timeout_of_the_source_itself_passes_as_it_is() -> None:
+    async def fails() -> None:
+        raise TimeoutError("of its own")
+
+    with pytest.raises(TimeoutError, match="of its own"):
+        await answered(fails(), 2, "list")
+    with pytest.raises(TimeoutError, match="of its own"):
+        async with Watchdog(idle=5):
+            await fails()
+
+
+@pytest.mark.virtual_time
+async def test_a_watchdog_ends_a_silent_body_and_says_why() -> None:
+    start = SYSTEM.loop()
+    async with Watchdog(idle=5) as dog:
+        for _ in range(3):
+            await asyncio.sleep(4)
+            dog.heard = SYSTEM.loop()
+        await asyncio.Event().wait()
+    assert dog.verdict == "idle"
+    assert SYSTEM.loop() - start == 17
+
+
+@pytest.mark.virtual_time
+async def test_a_watchdog_ends_a_body_at_its_deadline_however_lively() -> None:
+    start = SYSTEM.loop()
+    async with Watchdog(idle=5, deadline=start + 12) as dog:
+        while True:
+            await asyncio.sleep(1)
+            dog.heard = SYSTEM.loop()
+    assert dog.verdict == "deadline"
+    assert SYSTEM.loop() - start == 12
+
+
+@pytest.mark.virtual_time
+async def test_a_watchdog_can_be_told_to_end_the_body() -> None:
+    async with Watchdog(idle=5) as dog:
+        asyncio.get_running_loop().call_later(1, dog.interrupt)
+        await asyncio.Event().wait()
+    assert dog.verdict == "interrupted"
+    dog.interrupt()  # too late, and harmless
+
+
+@pytest.mark.virtual_time
+async def test_a_body_that_ends_by_itself_has_no_verdict() -> None:
+    async with Watchdog(idle=5) as dog:
+        dog.interrupt()
+    assert dog.verdict == ""
+    await asyncio.sleep(10)  # and no cancellation comes after it
+
+
+@pytest.mark.virtual_time
+async def test_a_cancellation_from_outside_passes_even_at_the_same_moment() -> None:
+    async def body() -> None:
+        async with Watchdog(idle=5) as dog:
+            dogs.append(dog)
+            await asyncio.Event().wait()
+
+    dogs: list[Watchdog] = []
+    task = asyncio.ensure_future(body())
+    await asyncio.sleep(1)
+    dogs[0].interrupt()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_a_loop_that_was_held_up_does_not_take_its_own_silence_for_the_servers() -> None:
+    """What came meanwhile is read first: it waits in the socket."""
+    loop = asyncio.get_running_loop()
+    now = [loop.time()]
+    original, loop.time = loop.time, lambda: now[0]  # type: ignore[method-assign]
+    try:
+        async with Watchdog(idle=5) as dog:
+            now[0] += 60.0  # somebody's code held the loop for a minute
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            heard_late = dog.heard
+    finally:
+        loop.time = original  # type: ignore[method-assign]
+    assert dog.verdict == ""
+    assert heard_late + 5 == now[0] + 1.0
+
+
+@pytest.mark.virtual_time
+async def test_a_gap_is_in_doubt_after_two_seconds_away_silence_or_sleep() -> None:
+    boot = _Slept()
+    gap = Gap(120, replace(SYSTEM, boot=boot))
+    gap.proved()
+    gap.closed(None)
+    assert not gap.in_doubt()
+    await asyncio.sleep(2.1)
+    assert gap.in_doubt()
+    gap.proved()
+    assert not gap.in_doubt()
+    boot.seconds = 3600.0  # the lid was closed
+    assert gap.in_doubt()
+    gap.proved()
+    gap.silent()
+    assert gap.in_doubt()
+    gap.proved()
+    await asyncio.sleep(60)
+    gap.closed(SYSTEM.loop())
+    await asyncio.sleep(1)
+    assert not gap.in_doubt()
+    for _ in range(2):
+        await asyncio.sleep(60)
+        gap.closed(None)  # streams without a word
+    assert gap.in_doubt()
+
+
+async def test_a_budget_is_used_up_by_time_and_a_pause_renews_it() -> None:
+    now = [0.0]
+    budget = YieldBudget(0.002, clock=Clock(perf=lambda: now[0]))
+    assert not budget.exhausted()
+    now[0] = 0.0021
+    assert budget.exhausted()
+    ran: list[int] = []
+    asyncio.get_running_loop().call_soon(ran.append, 1)
+    await budget.pause()
+    assert ran == [1]
+    assert not budget.exhausted()
+
+
+def _health(**fields: Any) -> InformerHealth:
+    return replace(HealthRecord().snapshot(0.0, ""), **fields)
+
+
+def test_several_reflectors_are_as_well_as_the_worst_of_them() -> None:
+    error = ForbiddenError(403)
+    good = _health(state="watching", synced=True, live=True, last_event_age=3.0, last_sync_age=50.0, watches=2)
+    bad = _health(state="forbidden", last_error=error, consecutive_failures=4, relists=1)
+    whole = combine_health([good, bad], resource_version="9")
+
+    assert (whole.state, whole.synced, whole.live) == ("forbidden", False, False)
+    assert (whole.last_event_age, whole.last_sync_age) == (3.0, None)
+    assert (whole.last_error, whole.consecutive_failures) == (error, 4)
+    assert (whole.watches, whole.relists, whole.resource_version) == (2, 1, "9")
+
+
+def test_an_informer_that_has_ended_is_stopped_whatever_its_reflectors_say() -> None:
+    good = _health(state="watching", synced=True, live=True)
+    whole = combine_health([good], stopped=True, error=ValueError("bug"), synced=True)
+
+    assert (whole.state, whole.live, whole.synced) == ("stopped", False, True)
+    assert isinstance(whole.last_error, ValueError)

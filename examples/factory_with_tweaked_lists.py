@@ -45,7 +45,7 @@ async def main(client: Client) -> None:
         pods = factory.for_resource("v1/pods", indexers={"node": "spec.nodeName"})
         settings = factory.for_resource("v1/configmaps")
         pods.add_event_handler(Printer("pod"))
-        pods.add_event_handler(on_update=reconsider, resync_period=0.3)  # this one alone has its cache replayed
+        pods.add_event_handler(on_update=reconsider, resync_period=0.8)  # the cache replayed, to this one alone
         settings.add_event_handler(Printer("configmap"))
 
         await factory.wait_for_cache_sync(timeout=30)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +25,7 @@ from playground import pod, run
 from kinformer import Client, KubeObject, Lister, SelectorError, SharedInformerFactory
 from kinformer.testing import APIServer
 
-PORT = 8000
+PORT = int(os.environ.get("PORT", "8000"))
 
 
 def application(client: Client) -> FastAPI:
@@ -79,8 +80,13 @@ def summary(pod: KubeObject) -> dict[str, Any]:
 
 
 async def main(client: Client) -> None:
-    config = uvicorn.Config(application(client), port=PORT, log_level="warning")
-    await uvicorn.Server(config).serve()
+    server = uvicorn.Server(uvicorn.Config(application(client), port=PORT, log_level="warning"))
+    serving = asyncio.create_task(server.serve())
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True  # the lifespan is left, and with it the factory
+        await serving
 
 
 # --- what happens on the embedded server ------------------------------------------------------------------

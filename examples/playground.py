@@ -61,10 +61,13 @@ async def _on_embedded(
     duration: float | None,
 ) -> None:
     async def show(server: APIServer) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(duration):
-                await happens(server)
-                await asyncio.sleep(AFTER)
+        happening = asyncio.ensure_future(happens(server))
+        done, _ = await asyncio.wait({happening}, timeout=duration)
+        if not done:
+            happening.cancel()
+            return
+        happening.result()
+        await asyncio.sleep(AFTER)
 
     async with APIServer() as server:
         await fill(server)
@@ -80,6 +83,17 @@ async def _until(example: asyncio.Task[None], over: asyncio.Task[None]) -> None:
     for result in await asyncio.gather(example, over, return_exceptions=True):
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             raise result
+
+
+async def until_followed(server: APIServer, since: int, *, anew: bool = False, seconds: float = 15) -> None:
+    """Until somebody follows the pods again, `anew` with a full list; `since` counts the requests that came before."""
+    sign = "sendInitialEvents" if anew else "watch"
+    async with asyncio.timeout(seconds):
+        while not any(  # noqa: ASYNC110 - the server keeps a log, it has no event
+            request.status == 200 and request.path == "/api/v1/pods" and sign in request.params
+            for request in server.requests[since:]
+        ):
+            await asyncio.sleep(0.05)
 
 
 def pod(

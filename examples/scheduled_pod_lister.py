@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 
-from playground import pod, run
+from playground import pod, run, until_followed
 
 from kinformer import Client, KubeObject, Lister, ListWatch, namespace_keyed_indexer_and_reflector
 from kinformer.testing import APIServer
@@ -68,7 +68,8 @@ async def happens(server: APIServer) -> None:
     await server.restart(downtime=ASK_EVERY)
     server.create(pod("api-3", node="node-a", phase="Running"))
     print("-- it is back, with a new pod api-3")
-    await asyncio.sleep(8 * ASK_EVERY)
+    await until_followed(server, before)
+    await asyncio.sleep(2 * ASK_EVERY)
 
 
 if __name__ == "__main__":

@@ -311,5 +311,3 @@ def _refuse_other_options(gvr: GroupVersionResource, has: Mapping[str, Any], ask
             raise ConfigError(
                 f"{gvr} is held with {option}={has[option]!r}, and now asked for with {option}={asked[option]!r}"
             )
-
-

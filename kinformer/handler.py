@@ -176,7 +176,9 @@ class HandlerRegistration:
         except TimeoutError as error:
             if isinstance(error, NotSyncedError):
                 raise
-            text = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s ({len(mailbox)} waiting)"
+            text = (
+                f"handler {self.name} of {self._resource} has not synced after {timeout:g} s ({len(mailbox)} waiting)"
+            )
             raise NotSyncedError(text, {self._resource: None}) from None
 
     def refuse_inside(self, what: str) -> None:

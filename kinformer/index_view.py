@@ -15,22 +15,33 @@ class IndexView:
     """
 
     __slots__ = (
+        "_indexer",
+        "any_key",
         "by_index",
         "get",
         "get_by_key",
+        "in_namespace",
         "index",
         "index_keys",
         "index_values",
         "list",
         "list_keys",
+        "select",
     )
 
     def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+        self.any_key = indexer.any_key
         self.get = indexer.get
         self.get_by_key = indexer.get_by_key
         self.list = indexer.list
         self.list_keys = indexer.list_keys
+        self.in_namespace = indexer.in_namespace
         self.index = indexer.index
         self.by_index = indexer.by_index
         self.index_keys = indexer.index_keys
         self.index_values = indexer.index_values
+        self.select = indexer.select
+
+    def __len__(self) -> int:
+        return len(self._indexer)

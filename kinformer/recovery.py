@@ -58,12 +58,12 @@ _REFUSED_OPTIONS = (400, 405, 406, 415, 422)
 class Phase(enum.Enum):
     """What was going on when it failed."""
 
-    LIST = "list"
+    LIST = "the list"
     INITIAL_OPENING = "opening the initial stream"
-    INITIAL = "initial stream"
+    INITIAL = "the initial stream"
     OPENING = "opening the watch"
-    WATCH = "watch"
-    TIP = "tip"
+    WATCH = "the watch"
+    TIP = "asking where the server stands"
 
 
 class ShortWatchError(WatchError):

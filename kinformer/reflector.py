@@ -39,7 +39,7 @@ __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 log = logging.getLogger("kinformer.reflector")
 
 SHORT_WATCH = 1.0  # seconds; a watch that ends sooner, and empty, has not worked (client-go, VeryShortWatchError)
-SHORT_WATCHES = 3  # of them in a row: the version has expired, and this server does not say so
+SHORT_WATCHES = 2  # of them in a row: the version has expired, and this server does not say so
 
 
 class Reflector:
@@ -108,6 +108,7 @@ class Reflector:
         self._health = HealthRecord()
         self._pump = EventPump(self._writer, self._health, clock)
         self._backoff = (backoff or Backoff()).start()
+        self._short_backoff = (backoff or Backoff()).start()  # of its own, since these are no failures yet
         able = getattr(lister_watcher, "supports_watch_list", True)
         self._choice = WatchListChoice(watch_list if able else bool(watch_list), SYSTEM.loop)
         self._gap = Gap(idle_timeout, clock)
@@ -165,8 +166,7 @@ class Reflector:
 
         Raises:
             RuntimeError: It is running already.
-            Exception: What the store or `on_error` raised, or a bug, of the source too. A failure is none of these: it
-                is told to `on_error`, and tried again.
+            Exception: What the store or `on_error` raised, or a bug, of the source too; failures are tried again.
         """
         if self._running:
             raise RuntimeError(f"the reflector {self.name} is running already")
@@ -301,13 +301,14 @@ class Reflector:
             self._gap.silent()
         if dog.verdict or self._pump.moved or self._lasted >= SHORT_WATCH:
             self._short = 0
+            self._short_backoff.reset()
             return
         self._short += 1
         if self._short >= SHORT_WATCHES:
             self._short = 0
             raise ShortWatchError(f"{SHORT_WATCHES} watches in a row ended at once, without an event")
         self._health.state = "backing_off"
-        await asyncio.sleep(self._backoff.next())
+        await asyncio.sleep(self._short_backoff.next())
 
     def _replace(self, items: list[Any], version: str) -> None:
         before = self._writer.version
@@ -352,7 +353,7 @@ class Reflector:
     def _tell(self, error: Exception) -> None:
         news = type(error) is not type(self._health.last_error)
         level = logging.INFO if isinstance(error, ExpiredError) else logging.WARNING if news else logging.DEBUG
-        log.log(level, "%s: %s: %s", self.name, self._phase.value, error)
+        log.log(level, "%s: %s failed: %s", self.name, self._phase.value, error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)
@@ -382,10 +383,7 @@ class Reflector:
 
 
 def namespace_keyed_indexer_and_reflector(lister_watcher: ListerWatcher, **options: Any) -> tuple[Indexer, Reflector]:
-    """An indexer by namespace and a reflector that feeds it (client-go, NewNamespaceKeyedIndexerAndReflector).
-
-    `options` are those of `Reflector`.
-    """
+    """An indexer and a reflector with these options that feeds it (client-go, NewNamespaceKeyedIndexerAndReflector)."""
     indexer = Indexer(meta_namespace_key, {NAMESPACE_INDEX: meta_namespace_index_func})
     return indexer, Reflector(lister_watcher, indexer, **options)
 

@@ -74,9 +74,7 @@ class Replay:
             self.server.url, one["method"], self.path(one["path"]), headers=headers, body=one["request_body"]
         )
 
-    async def send(
-        self, one: dict[str, Any], meanwhile: Callable[[], Awaitable[None]] | None = None
-    ) -> Reply:
+    async def send(self, one: dict[str, Any], meanwhile: Callable[[], Awaitable[None]] | None = None) -> Reply:
         exchange = await self.open(one)
         try:
             reply = await exchange.head()

@@ -390,13 +390,15 @@ def test_single_pops_keep_the_order_across_barriers() -> None:
     assert popped == [["Added"], ["Added", "Updated"], ["ReplacedAll"], ["Added"], ["SyncAll"]]
 
 
-def test_the_list_of_a_replacement_becomes_the_queues_own_and_anything_else_is_made_a_list() -> None:
+def test_the_list_of_a_replacement_is_a_copy_unless_the_caller_gives_it_away() -> None:
     fifo, items = atomic(), [("a", 1)]
-    fifo.replace(items, "10")
-    fifo.replace(iter(items), "11")
-    first, second = (deltas[0][1] for _, deltas in take(fifo))
-    assert first.items is items, "copying 100,000 objects would stall the loop"
-    assert second.items == items
+    fifo.replace(items, "10", copy=False)
+    fifo.replace(items, "11")
+    fifo.replace(iter(items), "12", copy=False)
+    given, copied, made = (deltas[0][1].items for _, deltas in take(fifo))
+    assert given is items, "copying 100,000 objects would stall the loop"
+    items.clear()
+    assert copied == made == [("a", 1)]
 
 
 def test_with_atomic_the_consumer_decides_about_deletes_of_what_is_not_known() -> None:

@@ -17,7 +17,7 @@ from kinformer.backoff import Backoff
 from kinformer.cli.activity import Activity, Happening
 from kinformer.cli.demo_screen import DemoScreen
 from kinformer.cli.errors import FAILED, log_kept_back, one_line
-from kinformer.cli.keys import stop_keys
+from kinformer.cli.keys import stop_on_key, stop_on_sigterm
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.tables import clean
 from kinformer.client import Client
@@ -116,7 +116,8 @@ class _Demo:
 
         with (
             log_kept_back(),
-            stop_keys(self._stop.set),
+            stop_on_sigterm(self._stop.set),
+            stop_on_key(self._stop.set),
             # Drawn from here alone, in place and in one write: nothing flickers, and no thread reads the caches.
             Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
         ):
@@ -181,8 +182,8 @@ class _Demo:
     def _footer(self) -> str:
         if self._down:
             return (
-                "[bold yellow]The API server is being restarted:[/] every watch is cut. The tables still answer, "
-                "from the caches; what is missed now comes after."
+                "[bold yellow]The API server is being restarted:[/] "
+                "every watch is cut, and the tables still answer from the caches."
             )
         if not self._restarted:
             seconds = max(0.0, self._restart_at - self._elapsed)
@@ -193,8 +194,8 @@ class _Demo:
         if not all(informer.health().live for informer in self._informers):
             return "[bold yellow]The API server is back:[/] the informers find out what they have missed."
         return (
-            f"[bold green]The API server was restarted[/] at {self._restart_at:.0f} s; the informers follow it again, "
-            f"after {self._relists() - self._relists_before} relists, and what they had missed has come."
+            f"[bold green]The API server was restarted[/] at {self._restart_at:.0f} s; the informers follow it again "
+            f"({self._relists() - self._relists_before} relists), and what they had missed has come."
         )
 
     # --- figures ---------------------------------------------------------------------------------------

@@ -134,11 +134,12 @@ class DemoScreen:
         return _panel(line, "Nodes")
 
     def _informers_panel(self, *, wide: bool) -> Panel:
-        table = _table("informer", "state", "objects", *(["version"] if wide else []), "relists")
+        table = _table("informer", "state", "items", *(["version"] if wide else []), "relists")
         for informer in (self._pods, self._deployments, self._nodes):
             health = informer.health()
             style = _STATES.get(health.state, "red")
-            state = Text(f"{'●' if health.live else '○'} {health.state.replace('_', ' ')}", style=style)
+            words = f"{'●' if health.live else '○'} {health.state.replace('_', ' ')}"
+            state = Text(words.ljust(13), style=style)  # as wide as "backing off", so that nothing jumps
             table.add_row(
                 informer.name if wide else informer.name.rpartition("/")[2],
                 state,
@@ -161,10 +162,9 @@ class DemoScreen:
                 change = change[change.index("→") :]
             cells = [Text(event.type, style=_TYPES.get(event.type, "")), Text(clean(event.key)), _words(change)]
             table.add_row(*([f"{event.at:%H:%M:%S}"] if wide else []), *cells)
-        rate = (
-            f"[bold]{self._activity.rate():.1f}/s[/] [cyan]{_spark(self._activity.history()[0 if wide else 15 :])}[/]"
-        )
-        return _panel(table, f"Events, as handlers hear them {rate}" if wide else f"Events {rate}")
+        history = _spark(self._activity.history()[-24 if wide else -15 :])
+        title = "Events, as handlers hear them" if wide else "Events"
+        return _panel(table, f"{title} [bold]{self._activity.rate():.1f}/s[/] [cyan]{history}[/]")
 
 
 def _words(what: str) -> Text:

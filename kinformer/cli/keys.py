@@ -1,4 +1,4 @@
-"""Single keys from the terminal, without Enter, on an event loop."""
+"""What ends a command before Ctrl-C does: a key, without Enter, and SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,36 +9,33 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["stop_keys"]
+__all__ = ["stop_on_key", "stop_on_sigterm"]
 
 _STOPPING = frozenset("qQ\x04")  # q, and Ctrl-D
 
 
 @contextmanager
-def stop_keys(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it, `q`, and SIGTERM, call `stop`; leaving gives the terminal back as it was.
-
-    Ctrl-C stays what it is, a KeyboardInterrupt. Where stdin is no terminal, or has no modes that could be changed
-    (Windows), only signals stop.
-    """
+def stop_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
+    """Within it, SIGTERM calls `stop`, so that a command can leave in order; not on Windows, nor in a thread."""
     loop = asyncio.get_running_loop()
-    # A terminal left in the alternate screen would be of no use to whoever had it before.
     try:
         loop.add_signal_handler(signal.SIGTERM, stop)
-    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
-        signalled = False
-    else:
-        signalled = True
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield
+        return
     try:
-        with _reading_keys(loop, stop):
-            yield
+        yield
     finally:
-        if signalled:
-            loop.remove_signal_handler(signal.SIGTERM)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 @contextmanager
-def _reading_keys(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Iterator[None]:
+def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
+    """Within it, `q` calls `stop`; leaving gives the terminal back as it was.
+
+    Ctrl-C stays what it is, a KeyboardInterrupt. Where stdin is no terminal, or has no modes that could be changed
+    (Windows), no key does anything.
+    """
     try:
         import termios
         import tty
@@ -48,6 +45,7 @@ def _reading_keys(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> 
     if not sys.stdin.isatty():
         yield
         return
+    loop = asyncio.get_running_loop()
     terminal = sys.stdin.fileno()
 
     def read() -> None:

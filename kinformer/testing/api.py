@@ -389,7 +389,7 @@ class Api:
         if call.info.method != "POST":
             raise method_not_allowed()
         body = await self._body(call, REVIEWS[call.info.api_version, call.info.plural])
-        answer = review(self._access, call.user, call.info, body, self._writer.now())
+        answer = review(self._access, call.user, call.info, body, self._options(call).manager, self._writer.now())
         await call.answer.json(answer, status=201)
 
 

@@ -245,7 +245,9 @@ class ControlPlane:
 
         The API server's watch cache still remembers some: a watch from an older revision gets its 410 at once with
         `api_server_flags=["--watch-cache=false"]`, else after a `restart()`. A LIST that continues from an older
-        revision, or asks for it exactly, may be answered by the watch cache's snapshots too.
+        revision, or asks for it exactly, may be answered by the watch cache's snapshots too. Without a watch cache, a
+        watch from the very last revision before this one is answered with a 500 ("PrevKv=nil") instead: etcd still has
+        the change, but no longer what was before it.
         """
         self._started()
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:

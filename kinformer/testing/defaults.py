@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["fill_in", "first_status"]
+__all__ = ["admit", "fill_in", "first_status"]
 
 Object = dict[str, Any]
 
@@ -57,9 +57,14 @@ def _quality(spec: Object) -> str:
 def _pod(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     _pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+
+
+def _admit_pod(obj: Object) -> None:
+    """The plugins DefaultTolerationSeconds and Priority."""
+    spec = obj["spec"]
     spec.setdefault("tolerations", [dict(one) for one in _TOLERATIONS])
     spec.setdefault("priority", 0)
-    spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
@@ -134,7 +139,7 @@ def _service(obj: Object) -> None:
 
 def _namespace(obj: Object) -> None:
     obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
-    obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+    obj.setdefault("spec", {})
 
 
 def _node(obj: Object) -> None:
@@ -149,7 +154,18 @@ def _secret(obj: Object) -> None:
     obj.setdefault("type", "Opaque")
 
 
+def _definition(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("conversion", {"strategy": "None"})
+    names = spec.get("names")
+    if isinstance(names, dict) and names.get("kind"):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", f"{names['kind']}List")
+
+
 def _event(obj: Object) -> None:
+    if obj.get("apiVersion") != "v1":
+        return  # conversion to the stored version fills in the rest
     obj.setdefault("source", {})
     for name in ("firstTimestamp", "lastTimestamp", "eventTime"):
         obj.setdefault(name, None)
@@ -171,6 +187,7 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "Node": _node,
     "Secret": _secret,
     "Event": _event,
+    "CustomResourceDefinition": _definition,
 }
 _STATUS: Mapping[str, Object] = {
     "Deployment": {},
@@ -219,12 +236,20 @@ _STATUS: Mapping[str, Object] = {
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-def fill_in(kind: str, obj: Object, *, creating: bool, admit: bool = True) -> None:
-    """Fills in defaults of a built-in kind, in place. `admit` False leaves out what only admission adds."""
+def fill_in(kind: str, obj: Object) -> None:
+    """Fills in the defaults of a built-in kind, in place: they belong to whoever writes the object."""
     fill = _FILL.get(kind)
     if fill is not None:
         fill(obj)
-    if kind == "Node" and creating and admit:  # plugin/pkg/admission/nodetaint
+
+
+def admit(kind: str, obj: Object, *, creating: bool, taint: bool = True) -> None:
+    """What admission and the strategies add, in place; nobody owns it. `taint` False leaves nodes untainted."""
+    if kind == "Pod":
+        _admit_pod(obj)
+    elif kind == "Namespace" and creating:
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
+    elif kind == "Node" and creating and taint:  # plugin/pkg/admission/nodetaint
         taints = obj["spec"].setdefault("taints", [])
         if not any(one.get("key") == _NOT_READY["key"] for one in taints):
             taints.append(dict(_NOT_READY))
@@ -234,5 +259,8 @@ def first_status(kind: str, obj: Object) -> Object | None:
     """The status of a new object of a built-in kind; None for a kind without one."""
     if kind == "Pod":
         return {"phase": "Pending", "qosClass": _quality(obj.get("spec") or {})}
+    if kind == "CustomResourceDefinition":
+        stored = [one["name"] for one in obj["spec"].get("versions") or [] if one.get("storage")]
+        return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
     status = _STATUS.get(kind)
     return None if status is None else copy.deepcopy(status)

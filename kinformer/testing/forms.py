@@ -34,6 +34,13 @@ _META_ORDER = (
     "managedFields",
 )
 _MANAGED_ORDER = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
+# The fields of an Event, which has no spec to sort things into.
+_EVENT_ORDER = {
+    "v1": "involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action related"
+    " reportingComponent reportingInstance",
+    "events.k8s.io/v1": "eventTime series reportingController reportingInstance action reason regarding related note"
+    " type deprecatedSource deprecatedFirstTimestamp deprecatedLastTimestamp deprecatedCount",
+}
 _SORTED_MAPS = ("data", "binaryData", "stringData")
 
 _encoder = msgspec.json.Encoder()
@@ -86,6 +93,8 @@ def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
     if not resource.builtin:
         return _escaped(_sorting.encode(obj))
     ordered: dict[str, Any] = {"metadata": _ordered_metadata(obj["metadata"])}
+    if resource.kind == "Event":
+        obj = _ordered(obj, tuple(_EVENT_ORDER[obj["apiVersion"]].split()))
     for name, value in obj.items():
         if name in ("kind", "apiVersion", "metadata", "status"):
             continue
@@ -104,7 +113,7 @@ def store(resource: ResourceType, obj: dict[str, Any]) -> Stored:
         namespace=namespace,
         name=metadata["name"],
         uid=metadata["uid"],
-        revision=int(metadata["resourceVersion"]),
+        revision=int(metadata.get("resourceVersion", 0)),  # a dry run has none
         labels=dict(metadata.get("labels") or {}),
         raw=encode_object(resource, obj),
     )

@@ -34,9 +34,15 @@ _META_IGNORED = {
     "managedFields",
 }
 # Structs that Go always writes: they exist before anybody sets a field of theirs, so nobody owns them themselves.
-_ALWAYS = {"metadata", "spec", "status", "template", "strategy", "updateStrategy", "containers", "jobTemplate", "names"}
+_ALWAYS = {
+    *("metadata", "spec", "status", "template", "strategy", "updateStrategy", "containers", "jobTemplate"),
+    *("names", "acceptedNames"),
+}
 # Values that are owned as one (+structType=atomic, +listType=atomic on maps).
-_ATOMIC = {"selector", "matchLabels", "nodeSelector", "securityContext", "resources", "affinity", "target"}
+_ATOMIC = {
+    *("selector", "matchLabels", "nodeSelector", "securityContext", "resources", "affinity"),
+    *("involvedObject", "regarding", "related", "claimRef", "targetRef"),  # ObjectReference
+}
 
 
 class FieldManager:
@@ -69,6 +75,14 @@ def _leaves(resource: ResourceType, obj: Object, *, nodes: bool) -> dict[Path, A
     return found
 
 
+def _always(resource: ResourceType, names: tuple[str, ...]) -> bool:
+    if names == ("metadata",):
+        return True
+    if resource.kind == "CustomResourceDefinition" and names == ("status", "conditions"):
+        return True
+    return resource.builtin and names[-1] in _ALWAYS
+
+
 def _walk(
     resource: ResourceType,
     lists: KeyedLists,
@@ -80,14 +94,13 @@ def _walk(
     nodes: bool,
 ) -> None:
     if isinstance(value, dict) and value and not (resource.builtin and names[-1] in _ATOMIC):
-        always = names == ("metadata",) or (resource.builtin and names[-1] in _ALWAYS)
-        if nodes and not always:
+        if nodes and not _always(resource, names):
             found[path] = None
         for name, inner in value.items():
             _walk(resource, lists, inner, (*path, f"f:{name}"), (*names, name), found, nodes=nodes)
     elif isinstance(value, list) and value:
         _walk_list(resource, lists, value, path, names, found, nodes=nodes)
-    elif not (isinstance(value, dict) and names == ("metadata",)):
+    elif value is not None and not (value == {} and _always(resource, names)):
         found[path] = value
 
 
@@ -103,7 +116,7 @@ def _walk_list(
 ) -> None:
     keys = lists.keys(names, value)
     if keys:
-        if nodes and names[-1] not in _ALWAYS:
+        if nodes and not _always(resource, names):
             found[path] = None
         for item in value:
             element = "k:" + json.dumps(dict(zip(keys, key_of(item, keys), strict=True)), separators=(",", ":"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.testing.auth import ADMIN, ANONYMOUS, AccessControl
+from kinformer.testing.ownership import FieldManager, track_update
 from kinformer.testing.request import RequestInfo
+from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import bad_request
 
 __all__ = ["REVIEWS", "review"]
@@ -20,7 +22,9 @@ REVIEWS: dict[tuple[str, str], str] = {
 }
 
 
-def review(access: AccessControl, user: str, info: RequestInfo, body: Object, now: str) -> Object:
+def review(
+    access: AccessControl, user: str, info: RequestInfo, body: Object, manager: FieldManager, now: str
+) -> Object:
     """The answered review."""
     kind = REVIEWS[info.api_version, info.plural]
     head = {"kind": kind, "apiVersion": info.api_version}
@@ -46,4 +50,7 @@ def review(access: AccessControl, user: str, info: RequestInfo, body: Object, no
         if attributes.get("subresource"):
             resource += f"/{attributes['subresource']}"
         allowed = access.may(user, attributes.get("verb", ""), resource)
-    return {**head, "metadata": {}, "spec": spec, "status": {"allowed": allowed}}
+    answer: Object = {**head, "metadata": {}, "spec": spec}
+    group, _, version = info.api_version.partition("/")
+    track_update(ResourceType(group, version, info.plural, kind), None, answer, manager, now)
+    return {**answer, "status": {"allowed": allowed}}

@@ -101,4 +101,5 @@ def bind(
         status["conditions"] = [*conditions, scheduled]
         return pod
 
+    options.tracked = False  # a binding owns nothing of the pod
     return writer.patch(resource, namespace, name, assign, options, subresource="binding")

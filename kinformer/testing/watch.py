@@ -93,7 +93,8 @@ class Watcher:
             self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
             self._ended = True
             return
-        self._last_told = max(self._last_told, self._position)
+        # What is sent to begin with, selected or not, is no progress that a bookmark would have to tell.
+        self._last_told = max(self._position, self._collection.revision)
         self._collection.watchers[self.offer] = None
 
     def _start_with_state(self) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kinformer.clock import SYSTEM, Clock
-from kinformer.testing.defaults import fill_in, first_status
+from kinformer.testing.defaults import admit, fill_in, first_status
 from kinformer.testing.forms import decode_stored, store, with_revision
 from kinformer.testing.ownership import FieldManager, apply_fields, track_update
 from kinformer.testing.resources import Registry, ResourceType
@@ -40,6 +40,7 @@ Change = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
+_OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
 _NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -51,6 +52,7 @@ class WriteOptions:
     dry_run: bool = False
     admin: bool = False
     internal: bool = False  # a controller of the server's own: no resourceVersion needed
+    tracked: bool = True  # managedFields are kept up
     validation: str = "Warn"  # fieldValidation
     force: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -123,8 +125,11 @@ class Writer:
         unknown = self._validated(resource, obj, options)
         self._name(resource, namespace, obj)
         self._check_namespace(resource, namespace, metadata["name"], options)
+        if resource.has_status and not options.admin:
+            obj.pop("status", None)
         if resource.builtin:
-            fill_in(resource.kind, obj, creating=True, admit=not options.admin)
+            fill_in(resource.kind, obj)
+        self._own_new(resource, obj, options)
         self._first_state(resource, obj, options)
         check_object(resource, obj)
         existing = self.collection(resource).get(resource.key(namespace, metadata["name"]))
@@ -133,13 +138,13 @@ class Writer:
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
         if unknown:
             options.warnings += [f'unknown field "{path}"' for path in unknown]
-        given_fields = metadata.pop("managedFields", None) if options.admin else None
-        if given_fields:
-            metadata["managedFields"] = given_fields
-        else:
-            metadata.pop("managedFields", None)
-            track_update(resource, None, obj, options.manager, self.now())
         return Written(self._save(resource, None, obj, dry_run=options.dry_run), created=True)
+
+    def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
+        if options.admin and obj["metadata"].get("managedFields"):
+            return  # an administrator may bring objects from elsewhere
+        obj["metadata"].pop("managedFields", None)
+        track_update(resource, None, obj, options.manager, self.now())
 
     def _is_dying(self, resource: ResourceType, stored: Stored) -> bool:
         return "deletionTimestamp" in decode_stored(resource, stored)["metadata"]
@@ -150,6 +155,9 @@ class Writer:
             metadata = obj["metadata"] = {}
         if not isinstance(metadata, dict):
             raise bad_request("metadata is no object")
+        for name in _OMITTED_EMPTY:
+            if name in metadata and not metadata[name]:
+                del metadata[name]
         if not resource.namespaced:
             metadata.pop("namespace", None)
             return
@@ -215,8 +223,8 @@ class Writer:
             metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
         else:
             metadata.pop("generation", None)
-        if resource.has_status and not options.admin:
-            obj.pop("status", None)
+        if resource.builtin:
+            admit(resource.kind, obj, creating=True, taint=not options.admin)
         if resource.builtin and "status" not in obj:
             status = first_status(resource.kind, obj)
             if status is not None:
@@ -348,7 +356,8 @@ class Writer:
         options.warnings += [f'unknown field "{path}"' for path in unknown]
         self._split_status(resource, old, obj, options, subresource)
         if resource.builtin:
-            fill_in(resource.kind, obj, creating=False)
+            fill_in(resource.kind, obj)
+            admit(resource.kind, obj, creating=False)
         check_object(resource, obj)
         self._check_finalizers(resource, before, metadata)
         if not tracked:
@@ -359,7 +368,7 @@ class Writer:
             return Written(existing)  # a write that changes nothing makes no revision and no event
         if (resource.generation or not resource.builtin) and _spec_differs(resource, old, obj):
             metadata["generation"] = before.get("generation", 0) + 1
-        if not tracked:
+        if not tracked and options.tracked:
             manager = FieldManager(options.manager.name, options.manager.operation, subresource)
             track_update(resource, old, obj, manager, self.now())
         if metadata.get("deletionTimestamp") and self._may_go(resource, obj):

@@ -38,7 +38,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy and pyright, both strict about what is public."""
+    """Mypy and pyright, both strict about what is public."""
     install(session, "test", "types")
     session.run("mypy")
     session.run("pyright")

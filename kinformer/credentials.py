@@ -101,6 +101,7 @@ class TokenFile:
 
     def _read(self) -> None:
         # On the loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
+        token = ""
         try:
             token = self._path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
@@ -261,6 +262,7 @@ class LibraryProvider:
         try:
             if self._loader is None:
                 await anyio.to_thread.run_sync(self._prepare)
+            assert self._loader is not None
             await self._loader.load_and_set(self._configuration)
         except Exception as error:  # noqa: BLE001 - whatever a provider raises is about this field
             # The texts of the library are harmless; others are left out, with the cause: they may quote the token.

@@ -13,7 +13,7 @@ from kinformer.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError
 from kinformer.health import InformerHealth
 from kinformer.identity import InformerIdentity, check_index_paths
-from kinformer.informer import IndexFunc, SharedInformer, Transform, describe
+from kinformer.informer import IndexFunc, SharedInformer, describe
 from kinformer.list_watch import ListWatch
 from kinformer.meta import GroupVersionResource
 from kinformer.statistics import InformerStatistics
@@ -208,11 +208,10 @@ class SharedInformerFactory:
         Raises:
             ValueError: It is not of this factory, or was released as often as it was asked for.
         """
-        for identity, held in self._held.items():
-            if held.informer is informer:
-                break
-        else:
+        identity = next((key for key, held in self._held.items() if held.informer is informer), None)
+        if identity is None:
             raise ValueError(f"{informer!r} is not held by this factory")
+        held = self._held[identity]
         held.holders -= 1
         if held.holders == 0:
             del self._held[identity]

@@ -118,14 +118,14 @@ class HandlerRunner:
                 awaitable = self.handler.call(call)
                 if awaitable is not None:
                     await awaitable
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
                 # The handler's own: it awaited something that somebody cancelled.
-                self._failed(call)
-            except Exception:  # noqa: BLE001 - counted and logged; the other objects go on
-                self._failed(call)
+                self._failed(call, error)
+            except Exception as error:  # noqa: BLE001 - counted and logged; the other objects go on
+                self._failed(call, error)
             finally:
                 mailbox.finished(call)
             calls += 1
@@ -133,9 +133,9 @@ class HandlerRunner:
                 await asyncio.sleep(0)
                 looked = perf_counter()
 
-    def _failed(self, call: Notification) -> None:
+    def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()
-        log.exception("handler %s failed on %s of %s", self.mailbox.name, call[0], call[1])
+        log.error("handler %s failed on %s of %s", self.mailbox.name, call[0], call[1], exc_info=error)
 
 
 class HandlerRegistration:

@@ -122,7 +122,10 @@ class HealthRecord:
         self.last_error = error
         self.consecutive_failures += 1
         self.live = False
-        self.state = next((state for kind, state in _DENIALS.items() if isinstance(error, kind)), "backing_off")
+        self.state = "backing_off"
+        for kind, state in _DENIALS.items():
+            if isinstance(error, kind):
+                self.state = state
 
     def stopped(self, error: BaseException | None) -> None:
         """The reflector has ended, by this error or because it was cancelled."""

@@ -536,7 +536,7 @@ def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[s
         raise ConfigError("namespaces: an informer needs one at least")
     if len(list_watch) == 1:
         return {None: next(iter(list_watch.values()))}
-    return {scope: source for scope, source in list_watch.items()}
+    return {**list_watch}
 
 
 def _refuse_unbuilt(*, compact: bool, snapshot: Any, metrics: Any) -> None:

@@ -168,6 +168,8 @@ def _read_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str])
 
 def _read_file(file: Path) -> _Field:
     import yaml  # 20 ms, needed here alone
+    from yaml.parser import ParserError
+    from yaml.scanner import ScannerError
 
     try:
         document = yaml.safe_load(file.read_bytes())
@@ -178,7 +180,7 @@ def _read_file(file: Path) -> _Field:
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         # Of grammar, the problem names punctuation alone; of anything else it may name a value.
-        grammar = isinstance(error, yaml.scanner.ScannerError | yaml.parser.ParserError)
+        grammar = isinstance(error, ScannerError | ParserError)
         problem = getattr(error, "problem", None) if grammar else None
         raise ConfigError(f"{file}: {place}not YAML: {problem or type(error).__name__}") from None
     return _Field(file, "", {} if document is None else document)

@@ -229,7 +229,7 @@ class Mailbox:
 
     def _through_filter(self, call: Notification) -> Notification | None:
         """The call as this handler sees it: entering or leaving the filter is an add or a delete."""
-        kind, key, old, new, flag = call
+        kind, key, old, new, _ = call
         if kind == DELETE:
             # The handler knows what the cache had; the last state before a deletion may be another.
             return call if self._passes(old or new) else None

@@ -232,7 +232,7 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
     def get(self, key: str, /) -> Any: ...
     @overload
     def get(self, key: str, /, default: Any) -> Any: ...
-    def get(self, key: str, /, default: Any = None) -> Any:
+    def get(self, key: str, /, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """`obj[key]`, or `default` where there is no such key."""
         try:
             return self[key]
@@ -288,7 +288,7 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
         return self
 
 
-Mapping.register(KubeObject)
+Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
 _force_setattr = cast("Callable[[KubeObject, str, Any], None]", msgspec.structs.force_setattr)
 _as_tuple = cast("Callable[[KubeObject], tuple[Any, ...]]", msgspec.structs.astuple)

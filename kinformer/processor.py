@@ -129,8 +129,7 @@ class Processor:
         position = self._taken()
         budget = YieldBudget()
         calls: list[Notification] = []
-        count = 0
-        for key, deltas, _ in batch:
+        for count, (key, deltas, _) in enumerate(batch, 1):
             for kind, obj in deltas:
                 if kind is DeltaType.DELETED:
                     self._delete(key, obj, calls)
@@ -144,7 +143,6 @@ class Processor:
                     await self._sync(budget)
                 elif kind is not DeltaType.BOOKMARK:
                     self._upsert(key, obj, calls)
-            count += 1
             if count % _SLICE == 0 and budget.exhausted():
                 self._notify(calls)
                 calls = []

@@ -188,6 +188,7 @@ class Reflector:
             self._resync.stop()
             self._health.stopped(bug)
             await self._learner.stop()
+        assert bug is not None
         raise bug
 
     # --- steps: each asks the source for one thing ------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import socket
@@ -17,7 +16,12 @@ EXAMPLES = ROOT / "examples"
 
 # What each prints, in this order, among other lines; each is a regular expression that one line matches from its start.
 SHOWN = {
-    "books_in_a_store.py": ["."],
+    "books_in_a_store.py": [
+        r"in the store: Good Omens, Mort",
+        r"no key: .*isbn",
+        r"by the authors of Good Omens: Good Omens, Mort",
+        r"no index: there is no index 'publisher'",
+    ],
     "factory_with_tweaked_lists.py": [
         r"synced: v1/pods \(3\), v1/configmaps \(1\)",
         r"in the namespace: api-1, old-1, web-1$",
@@ -77,30 +81,34 @@ SHOWN = {
 }
 
 
-async def run_example(name: str, *arguments: str) -> tuple[int, str, str]:
-    """The exit status, the output and the errors of an example."""
+def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+    """An example that runs, in a process of its own; warnings are errors there too."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-W",
-        "error",
-        str(EXAMPLES / name),
-        *arguments,
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": path, "PORT": port, "PYTHONUNBUFFERED": "1"},
     )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """The exit status, the output and the errors."""
     try:
-        async with asyncio.timeout(60):
-            output, errors = await process.communicate()
+        output, errors = process.communicate(timeout=60)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
+        process.kill()
+    return process.returncode, output, errors
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, tuple[int, str, str]]:
+    """All of them, run at once: most of their time is waiting."""
+    processes = {name: start(name) for name in SHOWN}
+    return {name: finish(process) for name, process in processes.items()}
 
 
 def assert_in_order(expected: list[str], output: str, errors: str) -> None:
@@ -114,33 +122,32 @@ def test_every_example_is_among_the_tested() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHOWN))
-async def test_an_example_shows_what_it_is_there_for_and_ends_by_itself(name: str) -> None:
-    status, output, errors = await run_example(name)
+def test_an_example_shows_what_it_is_there_for_and_ends_by_itself(
+    name: str, runs: dict[str, tuple[int, str, str]]
+) -> None:
+    status, output, errors = runs[name]
     assert status == 0, errors
     assert "Traceback" not in errors, errors
     assert_in_order(SHOWN[name], output, errors)
 
 
-async def test_a_folder_of_manifests_is_followed_by_the_same_reflector() -> None:
-    status, output, errors = await run_example("reflector_into_own_store.py")
-    assert status == 0, errors
+def test_a_folder_of_manifests_is_followed_by_the_same_reflector(runs: dict[str, tuple[int, str, str]]) -> None:
+    _, output, errors = runs["reflector_into_own_store.py"]
     folder = ["folder: 1 Pending", "folder: 2 Pending", "folder: 1 Pending, 1 Running", "folder: 1 Running"]
     assert_in_order(folder, output, errors)
 
 
-async def test_an_example_ends_cleanly_when_its_duration_is_over() -> None:
-    status, output, errors = await run_example("scheduled_pod_lister.py", "--duration", "0.6")
+def test_an_example_ends_cleanly_when_its_duration_is_over() -> None:
+    status, output, errors = finish(start("scheduled_pod_lister.py", "--duration", "1"))
     assert status == 0, errors
-    assert "scheduled:" in output
+    assert "it is back" not in output
     assert "Traceback" not in errors, errors
 
 
-async def test_a_context_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_context_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text('{"apiVersion": "v1", "kind": "Config", "clusters": [], "contexts": [], "users": []}')
-    status, _, errors = await run_example(
-        "watching_by_hand.py", "--kubeconfig", str(kubeconfig), "--context", "nowhere"
-    )
+    status, _, errors = finish(start("watching_by_hand.py", "--kubeconfig", str(kubeconfig), "--context", "nowhere"))
     assert status != 0
     assert "nowhere" in errors
     assert str(kubeconfig) in errors

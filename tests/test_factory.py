@@ -43,7 +43,7 @@ async def factory(client: Client) -> AsyncIterator[SharedInformerFactory]:
 
 async def eventually(condition: Any, seconds: float = 5.0) -> None:
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the caches have no event for this
             await asyncio.sleep(0.005)
 
 

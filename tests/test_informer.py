@@ -436,7 +436,7 @@ async def test_an_on_error_that_raises_stops_that_informer_alone_and_every_wait_
     def on_error(informer: Any, error: BaseException) -> None:
         raise LookupError("enough") from error
 
-    with pytest.raises(LookupError, match="enough"):
+    with pytest.raises(LookupError, match="enough"):  # noqa: PT012 - leaving is what raises
         async with SharedInformer(source, on_error=on_error) as informer:
             with pytest.raises(LookupError):
                 await informer.wait_synced(10)

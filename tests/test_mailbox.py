@@ -179,7 +179,6 @@ def test_whatever_happens_a_reader_with_pauses_ends_with_the_truth(
     mailbox = Mailbox("h", queue_size=queue_size, filter=(lambda obj: "x" in obj.labels) if filtered else None)
     truth: dict[str, Any] = {}
     replica: dict[str, Any] = {}
-    version = 0
 
     def read() -> None:
         call = mailbox.take()
@@ -193,8 +192,7 @@ def test_whatever_happens_a_reader_with_pauses_ends_with_the_truth(
         else:
             replica[key] = new
 
-    for step, name, labelled in steps:
-        version += 1
+    for version, (step, name, labelled) in enumerate(steps, 1):
         key = f"default/{name}"
         old = truth.get(key)
         new = entry(

@@ -32,7 +32,7 @@ class Output(StrEnum):
 
     table = "table"
     json = "json"
-    name = "name"
+    name = "name"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
 
 _SERVER_PANEL = "Which server"

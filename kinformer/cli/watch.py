@@ -36,8 +36,9 @@ async def watch(server: Server, selection: Selection, *, output: str, duration: 
         output: "table", "json" (a line an event: `{"type": ..., "object": ...}`) or "name" (a line an event).
         duration: Seconds after which to end; None is never.
     """
+    limit = asyncio.timeout(duration)
     try:
-        async with asyncio.timeout(duration) as limit, server.client() as client:
+        async with limit, server.client() as client:
             resource, namespace = await selection.find(client)
             await _follow(client, resource, namespace, selection, output)
     except TimeoutError:

@@ -6,34 +6,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from kinformer.testing.answers import Answer
 from kinformer.testing.auth import AccessControl
+from kinformer.testing.bodies import parse_body, parse_patch, parse_yaml, read_body
+from kinformer.testing.delete import DeleteOptions, Deleter
 from kinformer.testing.faults import Faults
 from kinformer.testing.filters import Filter
 from kinformer.testing.forms import View, decode_stored
+from kinformer.testing.ledger import Written
 from kinformer.testing.list import Page, chunks, reach, read_page
 from kinformer.testing.negotiation import Wanted, check_kind, negotiate
 from kinformer.testing.options import bad_version, read_options
 from kinformer.testing.ownership import FieldManager
 from kinformer.testing.patch import json_patch, merge_patch, strategic_patch
 from kinformer.testing.request import RequestInfo
-from kinformer.testing.resources import Registry, ResourceType
+from kinformer.testing.resources import ResourceType
 from kinformer.testing.reviews import REVIEWS, review
 from kinformer.testing.schema import KeyedLists
 from kinformer.testing.status import bad_request, failure, method_not_allowed, missing_resource, page_not_found, success
-from kinformer.testing.storage import Storage
 from kinformer.testing.stream import WatchStream
 from kinformer.testing.subresources import bind, read_scale, scale_of, with_scale
 from kinformer.testing.watch import Watcher
-from kinformer.testing.write import DeleteOptions, WriteOptions, Writer, Written
+from kinformer.testing.write import WriteOptions, Writer
 
 __all__ = ["Api", "Call"]
 
-MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
-MAX_STORED = 1_500_000  # bytes (etcd's --max-request-bytes)
 _PATCHES = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
@@ -54,71 +53,22 @@ class Call:
     user: str
 
 
-async def read_body(request: web.BaseRequest) -> bytes:
-    """The body. A 413 `StatusError` above 3 MiB."""
-    parts: list[bytes] = []
-    size = 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size <= MAX_BODY:
-            parts.append(part)
-    if size > MAX_BODY:  # read to its end, so that the client is there to hear of it
-        raise failure(413, f"Request entity too large: limit is {MAX_BODY}")
-    return b"".join(parts)
-
-
-def parse_body(body: bytes, kind: str, content_type: str) -> Object:
-    """JSON or YAML to a dict. A 400 `StatusError` worded as for `kind`."""
-    if "yaml" in content_type:
-        return parse_yaml(body)
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        shown = body.decode("utf-8", "replace")[:1024]
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse"
-            f" error: {_go_json_error(body)} ({shown})"
-        ) from None
-    if not isinstance(value, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): it is no object")
-    return value
-
-
-def _go_json_error(body: bytes) -> str:
-    text = body.decode("utf-8", "replace").strip()
-    if not text or text.count("{") > text.count("}") or text.count("[") > text.count("]"):
-        return "unexpected end of JSON input"
-    return "invalid character in literal"
-
-
-def parse_yaml(body: bytes) -> Object:
-    """YAML, which JSON is too."""
-    import yaml
-
-    try:
-        value = yaml.safe_load(body)
-    except yaml.YAMLError as error:
-        raise bad_request(f"error decoding YAML: {error}") from None
-    if not isinstance(value, dict):
-        raise bad_request("error decoding YAML: it is no object")
-    return value
-
-
 class Api:
     """All resources of one server."""
 
     def __init__(
         self,
-        storage: Storage,
-        registry: Registry,
         writer: Writer,
+        deleter: Deleter,
         access: AccessControl,
         faults: Faults,
         rewind: Callable[[int, web.BaseRequest], None],
     ) -> None:
-        self._storage = storage
-        self._registry = registry
+        self._ledger = writer.ledger
+        self._storage = writer.ledger.storage
+        self._registry = writer.ledger.registry
         self._writer = writer
+        self._deleter = deleter
         self._access = access
         self._faults = faults
         self._rewind = rewind
@@ -185,7 +135,7 @@ class Api:
             if not version.isdigit():
                 raise bad_version(version, watch=True)
             await reach(self._storage, int(version))
-        stored = self._writer.stored(resource, self._namespace(resource, call.info), call.info.name)
+        stored = self._ledger.stored(resource, self._namespace(resource, call.info), call.info.name)
         if view.form == "table":
             body = view.table([stored], {"resourceVersion": str(stored.revision)})
         else:
@@ -201,7 +151,7 @@ class Api:
     async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         options = read_options(call.params)
         selected = Filter(resource, self._namespace(resource, call.info), options)
-        collection = self._writer.collection(resource)
+        collection = self._ledger.collection(resource)
         page = await read_page(self._storage, collection, selected, options)
         if view.form == "table":
             await self._send(call, view.table(page.items, page.metadata()), wanted)
@@ -214,7 +164,7 @@ class Api:
     async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
         options = read_options(call.params, forced_watch=True)
         selected = Filter(resource, self._namespace(resource, call.info), options)
-        collection = self._writer.collection(resource)
+        collection = self._ledger.collection(resource)
         watcher = Watcher(self._storage, collection, resource, view, selected, options)
         stream = WatchStream(
             call.answer,
@@ -276,7 +226,7 @@ class Api:
             applied = parse_yaml(raw)
             written = self._writer.apply(resource, namespace, info.name, applied, options, subresource=info.subresource)
         else:
-            change = self._change(kind, _parse_patch(raw), resource)
+            change = self._change(kind, parse_patch(raw), resource)
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)
         await self._written(call, resource, written, options)
 
@@ -308,7 +258,7 @@ class Api:
         options = _delete_options(call, parse_body(raw, "DeleteOptions", "") if raw.strip() else {})
         namespace = self._namespace(resource, info)
         if info.name:
-            written = self._writer.delete(resource, namespace, info.name, options)
+            written = self._deleter.delete(resource, namespace, info.name, options)
             if written.status is not None:
                 await call.answer.json(written.status)
             else:
@@ -316,9 +266,9 @@ class Api:
             return
         selection = read_options(call.params)
         selected = Filter(resource, namespace, selection)
-        page = await read_page(self._storage, self._writer.collection(resource), selected, selection)
+        page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
-            self._writer.delete(resource, stored.namespace, stored.name, options)
+            self._deleter.delete(resource, stored.namespace, stored.name, options)
         answer = Page(page.items, page.revision)
         await call.answer.body(chunks(resource, View(resource), answer))
 
@@ -351,7 +301,7 @@ class Api:
         info, options = call.info, self._options(call)
         namespace = self._namespace(resource, info)
         if info.method == "GET":
-            await call.answer.json(read_scale(resource, self._writer.stored(resource, namespace, info.name)))
+            await call.answer.json(read_scale(resource, self._ledger.stored(resource, namespace, info.name)))
             return
         raw = await read_body(call.request)
         if info.method == "PUT":
@@ -365,7 +315,7 @@ class Api:
             if kind == "apply":
                 kind, patch = "merge", parse_yaml(raw)
             else:
-                patch = _parse_patch(raw)
+                patch = parse_patch(raw)
             change = self._change("merge" if kind == "strategic" else kind, patch, resource)
             written = self._writer.patch(
                 resource, namespace, info.name,
@@ -382,22 +332,15 @@ class Api:
     async def _evict(self, call: Call, resource: ResourceType) -> None:
         body = await self._body(call, "Eviction")
         options = _delete_options(call, body.get("deleteOptions") or {})
-        self._writer.delete(resource, call.info.namespace, call.info.name, options)
+        self._deleter.delete(resource, call.info.namespace, call.info.name, options)
         await call.answer.json(success(code=201), status=201)
 
     async def _review(self, call: Call) -> None:
         if call.info.method != "POST":
             raise method_not_allowed()
         body = await self._body(call, REVIEWS[call.info.api_version, call.info.plural])
-        answer = review(self._access, call.user, call.info, body, self._options(call).manager, self._writer.now())
+        answer = review(self._access, call.user, call.info, body, self._options(call).manager, self._ledger.timestamp())
         await call.answer.json(answer, status=201)
-
-
-def _parse_patch(raw: bytes) -> Any:
-    try:
-        return msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from None
 
 
 def _delete_options(call: Call, body: Object) -> DeleteOptions:

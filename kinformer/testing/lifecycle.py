@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.testing.crds import established_status, types_of
+from kinformer.testing.delete import DeleteOptions, Deleter
 from kinformer.testing.forms import decode_stored
 from kinformer.testing.ownership import FieldManager
 from kinformer.testing.resources import ResourceType
-from kinformer.testing.write import DeleteOptions, WriteOptions, Writer
+from kinformer.testing.write import WriteOptions, Writer
 
 __all__ = ["Lifecycle"]
 
@@ -18,12 +19,14 @@ Object = dict[str, Any]
 class Lifecycle:
     """Listens to the writes of one server."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, deleter: Deleter) -> None:
         self._writer = writer
-        self._registry = writer.registry
+        self._deleter = deleter
+        self._ledger = writer.ledger
+        self._registry = self._ledger.registry
         self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
         self._emptying: set[str] = set()
-        writer.on_change.append(self._changed)
+        self._ledger.on_change.append(self._changed)
 
     def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         if resource.builtin and resource.kind == "Namespace":
@@ -52,9 +55,9 @@ class Lifecycle:
             self._finish(namespace)
 
     def _delete_all(self, resource: ResourceType, namespace: str) -> int:
-        collection = self._writer.collection(resource)
+        collection = self._ledger.collection(resource)
         for stored in list(collection.snapshot().within(namespace).items):
-            self._writer.delete(resource, stored.namespace, stored.name, DeleteOptions(admin=True))
+            self._deleter.delete(resource, stored.namespace, stored.name, DeleteOptions(admin=True))
         return len(collection.snapshot().within(namespace).items)
 
     def _left(self, namespace: str) -> None:
@@ -62,7 +65,7 @@ class Lifecycle:
         if namespace in self._emptying:
             return
         spaces = self._registry.find("v1/namespaces")
-        stored = self._writer.collection(spaces).get(namespace)
+        stored = self._ledger.collection(spaces).get(namespace)
         if stored is None or b'"deletionTimestamp"' not in stored.raw:
             return
         if decode_stored(spaces, stored)["metadata"].get("deletionTimestamp"):
@@ -70,14 +73,14 @@ class Lifecycle:
 
     def _finish(self, namespace: str) -> None:
         spaces = self._registry.find("v1/namespaces")
-        stored = self._writer.collection(spaces).get(namespace)
+        stored = self._ledger.collection(spaces).get(namespace)
         if stored is None:
             return
         space = decode_stored(spaces, stored)
         # What `/finalize` does: without a finalizer a terminating namespace goes (registry/core/namespace/storage).
         if space["metadata"].get("finalizers"):
             return
-        self._writer.remove(spaces, space, stored)
+        self._ledger.remove(spaces, space)
 
     # -- custom resource definitions ------------------------------------------------------------------------------
 
@@ -89,7 +92,7 @@ class Lifecycle:
         if old is not None and old.get("spec") == new.get("spec") and name in self._served:
             return
         self._serve(name, new)
-        status = established_status(new, self._writer.now())
+        status = established_status(new, self._ledger.timestamp())
         if new.get("status") != status:
             manager = FieldManager("kube-apiserver")
             body = {**new, "status": status}
@@ -105,7 +108,7 @@ class Lifecycle:
         for one in types:
             self._registry.add(one)
         if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
-            self._writer.collection(types[0] if types else before[0]).end_watches()
+            self._ledger.collection(types[0] if types else before[0]).end_watches()
 
     def _unserve(self, name: str) -> None:
         types = self._served.pop(name, [])
@@ -115,10 +118,10 @@ class Lifecycle:
         for resource in types:
             self._registry.remove(resource)
         if types:
-            self._writer.collection(types[0]).end_watches()
+            self._ledger.collection(types[0]).end_watches()
 
     def _drop_instances(self, resource: ResourceType) -> None:
         """All instances go with their definition, each with its DELETED."""
-        collection = self._writer.collection(resource)
+        collection = self._ledger.collection(resource)
         for stored in list(collection.snapshot().items):
-            self._writer.remove(resource, decode_stored(resource, stored), stored)
+            self._ledger.remove(resource, decode_stored(resource, stored))

@@ -70,7 +70,7 @@ def _leaves(resource: ResourceType, obj: Object, *, nodes: bool) -> dict[Path, A
         if name in ("apiVersion", "kind"):
             continue
         if name == "metadata":
-            value = {key: one for key, one in value.items() if key not in _META_IGNORED}
+            value = _owned_metadata(value)
         _walk(resource, lists, value, (f"f:{name}",), (name,), found, nodes=nodes)
     return found
 
@@ -192,21 +192,51 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
     return entry
 
 
+def _bare(obj: Object) -> Object:
+    return {name: value if name != "metadata" else _owned_metadata(value) for name, value in obj.items()}
+
+
+def _owned_metadata(metadata: Object) -> Object:
+    return {name: value for name, value in metadata.items() if name not in _META_IGNORED}
+
+
+def _difference(old: Object, new: Object) -> tuple[Object, Object]:
+    """Both documents without the parts that are equal."""
+    old_part, new_part = {}, {}
+    for name in old.keys() | new.keys():
+        if name not in new:
+            old_part[name] = old[name]
+        elif name not in old:
+            new_part[name] = new[name]
+        elif old[name] != new[name]:
+            left, right = old[name], new[name]
+            if isinstance(left, dict) and isinstance(right, dict):
+                less = _difference(left, right)
+                # Nothing may look empty that is not: an empty map is a value of its own.
+                left, right = less if all(less) else (left, right)
+            old_part[name], new_part[name] = left, right
+    return old_part, new_part
+
+
 def track_update(resource: ResourceType, old: Object | None, new: Object, manager: FieldManager, now: str) -> None:
     """Writes managedFields of `new`: what differs from `old` belongs to the manager now, and to nobody else."""
-    before = _leaves(resource, old, nodes=True) if old is not None else {}
-    after = _leaves(resource, new, nodes=True)
+    # Only what differs is taken apart: most writes change a field or two of a large object.
+    old_part, new_part = _difference(_bare(old or {}), _bare(new))
+    before = _leaves(resource, old_part, nodes=True)
+    after = _leaves(resource, new_part, nodes=True)
+    removed = before.keys() - after.keys()
     changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    # An item of a keyed list, or a map, may be owned by several; a value by whoever wrote it last.
+    taken = {path for path in changed if after[path] is not None}
     entries: list[tuple[Object, set[Path]]] = []
     mine: set[Path] = set()
     my_entry = None
     for entry, paths in _read(old) if old is not None else []:
-        kept = paths & after.keys()
+        kept = paths - removed
         if manager.key(entry):
             mine, my_entry = kept, entry
         else:
-            # An item of a keyed list, or a map, may be owned by several; a value by whoever wrote it last.
-            entries.append((entry, kept - {path for path in changed if path in after and after[path] is not None}))
+            entries.append((entry, kept - taken))
     if changed or my_entry is not None:
         fresh = _entry(resource, manager, now) if changed or my_entry is None else my_entry
         entries.append((fresh, mine | changed))

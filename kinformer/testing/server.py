@@ -17,19 +17,12 @@ from kinformer.clock import SYSTEM, Clock
 from kinformer.testing.answers import TEXT, Answer, Cut
 from kinformer.testing.api import Api, Call
 from kinformer.testing.auth import AccessControl
-from kinformer.testing.builtins import builtin_types
-from kinformer.testing.crd_files import read_crds
 from kinformer.testing.discovery import AGGREGATED, PROBES, Discovery
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
-from kinformer.testing.forms import decode_stored
-from kinformer.testing.lifecycle import Lifecycle
 from kinformer.testing.negotiation import is_pretty
-from kinformer.testing.ownership import FieldManager
 from kinformer.testing.request import RequestInfo, read_request
-from kinformer.testing.resources import Registry, ResourceType, Subresource
-from kinformer.testing.status import StatusError, bad_request, failure, internal, page_not_found
-from kinformer.testing.storage import Storage
-from kinformer.testing.write import DeleteOptions, WriteOptions, Writer
+from kinformer.testing.state import State
+from kinformer.testing.status import StatusError, failure, internal, page_not_found
 
 if TYPE_CHECKING:
     from kinformer.client import Client
@@ -38,8 +31,6 @@ __all__ = ["APIServer", "LoggedRequest"]
 
 logger = logging.getLogger(__name__)
 
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-MANAGER = "kinformer-testing"
 # Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
 KEEPALIVE = 3600.0  # seconds
 Object = dict[str, Any]
@@ -55,7 +46,7 @@ class LoggedRequest(NamedTuple):
     status: int
 
 
-class APIServer:
+class APIServer(State):
     """A stateful Kubernetes API server in this process.
 
     ::
@@ -83,23 +74,18 @@ class APIServer:
         rules: Iterable[tuple[str, str, Any]] | None = None,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__(clock or SYSTEM)
         self._host = host
         self._port = port
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
         self._access = AccessControl(users, rules)
-        self._storage = Storage()
-        self._registry = Registry(builtin_types())
-        self._writer = Writer(self._storage, self._registry, clock or SYSTEM)
-        self._lifecycle = Lifecycle(self._writer)
-        self._api = Api(self._storage, self._registry, self._writer, self._access, self.faults, self._rewind_for)
+        self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for)
         self._gate = asyncio.Event()
         self._gate.set()
         self._http: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._handling: set[asyncio.Task[Any]] = set()
-        for name in NAMESPACES:
-            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -170,117 +156,6 @@ class APIServer:
         target.touch(mode=0o600)
         target.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")  # JSON is YAML
         return target
-
-    # -- what tests do to the state -------------------------------------------------------------------------------
-
-    def create(self, obj: Mapping[str, Any]) -> Object:
-        """Creates an object, status included, and returns it as stored.
-
-        uid, creationTimestamp and generation are taken where they are given. A namespace that is missing is made.
-        Raises the `APIError` that a client would get.
-        """
-        resource = self._of_kind(obj)
-        namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
-        body = _plain(obj)
-        body.get("metadata", {}).pop("resourceVersion", None)
-        try:
-            return self._object(resource, self._writer.create(resource, namespace, body, self._admin()).stored)
-        except StatusError as error:
-            raise error.to_api_error() from None
-
-    def update(self, obj: Mapping[str, Any]) -> Object:
-        """Replaces an object, status included (kept where it is not given); no resourceVersion is needed.
-
-        A given resourceVersion is not compared. Raises the `APIError` that a client would get.
-        """
-        resource = self._of_kind(obj)
-        metadata = obj.get("metadata") or {}
-        namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
-        try:
-            written = self._writer.update(resource, namespace, metadata.get("name", ""), _plain(obj), self._admin())
-            return self._object(resource, written.stored)
-        except StatusError as error:
-            raise error.to_api_error() from None
-
-    def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
-        """Deletes an object without a grace period, and returns its last state.
-
-        One with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
-        """
-        found = self._registry.find(resource)
-        try:
-            written = self._writer.delete(
-                found, (namespace or "") if found.namespaced else "", name, DeleteOptions(admin=True)
-            )
-            return self._object(found, written.stored)
-        except StatusError as error:
-            raise error.to_api_error() from None
-
-    def get(self, resource: Any, namespace: str | None, name: str) -> Object | None:
-        """An object as stored, or None."""
-        found = self._registry.find(resource)
-        stored = self._writer.collection(found).get(found.key(namespace or "", name))
-        return None if stored is None else self._object(found, stored)
-
-    def list(self, resource: Any, namespace: str | None = None) -> list[Object]:
-        """All objects of a resource, in key order."""
-        found = self._registry.find(resource)
-        items = self._writer.collection(found).snapshot().within(namespace or "").items
-        return [self._object(found, one) for one in items]
-
-    @property
-    def resource_version(self) -> str:
-        """The newest resourceVersion."""
-        return str(self._storage.revision)
-
-    def _admin(self) -> WriteOptions:
-        return WriteOptions(FieldManager(MANAGER), admin=True, validation="Ignore")
-
-    def _of_kind(self, obj: Mapping[str, Any]) -> ResourceType:
-        api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
-        found = self._registry.of_kind(api_version, kind)
-        if found is None:
-            raise bad_request(
-                f'no matches for kind "{kind}" in version "{api_version}"; register it, or its CRD, first'
-            ).to_api_error()
-        return found
-
-    def _object(self, resource: ResourceType, stored: Any) -> Object:
-        return decode_stored(resource, stored)
-
-    def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
-        """Serves a custom kind at once, without a CRD object; it has a status subresource and takes any fields."""
-        group, _, version = api_version.rpartition("/")
-        self._registry.add(
-            ResourceType(
-                group=group,
-                version=version,
-                plural=plural,
-                kind=kind,
-                namespaced=namespaced,
-                subresources=(Subresource("status", kind),),
-                builtin=False,
-                unconditional_update=False,
-            )
-        )
-
-    def register_crd(self, crd: Mapping[str, Any]) -> Object:
-        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns."""
-        spaces = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
-        name = (crd.get("metadata") or {}).get("name", "")
-        known = self._writer.collection(spaces).get(name) is not None
-        self.update(crd) if known else self.create(crd)
-        stored = self._writer.stored(spaces, "", name)
-        return self._object(spaces, stored)
-
-    async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
-        """`register_crd` for files, folders (see `read_crds`) and dicts.
-
-        Raises:
-            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
-        """
-        for crd in read_crds(*sources):
-            self.register_crd(crd)
 
     # -- what tests do to the server ------------------------------------------------------------------------------
 
@@ -432,12 +307,6 @@ def _probe(path: str, params: Mapping[str, str]) -> bytes:
         return b"ok"
     name = path.strip("/").partition("/")[0]
     return f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n".encode()
-
-
-def _plain(obj: Mapping[str, Any]) -> Object:
-    """A mutable copy; what `KubeObject.to_dict` and JSON give is taken, and so is any mapping."""
-    copied: Object = json.loads(json.dumps(obj, default=dict))
-    return copied
 
 
 class _Gone(web.StreamResponse):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kinformer.testing.forms import decode_stored
+from kinformer.testing.ledger import Written
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import bad_request, conflict
 from kinformer.testing.storage import Stored
-from kinformer.testing.write import WriteOptions, Writer, Written
+from kinformer.testing.write import WriteOptions, Writer
 
 __all__ = ["bind", "read_scale", "scale_of", "with_scale"]
 
@@ -96,7 +97,7 @@ def bind(
             "type": "PodScheduled",
             "status": "True",
             "lastProbeTime": None,
-            "lastTransitionTime": writer.now(),
+            "lastTransitionTime": writer.ledger.timestamp(),
         }
         status["conditions"] = [*conditions, scheduled]
         return pod

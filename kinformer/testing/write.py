@@ -1,23 +1,21 @@
-"""Writes: create, update, patch and delete, with all that the server owns of an object (registry/generic/registry).
+"""Writes: create, update, patch and apply, with all that the server owns of an object (registry/generic/registry).
 
 Everything here is plain and happens at once: between two awaits of a handler no other write comes in between.
 """
 
 from __future__ import annotations
 
-import copy
 import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kinformer.clock import SYSTEM, Clock
 from kinformer.testing.defaults import admit, fill_in, first_status
-from kinformer.testing.forms import decode_stored, store, with_revision
+from kinformer.testing.forms import copied, decode_stored
+from kinformer.testing.ledger import Ledger, Written, managers_of, same, spec_differs
 from kinformer.testing.ownership import FieldManager, apply_fields, track_update
-from kinformer.testing.resources import Registry, ResourceType
+from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import (
     already_exists,
     bad_request,
@@ -28,12 +26,11 @@ from kinformer.testing.status import (
     invalid,
     invalid_options,
     not_found,
-    success,
 )
-from kinformer.testing.storage import Collection, Storage, Stored
+from kinformer.testing.storage import Stored
 from kinformer.testing.validation import check_kind, check_object, prune, strict_error
 
-__all__ = ["DeleteOptions", "WriteOptions", "Writer", "Written"]
+__all__ = ["WriteOptions", "Writer"]
 
 Object = dict[str, Any]
 Change = Callable[[Object], Object]
@@ -58,65 +55,21 @@ class WriteOptions:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DeleteOptions:
-    """The body or the query of a DELETE; `grace` in seconds, None for the kind's default."""
-
-    grace: int | None = None
-    uid: str = ""
-    resource_version: str = ""
-    propagation: str = ""
-    dry_run: bool = False
-    admin: bool = False
-
-
-@dataclass(slots=True)
-class Written:
-    """The object after a write; `created` for 201, `status` where the answer is a Status instead."""
-
-    stored: Stored
-    created: bool = False
-    status: Object | None = None
-
-
 class Writer:
-    """All writes of one server. `on_change(resource, old, new)` hears of every stored write, in order."""
+    """All creates, updates and patches of one server."""
 
-    def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
-        self.storage = storage
-        self.registry = registry
-        self._clock = clock
-        self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
-
-    # -- reading what is there ------------------------------------------------------------------------------------
-
-    def collection(self, resource: ResourceType) -> Collection:
-        """Where the objects of a kind are."""
-        return self.storage.collection(resource.storage_name)
-
-    def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
-        """An object. A 404 `StatusError`."""
-        found = self.collection(resource).get(resource.key(namespace, name))
-        if found is None:
-            raise resource.not_found(name)
-        return found
-
-    def now(self) -> str:
-        """The time of metadata: whole seconds, UTC."""
-        return self._timestamp(0)
-
-    def _timestamp(self, later: float) -> str:
-        moment = datetime.fromtimestamp(self._clock.wall(), UTC) + timedelta(seconds=later)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
 
     # -- create ---------------------------------------------------------------------------------------------------
 
     def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Written:
         """POST."""
-        obj = copy.deepcopy(body)
+        obj = copied(body)
         check_kind(resource, obj)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
+        _drop_empty(metadata)
         if not options.admin:
             if metadata.get("resourceVersion"):
                 raise internal("resourceVersion should not be set on objects to be created")
@@ -132,19 +85,19 @@ class Writer:
         self._own_new(resource, obj, options)
         self._first_state(resource, obj, options)
         check_object(resource, obj)
-        existing = self.collection(resource).get(resource.key(namespace, metadata["name"]))
+        existing = self.ledger.collection(resource).get(resource.key(namespace, metadata["name"]))
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
         if unknown:
             options.warnings += [f'unknown field "{path}"' for path in unknown]
-        return Written(self._save(resource, None, obj, dry_run=options.dry_run), created=True)
+        return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True)
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         if options.admin and obj["metadata"].get("managedFields"):
             return  # an administrator may bring objects from elsewhere
         obj["metadata"].pop("managedFields", None)
-        track_update(resource, None, obj, options.manager, self.now())
+        track_update(resource, None, obj, options.manager, self.ledger.timestamp())
 
     def _is_dying(self, resource: ResourceType, stored: Stored) -> bool:
         return "deletionTimestamp" in decode_stored(resource, stored)["metadata"]
@@ -155,9 +108,6 @@ class Writer:
             metadata = obj["metadata"] = {}
         if not isinstance(metadata, dict):
             raise bad_request("metadata is no object")
-        for name in _OMITTED_EMPTY:
-            if name in metadata and not metadata[name]:
-                del metadata[name]
         if not resource.namespaced:
             metadata.pop("namespace", None)
             return
@@ -178,7 +128,7 @@ class Writer:
         if not prefix:
             causes = [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
             raise invalid(resource.group, resource.kind, "", causes)
-        taken = self.collection(resource).objects
+        taken = self.ledger.collection(resource).objects
         for _ in range(_NAME_ATTEMPTS):
             name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))
             if resource.key(namespace, name) not in taken:
@@ -189,8 +139,8 @@ class Writer:
     def _check_namespace(self, resource: ResourceType, namespace: str, name: str, options: WriteOptions) -> None:
         if not resource.namespaced:
             return
-        spaces = self.registry.find("v1/namespaces")
-        found = self.collection(spaces).get(namespace)
+        spaces = self.ledger.registry.find("v1/namespaces")
+        found = self.ledger.collection(spaces).get(namespace)
         if found is None:
             if not options.admin:
                 raise not_found("", "namespaces", namespace)
@@ -217,7 +167,7 @@ class Writer:
         metadata = obj["metadata"]
         metadata["uid"] = (metadata.get("uid") if options.admin else None) or str(uuid.uuid4())
         if not (options.admin and metadata.get("creationTimestamp")):
-            metadata["creationTimestamp"] = self.now()
+            metadata["creationTimestamp"] = self.ledger.timestamp()
         metadata.pop("selfLink", None)
         if resource.generation or not resource.builtin:
             metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
@@ -243,7 +193,7 @@ class Writer:
         subresource: str = "",
     ) -> Written:
         """PUT."""
-        obj = copy.deepcopy(body)
+        obj = copied(body)
         check_kind(resource, obj)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
@@ -251,7 +201,7 @@ class Writer:
             raise bad_request(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             )
-        existing = self.collection(resource).get(resource.key(namespace, name))
+        existing = self.ledger.collection(resource).get(resource.key(namespace, name))
         if existing is None:
             if resource.create_on_update and not subresource:
                 metadata.pop("resourceVersion", None)
@@ -275,10 +225,10 @@ class Writer:
         subresource: str = "",
     ) -> Written:
         """PATCH with a function that makes the new object of the old."""
-        existing = self.stored(resource, namespace, name)
+        existing = self.ledger.stored(resource, namespace, name)
         old = decode_stored(resource, existing)
         version = old["metadata"]["resourceVersion"]
-        obj = change(copy.deepcopy(old))
+        obj = change(decode_stored(resource, existing))
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
             raise failure(422, "the server rejected our request due to an error in our request", details={})
         if obj["metadata"].get("resourceVersion", version) != version:
@@ -300,7 +250,7 @@ class Writer:
         if not options.manager.name:
             causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
             raise invalid_options("PatchOptions", causes)
-        applied = copy.deepcopy(applied)
+        applied = copied(applied)
         check_kind(resource, applied)
         self._check_metadata(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
@@ -310,26 +260,26 @@ class Writer:
         if applied["metadata"].pop("managedFields", None):
             raise bad_request("metadata.managedFields must be nil")
         manager = FieldManager(options.manager.name, "Apply", subresource)
-        existing = self.collection(resource).get(resource.key(namespace, name))
+        existing = self.ledger.collection(resource).get(resource.key(namespace, name))
         if existing is None:
             if subresource:
                 raise resource.not_found(name)
             return self._apply_new(resource, namespace, applied, manager, options)
         live = decode_stored(resource, existing)
-        merged = apply_fields(resource, live, applied, manager, self.now(), force=options.force)
+        merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
         return self._replace(resource, existing, merged, options, subresource, tracked=True)
 
     def _apply_new(
         self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
     ) -> Written:
         empty: Object = {"metadata": {}}
-        merged = apply_fields(resource, empty, applied, manager, self.now(), force=True)
+        merged = apply_fields(resource, empty, applied, manager, self.ledger.timestamp(), force=True)
         fields = merged["metadata"]["managedFields"]
         obj = {key: value for key, value in merged.items() if not (key == "status" and resource.has_status)}
         written = self.create(resource, namespace, obj, WriteOptions(manager, dry_run=True, admin=options.admin))
         whole = decode_stored(resource, written.stored)
         whole["metadata"]["managedFields"] = fields
-        return Written(self._save(resource, None, whole, dry_run=options.dry_run), created=True)
+        return Written(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
 
     def _replace(
         self,
@@ -343,6 +293,7 @@ class Writer:
     ) -> Written:
         old = decode_stored(resource, existing)
         metadata, before = obj["metadata"], old["metadata"]
+        _drop_empty(metadata)
         self._check_versions(resource, existing, metadata, options)
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             metadata.pop(name, None)
@@ -364,16 +315,17 @@ class Writer:
             metadata["managedFields"] = before.get("managedFields", [])
             if not metadata["managedFields"]:
                 del metadata["managedFields"]
-        if _same(old, obj) and not (tracked and _owners(old) != _owners(obj)):
+        if same(old, obj) and not (tracked and managers_of(old) != managers_of(obj)):
             return Written(existing)  # a write that changes nothing makes no revision and no event
-        if (resource.generation or not resource.builtin) and _spec_differs(resource, old, obj):
+        if (resource.generation or not resource.builtin) and spec_differs(resource, old, obj):
             metadata["generation"] = before.get("generation", 0) + 1
         if not tracked and options.tracked:
             manager = FieldManager(options.manager.name, options.manager.operation, subresource)
-            track_update(resource, old, obj, manager, self.now())
-        if metadata.get("deletionTimestamp") and self._may_go(resource, obj):
-            return Written(self._delete_now(resource, obj, existing, dry_run=options.dry_run))
-        return Written(self._save(resource, old, obj, dry_run=options.dry_run))
+            track_update(resource, old, obj, manager, self.ledger.timestamp())
+        if metadata.get("deletionTimestamp") and _may_go(resource, obj):
+            # The answer shows the version before; the event has that of the deletion.
+            return Written(self.ledger.remove(resource, obj, dry_run=options.dry_run)[0])
+        return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run))
 
     def _check_versions(
         self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
@@ -401,7 +353,11 @@ class Writer:
                 del obj[name]
             obj.update({name: value for name, value in old.items() if name not in _NO_SPEC})
             before = old["metadata"]
-            for name in ("labels", "annotations", "finalizers", "ownerReferences"):
+            # Of a custom resource all metadata is kept, of a built-in one its owners (pkg/registry/core/*/strategy.go).
+            kept = (
+                ("ownerReferences",) if resource.builtin else ("labels", "annotations", "finalizers", "ownerReferences")
+            )
+            for name in kept:
                 obj["metadata"].pop(name, None)
                 if name in before:
                     obj["metadata"][name] = before[name]
@@ -425,157 +381,17 @@ class Writer:
             causes = [cause("FieldValueForbidden", text, "metadata.finalizers")]
             raise invalid(resource.group, resource.kind, before["name"], causes)
 
-    # -- delete ---------------------------------------------------------------------------------------------------
 
-    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
-        """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
-        existing = self.stored(resource, namespace, name)
-        self._check_preconditions(resource, existing, options)
-        obj = decode_stored(resource, existing)
-        metadata = obj["metadata"]
-        old = copy.deepcopy(obj)
-        if resource.kind == "Namespace" and resource.builtin:
-            return self._delete_namespace(resource, existing, obj, options)
-        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(options.propagation)
-        if finalizer and finalizer not in (metadata.get("finalizers") or []):
-            metadata["finalizers"] = [*(metadata.get("finalizers") or []), finalizer]
-        grace = self._grace(resource, obj, options)
-        marked = "deletionTimestamp" in metadata
-        waits = bool(metadata.get("finalizers")) or grace > 0
-        if waits or (grace == 0 and resource.kind == "Pod" and resource.builtin and not options.admin):
-            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and _same(old, obj):
-                return Written(existing)
-            metadata["deletionTimestamp"] = self._timestamp(grace)
-            metadata["deletionGracePeriodSeconds"] = grace
-            if not marked and "generation" in metadata:
-                metadata["generation"] += 1
-            saved = self._save(resource, old, obj, dry_run=options.dry_run)
-            if waits:
-                return Written(saved)
-            obj = decode_stored(resource, saved) if not options.dry_run else obj
-        gone = self._delete_now(resource, obj, existing, dry_run=options.dry_run, final=True)
-        if resource.returns_deleted:
-            return Written(gone)
-        return Written(gone, status=self._deleted(resource, gone))
-
-    def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
-        details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
-        return success(details={key: value for key, value in details.items() if value})
-
-    def _check_preconditions(self, resource: ResourceType, existing: Stored, options: DeleteOptions) -> None:
-        for what, given, actual in (
-            ("UID", options.uid, existing.uid),
-            ("ResourceVersion", options.resource_version, str(existing.revision)),
-        ):
-            if given and given != actual:
-                raise conflict(
-                    resource.group,
-                    resource.kind,
-                    existing.name,
-                    f"the {what} in the precondition ({given}) does not match the {what} in record ({actual})."
-                    " The object might have been " + ("deleted and then recreated" if what == "UID" else "modified"),
-                )
-
-    def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
-        """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
-        if not (resource.builtin and resource.kind == "Pod") or options.admin:
-            return 0
-        spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
-        if not spec.get("nodeName") and not options.grace:
-            return 0
-        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-            return 0
-        grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
-        return max(0, int(grace))
-
-    def _may_go(self, resource: ResourceType, obj: Object) -> bool:
-        metadata = obj["metadata"]
-        if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
-            return False
-        namespace = resource.kind == "Namespace" and resource.builtin
-        return not (namespace and (obj.get("spec") or {}).get("finalizers"))
-
-    def _delete_now(
-        self, resource: ResourceType, obj: Object, existing: Stored, *, dry_run: bool, final: bool = False
-    ) -> Stored:
-        """Removes the object. Behind the last finalizer the answer shows the version before (`final` False)."""
-        last = store(resource, self._as_stored(resource, obj))
-        if dry_run:
-            return last
-        collection = self.collection(resource)
-        if last.key not in collection.objects:
-            return last
-        tombstone = with_revision(resource, last, self.storage.next_revision())
-        collection.remove(tombstone)
-        self._tell(resource, obj, None)
-        return tombstone if final else last
-
-    def remove(self, resource: ResourceType, obj: Object, existing: Stored) -> None:
-        """Removes an object whatever it has of finalizers: the last act of a controller."""
-        self._delete_now(resource, obj, existing, dry_run=False)
-
-    def _delete_namespace(
-        self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions
-    ) -> Written:
-        if "deletionTimestamp" in obj["metadata"]:
-            return Written(existing)
-        old = copy.deepcopy(obj)
-        obj["metadata"]["deletionTimestamp"] = self.now()
-        obj.setdefault("status", {})["phase"] = "Terminating"
-        return Written(self._save(resource, old, obj, dry_run=options.dry_run))
-
-    # -- storing --------------------------------------------------------------------------------------------------
-
-    def _as_stored(self, resource: ResourceType, obj: Object) -> Object:
-        if resource.is_storage:
-            return obj
-        obj = dict(obj)
-        if resource.to_storage is not None:
-            obj = resource.to_storage(obj)
-        obj["apiVersion"] = resource.storage_version
-        return obj
-
-    def _save(self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool) -> Stored:
-        metadata = obj["metadata"]
-        if dry_run:
-            if old is None:
-                metadata.pop("resourceVersion", None)
-            return store(resource, self._as_stored(resource, obj))
-        metadata["resourceVersion"] = str(self.storage.next_revision())
-        stored = store(resource, self._as_stored(resource, obj))
-        self.collection(resource).put(stored)
-        self._tell(resource, old, obj)
-        return stored
-
-    def _tell(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
-        for listener in self.on_change:
-            listener(resource, old, new)
+def _drop_empty(metadata: Object) -> None:
+    for name in _OMITTED_EMPTY:
+        if name in metadata and not metadata[name]:
+            del metadata[name]
 
 
-def _owners(obj: Object) -> list[Any]:
-    return [
-        {name: value for name, value in entry.items() if name != "time"}
-        for entry in obj["metadata"].get("managedFields") or []
-    ]
-
-
-def _without(metadata: Object) -> Object:
-    return {
-        name: value
-        for name, value in metadata.items()
-        if name not in ("managedFields", "resourceVersion") and value not in (None, {}, [])
-    }
-
-
-def _same(old: Object, new: Object) -> bool:
-    return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
-
-
-def _rest(obj: Object, left_out: tuple[str, ...]) -> Object:
-    return {name: value for name, value in obj.items() if name != "metadata" and name not in left_out}
-
-
-def _spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
-    # With a status subresource everything but status counts, without it everything does.
-    left_out = ("status",) if resource.has_status or resource.builtin else ()
-    return _rest(old, left_out) != _rest(new, left_out)
+def _may_go(resource: ResourceType, obj: Object) -> bool:
+    """Whether nothing holds an object that is being deleted."""
+    metadata = obj["metadata"]
+    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
+        return False
+    namespace = resource.kind == "Namespace" and resource.builtin
+    return not (namespace and (obj.get("spec") or {}).get("finalizers"))

@@ -1,0 +1,106 @@
+"""DELETE: preconditions, finalizers, grace periods and terminating namespaces (registry/generic/registry/store.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.testing.forms import copied, decode_stored
+from kinformer.testing.ledger import Ledger, Written, same
+from kinformer.testing.resources import ResourceType
+from kinformer.testing.status import conflict, success
+from kinformer.testing.storage import Stored
+
+__all__ = ["DeleteOptions", "Deleter"]
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """The body or the query of a DELETE; `grace` in seconds, None for the kind's default."""
+
+    grace: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    dry_run: bool = False
+    admin: bool = False
+
+
+class Deleter:
+    """All deletions of one server. Plain, and done at once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+        """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
+        existing = self._ledger.stored(resource, namespace, name)
+        self._check_preconditions(resource, existing, options)
+        obj = decode_stored(resource, existing)
+        metadata = obj["metadata"]
+        old = copied(obj)
+        if resource.kind == "Namespace" and resource.builtin:
+            return self._delete_namespace(resource, existing, obj, options)
+        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(options.propagation)
+        if finalizer and finalizer not in (metadata.get("finalizers") or []):
+            metadata["finalizers"] = [*(metadata.get("finalizers") or []), finalizer]
+        grace = self._grace(resource, obj, options)
+        marked = "deletionTimestamp" in metadata
+        waits = bool(metadata.get("finalizers")) or grace > 0
+        if waits or (grace == 0 and resource.kind == "Pod" and resource.builtin and not options.admin):
+            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and same(old, obj):
+                return Written(existing)
+            metadata["deletionTimestamp"] = self._ledger.timestamp(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+            if not marked and "generation" in metadata:
+                metadata["generation"] += 1
+            saved = self._ledger.save(resource, old, obj, dry_run=options.dry_run)
+            if waits:
+                return Written(saved)
+            obj = decode_stored(resource, saved) if not options.dry_run else obj
+        _, gone = self._ledger.remove(resource, obj, dry_run=options.dry_run)
+        if resource.returns_deleted:
+            return Written(gone)
+        return Written(gone, status=self._deleted(resource, gone))
+
+    def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
+        details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
+        return success(details={key: value for key, value in details.items() if value})
+
+    def _check_preconditions(self, resource: ResourceType, existing: Stored, options: DeleteOptions) -> None:
+        for what, given, actual in (
+            ("UID", options.uid, existing.uid),
+            ("ResourceVersion", options.resource_version, str(existing.revision)),
+        ):
+            if given and given != actual:
+                raise conflict(
+                    resource.group,
+                    resource.kind,
+                    existing.name,
+                    f"the {what} in the precondition ({given}) does not match the {what} in record ({actual})."
+                    " The object might have been " + ("deleted and then recreated" if what == "UID" else "modified"),
+                )
+
+    def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
+        """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
+        if not (resource.builtin and resource.kind == "Pod") or options.admin:
+            return 0
+        spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") and not options.grace:
+            return 0
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
+        return max(0, int(grace))
+
+    def _delete_namespace(
+        self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions
+    ) -> Written:
+        if "deletionTimestamp" in obj["metadata"]:
+            return Written(existing)
+        old = copied(obj)
+        obj["metadata"]["deletionTimestamp"] = self._ledger.timestamp()
+        obj.setdefault("status", {})["phase"] = "Terminating"
+        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))

@@ -1,0 +1,228 @@
+"""Objects in quantity: pods of about 8 KB as the kubelet leaves them, configmaps of about 1 KB.
+
+Rendered from a template of bytes, because 100,000 of them are wanted within seconds.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kinformer.testing.forms import encode_object
+from kinformer.testing.ownership import FieldManager, track_update
+from kinformer.testing.resources import ResourceType
+from kinformer.testing.storage import Storage, Stored
+
+__all__ = ["configmap", "load", "pod"]
+
+Object = dict[str, Any]
+
+_STARTED = "2026-11-20T08:00:00Z"
+_NAMESPACES = 20
+_APPS = 200
+_NODES = 500
+_ENV = 4
+
+
+def _container(name: str, image: str) -> Object:
+    return {
+        "name": name,
+        "image": image,
+        "args": [f"--config=/etc/{name}/config.yaml", "--log-level=info", "--metrics-addr=:9090"],
+        "ports": [
+            {"name": "http", "containerPort": 8080, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": 9090, "protocol": "TCP"},
+        ],
+        "env": [
+            *({"name": f"SETTING_{index:02}", "value": f"value-of-setting-{index:02}"} for index in range(_ENV)),
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        ],
+        "resources": {"limits": {"cpu": "500m", "memory": "512Mi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+        "volumeMounts": [
+            {"name": "config", "mountPath": f"/etc/{name}"},
+            {
+                "name": "kube-api-access",
+                "readOnly": True,
+                "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+            },
+        ],
+        "livenessProbe": _probe("/livez"),
+        "readinessProbe": _probe("/readyz"),
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+
+
+def _probe(path: str) -> Object:
+    return {
+        "httpGet": {"path": path, "port": "http", "scheme": "HTTP"},
+        "timeoutSeconds": 1,
+        "periodSeconds": 10,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    }
+
+
+def _container_status(name: str, image: str, digest: str) -> Object:
+    return {
+        "name": name,
+        "state": {"running": {"startedAt": _STARTED}},
+        "lastState": {},
+        "ready": True,
+        "restartCount": 0,
+        "image": image,
+        "imageID": f"{image.partition(':')[0]}@sha256:{digest}",
+        "containerID": f"containerd://{digest}",
+        "started": True,
+    }
+
+
+def _status(node: str, address: str, containers: dict[str, str], digest: str) -> Object:
+    conditions = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    return {
+        "phase": "Running",
+        "conditions": [
+            {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": _STARTED}
+            for kind in conditions
+        ],
+        "hostIP": f"10.0.0.{int(node.rpartition('-')[2]) % 250}",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": _STARTED,
+        "containerStatuses": [_container_status(name, image, digest) for name, image in containers.items()],
+        "qosClass": "Burstable",
+    }
+
+
+def _numbers(index: int) -> tuple[str, str, str, str]:
+    """Namespace, application, node and address of the index-th pod."""
+    app = f"app-{index % _APPS:03}"
+    return (
+        f"team-{index % _NAMESPACES:02}",
+        app,
+        f"node-{index % _NODES:03}",
+        f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}",
+    )
+
+
+def pod(index: int) -> Object:
+    """The index-th pod, without what the server sets; of about 6 KB, 8 with managedFields."""
+    namespace, app, node, address = _numbers(index)
+    containers = {"server": f"registry.example.com/{app}:1.{index % 7}", "proxy": "registry.example.com/proxy:2.4"}
+    digest = f"{index:064x}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{app}-{index:06}",
+            "namespace": namespace,
+            "labels": {
+                "app": app,
+                "app.kubernetes.io/name": app,
+                "app.kubernetes.io/part-of": namespace,
+                "tier": ("front", "back", "batch")[index % 3],
+            },
+            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": f"{app}-5d9c7b",
+                    "uid": str(uuid.UUID(int=index % _APPS)),
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "volumes": [
+                {"name": "config", "configMap": {"name": f"{app}-config", "defaultMode": 420}},
+                {"name": "kube-api-access", "projected": {"sources": [], "defaultMode": 420}},
+            ],
+            "containers": [_container(name, image) for name, image in containers.items()],
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": 30,
+            "dnsPolicy": "ClusterFirst",
+            "serviceAccountName": app,
+            "nodeName": node,
+            "securityContext": {"runAsNonRoot": True},
+            "schedulerName": "default-scheduler",
+            "priority": 0,
+            "enableServiceLinks": True,
+            "preemptionPolicy": "PreemptLowerPriority",
+        },
+        "status": _status(node, address, containers, digest),
+    }
+
+
+def configmap(index: int) -> Object:
+    """The index-th configmap, of about 1 KB."""
+    namespace, app, _, _ = _numbers(index)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"{app}-{index:06}", "namespace": namespace, "labels": {"app": app}},
+        "data": {f"key-{number:02}": f"value {number} of {app} " + "x" * 40 for number in range(8)},
+    }
+
+
+_KINDS = {"pods": pod, "configmaps": configmap}
+# What differs between objects of one shape; the template has marks in their place.
+_NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", "node-mark", "address-mark"
+_MARKS = re.compile("|".join((_NAME, _UID, _REVISION, _NODE, _ADDRESS)).join("()").encode())
+
+
+def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
+    """Puts `count` generated objects into a storage, without history; gives the number stored, from time to time.
+
+    `resource` is pods or configmaps; a ValueError else. Watches that are open hear nothing of it: load first.
+    """
+    make = _KINDS.get(resource.plural) if resource.builtin and not resource.group else None
+    if make is None:
+        raise ValueError(f"only {' and '.join(_KINDS)} are generated, not {resource.plural}")
+    collection = storage.collection(resource.storage_name)
+    templates: dict[int, tuple[list[bytes], dict[str, str]]] = {}
+    # Labels, images and node names repeat with this period, so that many objects share one rendering.
+    period = _APPS * 3
+    seed = random.Random(0)
+    for index in range(count):
+        shape = index % period
+        if shape not in templates:
+            templates[shape] = _template(resource, make(index))
+        parts, labels = templates[shape]
+        namespace, app, node, address = _numbers(index)
+        name = f"{app}-{index:06}"
+        uid = str(uuid.UUID(int=seed.getrandbits(128), version=4))
+        revision = storage.next_revision()
+        values = {_NAME: name, _UID: uid, _REVISION: str(revision), _NODE: node, _ADDRESS: address}
+        marks = {mark.encode(): value.encode() for mark, value in values.items()}
+        raw = b"".join([marks.get(part, part) for part in parts])
+        collection.load(Stored(resource.key(namespace, name), namespace, name, uid, revision, labels, raw))
+        if index % 1000 == 999:
+            yield index + 1
+    yield count
+
+
+def _template(resource: ResourceType, obj: Object) -> tuple[list[bytes], dict[str, str]]:
+    metadata = obj["metadata"]
+    metadata.update(name=_NAME, uid=_UID, resourceVersion=_REVISION, creationTimestamp=_STARTED)
+    if resource.generation:
+        metadata["generation"] = 1
+    status = obj.get("status")
+    if status is not None:
+        obj["spec"]["nodeName"] = _NODE
+        status.update(podIP=_ADDRESS, podIPs=[{"ip": _ADDRESS}])
+        track_update(resource, None, obj | {"status": None}, FieldManager("kube-controller-manager"), _STARTED)
+        before = {**obj, "metadata": dict(metadata), "status": None}
+        track_update(resource, before, obj, FieldManager("kubelet", subresource="status"), _STARTED)
+    else:
+        track_update(resource, None, obj, FieldManager("kubectl-create"), _STARTED)
+    raw = encode_object(resource, obj)
+    msgspec.json.decode(raw)  # a template that is no JSON would spoil every object
+    return _MARKS.split(raw), dict(metadata["labels"])

@@ -1,0 +1,167 @@
+"""The state of an embedded server, and the direct calls of a test to it: plain, at once, as administrator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kinformer.clock import SYSTEM, Clock
+from kinformer.testing.builtins import builtin_types
+from kinformer.testing.crd_files import read_crds
+from kinformer.testing.delete import DeleteOptions, Deleter
+from kinformer.testing.forms import copied, decode_stored
+from kinformer.testing.generate import load
+from kinformer.testing.ledger import Ledger
+from kinformer.testing.lifecycle import Lifecycle
+from kinformer.testing.ownership import FieldManager
+from kinformer.testing.resources import Registry, ResourceType, Subresource
+from kinformer.testing.status import StatusError, bad_request
+from kinformer.testing.storage import Storage
+from kinformer.testing.write import WriteOptions, Writer
+
+__all__ = ["State"]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+MANAGER = "kinformer-testing"
+Object = dict[str, Any]
+
+
+class State:
+    """Objects, kinds and what follows from writes; no HTTP. The four namespaces of every cluster are there."""
+
+    def __init__(self, clock: Clock = SYSTEM) -> None:
+        self._storage = Storage()
+        self._registry = Registry(builtin_types())
+        self._ledger = Ledger(self._storage, self._registry, clock)
+        self._writer = Writer(self._ledger)
+        self._deleter = Deleter(self._ledger)
+        self._lifecycle = Lifecycle(self._writer, self._deleter)
+        for name in NAMESPACES:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def create(self, obj: Mapping[str, Any]) -> Object:
+        """Creates an object, status included, and returns it as stored.
+
+        uid, creationTimestamp and generation are taken where they are given. A namespace that is missing is made.
+        Raises the `APIError` that a client would get.
+        """
+        resource = self._of_kind(obj)
+        namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
+        body = _plain(obj)
+        body.get("metadata", {}).pop("resourceVersion", None)
+        try:
+            return self._object(resource, self._writer.create(resource, namespace, body, self._admin()).stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def update(self, obj: Mapping[str, Any]) -> Object:
+        """Replaces an object, status included (kept where it is not given); no resourceVersion is needed.
+
+        A given resourceVersion is not compared. Raises the `APIError` that a client would get.
+        """
+        resource = self._of_kind(obj)
+        metadata = obj.get("metadata") or {}
+        namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
+        try:
+            written = self._writer.update(resource, namespace, metadata.get("name", ""), _plain(obj), self._admin())
+            return self._object(resource, written.stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
+        """Deletes an object without a grace period, and returns its last state.
+
+        One with finalizers stays, with a deletionTimestamp. Raises the `APIError` that a client would get.
+        """
+        found = self._registry.find(resource)
+        try:
+            written = self._deleter.delete(
+                found, (namespace or "") if found.namespaced else "", name, DeleteOptions(admin=True)
+            )
+            return self._object(found, written.stored)
+        except StatusError as error:
+            raise error.to_api_error() from None
+
+    def get(self, resource: Any, namespace: str | None, name: str) -> Object | None:
+        """An object as stored, or None."""
+        found = self._registry.find(resource)
+        stored = self._ledger.collection(found).get(found.key(namespace or "", name))
+        return None if stored is None else self._object(found, stored)
+
+    def list(self, resource: Any, namespace: str | None = None) -> list[Object]:
+        """All objects of a resource, in key order."""
+        found = self._registry.find(resource)
+        items = self._ledger.collection(found).snapshot().within(namespace or "").items
+        return [self._object(found, one) for one in items]
+
+    def generate(self, resource: Any, count: int) -> Iterator[int]:
+        """Puts in generated pods (8 KB) or configmaps (1 KB), without history; iterate it to the end, for progress.
+
+        Their namespaces are made. Raises ValueError for another kind.
+        """
+        found = self._registry.find(resource)
+        yield from load(self._storage, found, count)
+        spaces = {one.namespace for one in self._ledger.collection(found).objects.values()}
+        for name in sorted(spaces):
+            if self.get("v1/namespaces", None, name) is None:
+                self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    @property
+    def resource_version(self) -> str:
+        """The newest resourceVersion."""
+        return str(self._storage.revision)
+
+    def _admin(self) -> WriteOptions:
+        return WriteOptions(FieldManager(MANAGER), admin=True, validation="Ignore")
+
+    def _of_kind(self, obj: Mapping[str, Any]) -> ResourceType:
+        api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
+        found = self._registry.of_kind(api_version, kind)
+        if found is None:
+            raise bad_request(
+                f'no matches for kind "{kind}" in version "{api_version}"; register it, or its CRD, first'
+            ).to_api_error()
+        return found
+
+    def _object(self, resource: ResourceType, stored: Any) -> Object:
+        return decode_stored(resource, stored)
+
+    def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
+        """Serves a custom kind at once, without a CRD object; it has a status subresource and takes any fields."""
+        group, _, version = api_version.rpartition("/")
+        self._registry.add(
+            ResourceType(
+                group=group,
+                version=version,
+                plural=plural,
+                kind=kind,
+                namespaced=namespaced,
+                subresources=(Subresource("status", kind),),
+                builtin=False,
+                unconditional_update=False,
+            )
+        )
+
+    def register_crd(self, crd: Mapping[str, Any]) -> Object:
+        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns."""
+        spaces = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
+        name = (crd.get("metadata") or {}).get("name", "")
+        known = self._ledger.collection(spaces).get(name) is not None
+        self.update(crd) if known else self.create(crd)
+        stored = self._ledger.stored(spaces, "", name)
+        return self._object(spaces, stored)
+
+    async def install_crds(self, *sources: str | os.PathLike[str] | Mapping[str, Any]) -> None:
+        """`register_crd` for files, folders (see `read_crds`) and dicts.
+
+        Raises:
+            ConfigError: a source cannot be read or holds no CustomResourceDefinition.
+        """
+        for crd in read_crds(*sources):
+            self.register_crd(crd)
+
+
+def _plain(obj: Mapping[str, Any]) -> Object:
+    """A mutable copy; what `KubeObject.to_dict` and JSON give is taken, and so is any mapping."""
+    return copied(dict(obj))

@@ -13,12 +13,6 @@ __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health"]
 
 State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
 
-_DENIALS: dict[type[BaseException], State] = {
-    UnauthorizedError: "unauthorized",
-    ForbiddenError: "forbidden",
-    NotFoundError: "absent",
-}
-
 # From best to worst: of several reflectors the worst speaks for all.
 _BY_CONCERN: tuple[State, ...] = (
     "watching",
@@ -122,10 +116,7 @@ class HealthRecord:
         self.last_error = error
         self.consecutive_failures += 1
         self.live = False
-        self.state = "backing_off"
-        for kind, state in _DENIALS.items():
-            if isinstance(error, kind):
-                self.state = state
+        self.state = _state_after(error)
 
     def stopped(self, error: BaseException | None) -> None:
         """The reflector has ended, by this error or because it was cancelled."""
@@ -148,6 +139,14 @@ class HealthRecord:
             watches=self.watches,
             resource_version=resource_version,
         )
+
+
+def _state_after(error: BaseException) -> State:
+    if isinstance(error, UnauthorizedError):
+        return "unauthorized"
+    if isinstance(error, ForbiddenError):
+        return "forbidden"
+    return "absent" if isinstance(error, NotFoundError) else "backing_off"
 
 
 def _age(now: float, then: float | None) -> float | None:

@@ -272,6 +272,11 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
             return self.uid == other.uid and self.resource_version == other.resource_version
         return self.raw == other.raw
 
+    def __ne__(self, other: object) -> bool:
+        # Said here because the one that msgspec's Struct has is no inverse of the one above.
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
     def __hash__(self) -> int:
         if self.uid and self.resource_version:
             return hash((self.uid, self.resource_version))

@@ -255,7 +255,7 @@ def widget_definition() -> dict[str, Any]:
 
 
 @pytest.mark.virtual_time
-async def test_it_answers_like_the_generic_server_for_custom_resources() -> None:
+async def test_it_answers_like_the_generic_server_for_custom_resources() -> None:  # noqa: C901
     async with APIServer() as server:
         replay = Replay(server)
 

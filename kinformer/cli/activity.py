@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,11 +37,8 @@ class Activity:
         clock: Seconds, for the rate.
     """
 
-    def __init__(
-        self, heard: Callable[[Happening], None] | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, heard: Callable[[Happening], None] | None = None, *, clock: Callable[[], float]) -> None:
         self.recent: deque[Happening] = deque(maxlen=_KEPT)
-        self.total: Counter[str] = Counter()
         self._heard = heard
         self._clock = clock
         self._per_second: Counter[int] = Counter()
@@ -75,7 +71,6 @@ class Activity:
     def _note(self, kind: str, obj: KubeObject, what: str) -> None:
         happening = Happening(datetime.now().astimezone(), kind, obj.kind, obj.key, what)
         self.recent.append(happening)
-        self.total[kind] += 1
         now = int(self._clock())
         self._per_second[now] += 1
         if len(self._per_second) > 2 * _SECONDS:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections import Counter
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -18,13 +17,13 @@ from kinformer.cli.activity import Activity, Happening
 from kinformer.cli.demo_screen import DemoScreen
 from kinformer.cli.errors import FAILED, log_kept_back, one_line
 from kinformer.cli.keys import stop_on_key, stop_on_sigterm
+from kinformer.cli.listing import list_all
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.tables import clean
 from kinformer.client import Client
 from kinformer.factory import SharedInformerFactory
 from kinformer.informer import SharedInformer
 from kinformer.list_watch import ListWatch
-from kinformer.list_watcher import ListOptions
 from kinformer.testing import APIServer
 
 __all__ = ["demo"]
@@ -39,19 +38,20 @@ _AGREE = 5.0  # seconds that the caches have at the end to be as the server is
 _BACKOFF = Backoff(initial=0.25, maximum=1.0)
 
 
-async def demo(*, duration: float | None, plain: bool) -> int:
+async def demo(*, duration: float | None, plain: bool, console: Console | None = None) -> int:
     """Show a cluster that lives in this process, through the eyes of informers.
 
     Once, in the middle, the API server is restarted. At the end the caches are compared with the server.
 
     Args:
         duration: Seconds; None is until q or Ctrl-C, without a terminal 20.
-        plain: Print lines instead of drawing; also done where stdout is no terminal.
+        plain: Print lines instead of drawing; also done where the console is no terminal.
+        console: Where to draw; None is stdout.
 
     Returns:
         0; 1 if at the end a cache was not what the server has.
     """
-    console = Console()
+    console = console or Console()
     plain = plain or not console.is_terminal
     if duration is None and not (sys.stdin.isatty() and console.is_terminal):
         duration = _UNATTENDED
@@ -80,7 +80,7 @@ class _Demo:
         self._cluster = cluster
         self._informers = informers
         self._duration = duration
-        self._began = time.monotonic()
+        self._began = asyncio.get_running_loop().time()
         self._stop = asyncio.Event()
         self._restart_at = _RESTART_AT if duration is None else min(_RESTART_AT, duration * 0.4)
         self._downtime = _DOWNTIME if duration is None else min(_DOWNTIME, duration * 0.1)
@@ -93,7 +93,7 @@ class _Demo:
 
     async def print_lines(self) -> None:
         """A line for each event that a handler hears of, and one a second on how things are."""
-        activity = Activity(_print_happening)
+        activity = Activity(_print_happening, clock=lambda: self._elapsed)
         self._listen(activity)
         self._announce = _say
         async with self._living():
@@ -105,7 +105,7 @@ class _Demo:
 
     async def draw(self, console: Console) -> None:
         """The whole terminal, until q; leaving gives it back as it was."""
-        activity = Activity()
+        activity = Activity(clock=lambda: self._elapsed)
         self._listen(activity)
         pods, deployments, nodes = self._informers
         screen = DemoScreen(pods=pods, deployments=deployments, nodes=nodes, activity=activity, url=self._server.url)
@@ -202,7 +202,7 @@ class _Demo:
 
     @property
     def _elapsed(self) -> float:
-        return time.monotonic() - self._began
+        return asyncio.get_running_loop().time() - self._began
 
     def _relists(self) -> int:
         return sum(informer.health().relists for informer in self._informers)
@@ -220,12 +220,12 @@ class _Demo:
 
     async def compare(self, client: Client) -> int:
         """Say whether the caches are what the server has, now that nothing changes any more: 0, or 1."""
-        deadline = time.monotonic() + _AGREE
+        deadline = self._elapsed + _AGREE
         while True:
             different = [informer for informer in self._informers if not await _agrees(client, informer)]
             if not different:
                 break
-            if time.monotonic() > deadline:
+            if self._elapsed > deadline:
                 for informer in different:
                     error = informer.health().last_error
                     why = f": {one_line(error)}" if error else ""
@@ -239,12 +239,10 @@ class _Demo:
 
 
 async def _agrees(client: Client, informer: SharedInformer) -> bool:
-    page = await ListWatch(client, informer.name).list(ListOptions())
-    there: dict[str, str] = {}
-    assert isinstance(page.items, AsyncIterable), "a list on HTTP comes in pieces"
-    async for items in page.items:
-        there.update((item.key, item.resource_version) for item in items)
-    return there == {obj.key: obj.resource_version for obj in informer.lister.list()}
+    there, _ = await list_all(ListWatch(client, informer.name))
+    return {obj.key: obj.resource_version for obj in there} == {
+        obj.key: obj.resource_version for obj in informer.lister.list()
+    }
 
 
 def _print_happening(event: Happening) -> None:

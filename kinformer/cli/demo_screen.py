@@ -86,9 +86,9 @@ class DemoScreen:
         minutes, seconds = divmod(int(elapsed), 60)
         title = Text.assemble(
             (" kinformer ", "bold reverse cyan"),
+            (f"  {minutes:02}:{seconds:02}", "bold"),
             ("  a living cluster on ", ""),
             (self._url, "cyan"),
-            (f"   {minutes:02}:{seconds:02}", "bold"),
         )
         title.no_wrap = True
         return title

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
+from kinformer.cli.listing import list_all
 from kinformer.cli.progress import Loading
 from kinformer.cli.tables import Table
 from kinformer.cli.target import Selection, Server, UsageError
 from kinformer.client import Client
 from kinformer.discovery import APIResource
-from kinformer.exceptions import ConnectError, ExpiredError, NotFoundError
+from kinformer.exceptions import NotFoundError
 from kinformer.list_watch import ListWatch
-from kinformer.list_watcher import ListOptions, ListPage
 from kinformer.object import KubeObject
 
 __all__ = ["get", "object_name"]
-
-_PAGE = 500  # objects a request, kubectl's --chunk-size
-_SILENCE = 120.0  # seconds without a byte of a list after which it has failed, the informer's idle_timeout
 
 
 async def get(server: Server, selection: Selection, *, names: Sequence[str], output: str) -> int:
@@ -91,40 +87,9 @@ async def _listed(
         field_selector=selection.field_selector,
     )
     with Loading(resource.name) as loading:
-        try:
-            return await _pages(source, ListOptions(limit=_PAGE), loading)
-        except ExpiredError:
-            # The snapshot that the pages were cut from is gone; one page cannot be (client-go, tools/pager/pager.go).
-            return await _pages(source, ListOptions(), loading)
-
-
-async def _pages(source: ListWatch, options: ListOptions, loading: Loading) -> tuple[list[KubeObject], str]:
-    objects: list[KubeObject] = []
-    while True:
-        page = await source.list(options)
-        async for items in _pieces(page):
-            objects += items
-            loading.update(f"{len(objects):,} so far, {source.stats.bytes / 1e6:,.1f} MB")
-        if not page.continue_token:
-            return objects, page.resource_version
-        options = options.replace(continue_token=page.continue_token)
-
-
-async def _pieces(page: ListPage) -> AsyncIterable[list[KubeObject]]:
-    items = page.items
-    if not isinstance(items, AsyncIterable):
-        yield list(items)
-        return
-    pieces = aiter(items)
-    while True:
-        try:
-            async with asyncio.timeout(_SILENCE):
-                piece = await anext(pieces)
-        except StopAsyncIteration:
-            return
-        except TimeoutError as error:
-            raise ConnectError(f"a list stopped coming: nothing for {_SILENCE:g} s") from error
-        yield piece
+        return await list_all(
+            source, lambda count: loading.update(f"{count:,} so far, {source.stats.bytes / 1e6:,.1f} MB")
+        )
 
 
 def _print_json(objects: Sequence[KubeObject], version: str, *, alone: bool) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from kinformer.cli.keys import stop_on_sigterm
+from kinformer.cli.listing import list_all
 from kinformer.cli.progress import Loading
 from kinformer.cli.target import UsageError
+from kinformer.client import Client
 from kinformer.discovery import APIResource, resolve
+from kinformer.list_watch import ListWatch
 from kinformer.testing import APIServer
 
 __all__ = ["serve"]
 
 _SLICE = 200  # objects that are made between two turns of the loop
-_NAMESPACES = 10  # over which generated objects are spread, as team-0 to team-9
+_NAMESPACES = 20  # over which objects are spread, as team-00 to team-19
+_TRUE_TO_LIFE = ("v1/pods", "v1/configmaps")  # what the server can generate by itself, at 8 KB and 1 KB each
 _TICK = 0.05  # seconds between two rounds of changes
 
 Object = dict[str, Any]
@@ -42,17 +47,19 @@ async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, d
     if churn and not wanted:
         raise UsageError("--churn changes what --objects fills in; give that too")
     async with APIServer(host=host, port=port) as server, server.client() as client:
-        filling = [(await resolve(client, name), count) for name, count in wanted]
+        filling: Counter[APIResource] = Counter()
+        for name, count in wanted:
+            filling[await resolve(client, name)] += count
         print(f"Serving {server.url}")
         print(f"  kubectl --server {server.url} get namespaces")
         print(f"  kinformer watch pods -A --server {server.url}", flush=True)
-        life = _Population(server)
-        for resource, count in filling:
-            await life.add(resource, count)
+        population = _Population(server, client)
+        for resource, count in filling.items():
+            await population.add(resource, count)
             print(f"{count:,} {resource.name}", flush=True)
         stop = asyncio.Event()
         with stop_on_sigterm(stop.set):
-            changing = asyncio.create_task(life.churn(churn), name="kinformer serve: churn")
+            changing = asyncio.create_task(population.churn(filling, churn), name="kinformer serve: churn")
             stopping = asyncio.create_task(stop.wait(), name="kinformer serve: stop")
             try:
                 done, _ = await asyncio.wait(
@@ -79,77 +86,86 @@ def _parse(text: str) -> tuple[str, int]:
 class _Population:
     """Generated objects, and the changes that they go through."""
 
-    def __init__(self, server: APIServer) -> None:
+    def __init__(self, server: APIServer, client: Client) -> None:
         self._server = server
+        self._client = client
         self._chance = random.Random()
-        self._known: list[tuple[APIResource, Object]] = []
-        self._made = 0
+        self._keys: list[tuple[APIResource, str, str]] = []
         self._turn = 0
 
     async def add(self, resource: APIResource, count: int) -> None:
-        """Make so many objects of a resource."""
+        """Make so many objects of a resource: pods and configmaps as they are in real clusters, others bare."""
         with Loading(resource.name) as loading:
-            for number in range(count):
-                self._create(resource)
-                if number % _SLICE == 0:
-                    loading.update(f"{number:,} of {count:,}")
-                    await asyncio.sleep(0)
+            steps = (
+                self._server.generate(resource.gvr, count)
+                if str(resource) in _TRUE_TO_LIFE
+                else self._bare(resource, count)
+            )
+            for done in steps:
+                loading.update(f"{done:,} of {count:,}")
+                await asyncio.sleep(0)
 
-    async def churn(self, rate: float) -> None:
-        """Change that many objects a second: most are updated, one in ten is deleted and another made in its place."""
-        due = 0.0
+    async def churn(self, filled: Collection[APIResource], rate: float) -> None:
+        """Change so many objects a second: most are updated, one in ten is deleted and another made in its place."""
+        for resource in filled:
+            objects, _ = await list_all(ListWatch(self._client, resource.gvr, metadata_only=True))
+            self._keys += [(resource, obj.namespace, obj.name) for obj in objects]
         loop = asyncio.get_running_loop()
-        before = loop.time()
-        while True:
+        due, before = 0.0, loop.time()
+        while self._keys:
             await asyncio.sleep(_TICK)
             now = loop.time()
-            due = min(due + (now - before) * rate, rate)  # what could not be done within a second is let go
+            due = min(due + (now - before) * rate, max(1.0, rate))  # what a second was too short for is let go
             before = now
             while due >= 1:
                 due -= 1
                 self._change()
 
     def _change(self) -> None:
-        number = self._chance.randrange(len(self._known))
-        resource, body = self._known[number]
+        """Update or replace a random object; one that somebody else has deleted is forgotten."""
+        number = self._chance.randrange(len(self._keys))
+        resource, namespace, name = self._keys[number]
+        document = self._server.get(resource.gvr, namespace, name)
         self._turn += 1
-        if self._turn % 10 == 0:
-            self._known[number] = self._known[-1]
-            self._known.pop()
-            self._server.delete(resource.gvr, body["metadata"].get("namespace", ""), body["metadata"]["name"])
-            self._create(resource)
-            return
-        body["metadata"]["annotations"] = {"kinformer/turn": str(self._turn)}
-        self._server.update(body)
+        if document is None:
+            self._keys[number] = self._keys[-1]
+            self._keys.pop()
+        elif self._turn % 10:
+            document["metadata"].setdefault("annotations", {})["kinformer/turn"] = str(self._turn)
+            self._server.update(document)
+        else:
+            self._server.delete(resource.gvr, namespace, name)
+            metadata = document["metadata"]
+            for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+                metadata.pop(field, None)
+            metadata["name"] = f"{name.partition('.')[0]}.{self._turn}"
+            self._server.create(document)
+            self._keys[number] = (resource, namespace, metadata["name"])
 
-    def _create(self, resource: APIResource) -> None:
-        self._made += 1
+    def _bare(self, resource: APIResource, count: int) -> Iterator[int]:
         singular = resource.singular or resource.kind.lower()
-        app = f"app-{self._made % 20}"
-        body: Object = {
-            "apiVersion": resource.gvr.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": f"{singular}-{self._made:06}", "labels": {"app": app}},
-            **_content(resource.kind, app, self._made),
-        }
-        if resource.namespaced:
-            body["metadata"]["namespace"] = f"team-{self._made % _NAMESPACES}"
-        self._server.create(body)
-        self._known.append((resource, body))
+        for number in range(count):
+            app = f"app-{number % 20}"
+            body: Object = {
+                "apiVersion": resource.gvr.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": f"{singular}-{number:06}", "labels": {"app": app}},
+                **_content(resource.kind, app),
+            }
+            if resource.namespaced:
+                body["metadata"]["namespace"] = f"team-{number % _NAMESPACES:02}"
+            self._server.create(body)
+            if number % _SLICE == 0:
+                yield number
+        yield count
 
 
-def _content(kind: str, app: str, number: int) -> Object:
+def _content(kind: str, app: str) -> Object:
     """What an object holds beside its metadata, for the kinds that people look at; nothing for others."""
     container = {"name": "main", "image": f"registry.example/{app}:1.0"}
-    running = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
     template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
     workload = {"replicas": 3, "selector": {"matchLabels": {"app": app}}, "template": template}
     match kind:
-        case "Pod":
-            return {
-                "spec": {"containers": [container], "nodeName": f"node-{number % 50}"},
-                "status": {"phase": "Running", "containerStatuses": [running]},
-            }
         case "Deployment" | "ReplicaSet" | "StatefulSet":
             return {"spec": workload, "status": {"replicas": 3, "readyReplicas": 3}}
         case "Node":
@@ -157,7 +173,5 @@ def _content(kind: str, app: str, number: int) -> Object:
             return {"status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}}}
         case "Service":
             return {"spec": {"selector": {"app": app}, "ports": [{"port": 80, "protocol": "TCP"}]}}
-        case "ConfigMap":
-            return {"data": {"number": str(number)}}
         case _:
             return {}

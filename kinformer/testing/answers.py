@@ -134,6 +134,8 @@ class Answer:
         zipped = size > GZIP_FROM and "gzip" in self._request.headers.get("Accept-Encoding", "")
         response = web.StreamResponse(status=status, headers={**self._headers(content_type), **headers})
         ended = length is not None or size <= GZIP_FROM
+        if status == 304:
+            return await self._empty(response)
         if ended and len(first) <= UNCHUNKED:
             response.content_length = len(first)
         if zipped:
@@ -151,6 +153,15 @@ class Answer:
                 await self.write(piece)
         await self.finish()
         return response
+
+    async def _empty(self, response: web.StreamResponse) -> web.StreamResponse:
+        """An answer without a body, nor a length: a cache would take the length for that of its own copy."""
+        await self._gate.wait()
+        self._stream = response
+        self._on_head(response.status)
+        del response.headers["Content-Type"]
+        await response.prepare(self._request)
+        return await self.finish()
 
     async def _write_zipped(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
         buffer = _Buffer()

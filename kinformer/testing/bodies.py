@@ -30,6 +30,13 @@ async def read_body(request: web.BaseRequest) -> bytes:
 
 def parse_body(body: bytes, kind: str, content_type: str) -> Object:
     """JSON or YAML to a dict. A 400 `StatusError` worded as for `kind`."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media not in ("", "application/json", "application/yaml", "text/plain", "*/*"):  # protobuf, above all
+        raise failure(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json,"
+            " application/yaml",
+        )
     if "yaml" in content_type:
         return parse_yaml(body)
     try:

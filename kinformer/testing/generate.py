@@ -24,16 +24,16 @@ Object = dict[str, Any]
 
 _STARTED = "2026-11-20T08:00:00Z"
 _NAMESPACES = 20
-_APPS = 200
+_APPS = 120  # a multiple of the namespaces and tiers, so that an application has one of each
 _NODES = 500
-_ENV = 4
+_ENV = 2
 
 
 def _container(name: str, image: str) -> Object:
     return {
         "name": name,
         "image": image,
-        "args": [f"--config=/etc/{name}/config.yaml", "--log-level=info", "--metrics-addr=:9090"],
+        "args": [f"--config=/etc/{name}/config.yaml", "--log-level=info", "--metrics=:9090"],
         "ports": [
             {"name": "http", "containerPort": 8080, "protocol": "TCP"},
             {"name": "metrics", "containerPort": 9090, "protocol": "TCP"},
@@ -114,7 +114,8 @@ def _numbers(index: int) -> tuple[str, str, str, str]:
 def pod(index: int) -> Object:
     """The index-th pod, without what the server sets; of about 6 KB, 8 with managedFields."""
     namespace, app, node, address = _numbers(index)
-    containers = {"server": f"registry.example.com/{app}:1.{index % 7}", "proxy": "registry.example.com/proxy:2.4"}
+    image = f"registry.example.com/{app}:1.{index % _APPS % 7}"
+    containers = {"server": image, "proxy": "registry.example.com/proxy:2.4"}
     digest = f"{index:064x}"
     return {
         "apiVersion": "v1",
@@ -175,7 +176,7 @@ def configmap(index: int) -> Object:
 _KINDS = {"pods": pod, "configmaps": configmap}
 # What differs between objects of one shape; the template has marks in their place.
 _NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", "node-mark", "address-mark"
-_MARKS = re.compile("|".join((_NAME, _UID, _REVISION, _NODE, _ADDRESS)).join("()").encode())
+_MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
 
 
 def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
@@ -188,11 +189,9 @@ def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
         raise ValueError(f"only {' and '.join(_KINDS)} are generated, not {resource.plural}")
     collection = storage.collection(resource.storage_name)
     templates: dict[int, tuple[list[bytes], dict[str, str]]] = {}
-    # Labels, images and node names repeat with this period, so that many objects share one rendering.
-    period = _APPS * 3
     seed = random.Random(0)
     for index in range(count):
-        shape = index % period
+        shape = index % _APPS  # what an application has in common is rendered once
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]

@@ -20,6 +20,7 @@ from kinformer.testing.auth import AccessControl
 from kinformer.testing.discovery import AGGREGATED, PROBES, Discovery
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.negotiation import is_pretty
+from kinformer.testing.openapi import openapi
 from kinformer.testing.request import RequestInfo, read_request
 from kinformer.testing.state import State
 from kinformer.testing.status import StatusError, failure, internal, page_not_found
@@ -112,10 +113,11 @@ class APIServer(State):
         for task in list(self._handling):
             task.cancel()
         if http is not None:
-            for connection in http.connections:
-                if connection.transport is not None:
-                    connection.transport.abort()
+            _abort_all(http)
             await http.shutdown(0.1)
+            for _ in range(3):  # what the listener had accepted but not yet handed over when it closed
+                await asyncio.sleep(0)
+                _abort_all(http)
         if self._handling:
             await asyncio.wait(set(self._handling))
         if listener is not None:
@@ -287,7 +289,7 @@ class APIServer(State):
         ):
             await self._aggregated(call, discovery, path)
             return
-        document = discovery.answer(path)
+        document = openapi(self._registry, path) if path.startswith("/openapi") else discovery.answer(path)
         if document is None:
             raise page_not_found()
         answer.pretty = answer.pretty or path == "/version"
@@ -314,3 +316,9 @@ class _Gone(web.StreamResponse):
 
     async def prepare(self, request: web.BaseRequest) -> Any:
         raise ConnectionResetError("cut on purpose, or by the client")
+
+
+def _abort_all(http: web.Server) -> None:
+    for connection in http.connections:
+        if connection.transport is not None:
+            connection.transport.abort()

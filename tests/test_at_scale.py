@@ -1,0 +1,243 @@
+"""The whole path at a size: sync, index, list, follow changes, a relist in the middle; at the end all agree.
+
+5,000 pods and 2,000 changes by default; KINFORMER_SCALE=100000 runs it at full size (20,000 changes, 8 KB each).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import random
+import tracemalloc
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kinformer import KubeObject, SharedInformer, SharedInformerFactory
+from kinformer.testing import APIServer
+
+SCALE = int(os.environ.get("KINFORMER_SCALE", "5000"))
+CHANGES = max(2000, SCALE // 5)
+FULL = SCALE > 20_000
+NODES = 50
+PADDING = "x" * (7500 if FULL else 1500)
+DEADLINE = 600 if FULL else 60  # seconds
+
+pytestmark = pytest.mark.timeout(2 * DEADLINE)
+
+
+def pod(number: int, *, generation: int = 0, node: int | None = None) -> dict[str, Any]:
+    labels = {"app": f"app-{number % 100}", "part": "odd" if number % 2 else "even"}
+    metadata = {"name": f"pod-{number}", "namespace": f"team-{number % 20}", "labels": labels}
+    node = (number + generation) % NODES if node is None else node
+    spec = {"nodeName": f"node-{node}", "containers": [{"name": "main", "image": "main:1"}]}
+    status = {"phase": "Running", "message": f"{generation} {PADDING}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+class Cluster:
+    """The server, and the changes that happen on it, from a seed."""
+
+    def __init__(self, server: APIServer, seed: int) -> None:
+        self.server = server
+        self.random = random.Random(seed)
+        self.alive = list(range(SCALE))
+        self.next = SCALE
+        self.touched: set[str] = set()
+
+    async def fill(self) -> None:
+        for number in self.alive:
+            self.server.create(pod(number))
+            if number % 100 == 0:
+                await asyncio.sleep(0)
+
+    async def change(self, count: int) -> None:
+        """Updates for the most part; creates, deletes, and deletes followed by a create of the same name."""
+        for step in range(count):
+            kind = self.random.random()
+            place = self.random.randrange(len(self.alive))
+            number = self.alive[place]
+            namespace, name = f"team-{number % 20}", f"pod-{number}"
+            self.touched.add(f"{namespace}/{name}")
+            if kind < 0.8:
+                self.server.update(pod(number, generation=step + 1))
+            elif kind < 0.88:
+                self.server.create(pod(self.next))
+                self.touched.add(f"team-{self.next % 20}/pod-{self.next}")
+                self.alive.append(self.next)
+                self.next += 1
+            elif kind < 0.96:
+                self.server.delete("v1/pods", namespace, name)
+                self.alive[place] = self.alive[-1]
+                self.alive.pop()
+            else:
+                self.server.delete("v1/pods", namespace, name)
+                self.server.create(pod(number, generation=step + 1))
+            if step % 20 == 0:
+                await asyncio.sleep(0)
+
+    async def objects(self) -> dict[str, KubeObject]:
+        """What the server has, by key, as a plain LIST gives it."""
+        async with self.server.client() as client:
+            answer = await client.request("GET", "/api/v1/pods")
+        return {
+            f"{item['metadata']['namespace']}/{item['metadata']['name']}": KubeObject.from_dict(
+                {"apiVersion": "v1", "kind": "Pod", **item}
+            )
+            for item in answer["items"]
+        }
+
+
+class Replica:
+    """What a handler makes of its calls alone; it never hears of a key in the wrong order."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, KubeObject] = {}
+        self.updates: list[str] = []
+        self.wrong: list[str] = []
+
+    async def on_add(self, obj: KubeObject) -> None:
+        if obj.key in self.objects:
+            self.wrong.append(f"add of {obj.key}, which is known")
+        self.objects[obj.key] = obj
+
+    async def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        before = self.objects.get(new.key)
+        if before is None or before != old or old == new:
+            self.wrong.append(f"update of {new.key} from {old} to {new}, known: {before}")
+        self.objects[new.key] = new
+        self.updates.append(new.key)
+
+    async def on_delete(self, obj: KubeObject) -> None:
+        if self.objects.pop(obj.key, None) is None:
+            self.wrong.append(f"delete of {obj.key}, which is unknown")
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.02)
+
+
+def without_managed_fields(obj: KubeObject) -> dict[str, Any]:
+    document = obj.to_dict()
+    document["metadata"].pop("managedFields", None)
+    return document
+
+
+async def assert_all_agree(cluster: Cluster, informer: SharedInformer, replica: Replica) -> None:
+    """Cache, indexes, listers, the replica of a handler and the server, object by object."""
+    truth = await cluster.objects()
+    newest = max(int(obj.resource_version) for obj in truth.values())
+    await informer.wait_for_resource_version(str(newest), timeout=DEADLINE)
+    await until(lambda: not any(informer.statistics().pending.values()))
+    await until(lambda: replica.objects.keys() == truth.keys())
+
+    cached = {obj.key: obj for obj in informer.lister.list()}
+    assert cached.keys() == truth.keys()
+    assert sorted(informer.lister.keys()) == sorted(truth)
+    assert len(informer.lister) == len(truth) == len(cluster.alive)
+    by_node: dict[str, set[str]] = defaultdict(set)
+    by_namespace: dict[str, set[str]] = defaultdict(set)
+    by_part: dict[str, set[str]] = defaultdict(set)
+    for key, obj in truth.items():
+        assert cached[key] == obj
+        assert cached[key].to_dict() == without_managed_fields(obj), key
+        assert replica.objects[key] == obj, key
+        assert replica.objects[key].raw == cached[key].raw, key
+        by_node[obj["spec"]["nodeName"]].add(key)
+        by_namespace[obj.namespace].add(key)
+        by_part[obj.labels["part"]].add(key)
+    assert set(informer.lister.index_values("node")) == set(by_node)
+    for node, keys in by_node.items():
+        assert {obj.key for obj in informer.lister.by_index("node", node)} == keys
+        assert set(informer.indexer.index_keys("node", node)) == keys
+        for obj in informer.lister.by_index("node", node):
+            assert obj is cached[obj.key], "an index holds another state than the cache"
+    for namespace, keys in by_namespace.items():
+        assert {obj.key for obj in informer.lister.by_namespace(namespace).list()} == keys
+    for part, keys in by_part.items():
+        assert {obj.key for obj in informer.lister.list(f"part={part}")} == keys
+    assert replica.wrong == []
+
+
+@asynccontextmanager
+async def followed(watch_list: bool | None) -> AsyncIterator[tuple[Cluster, SharedInformer, Replica]]:
+    """A filled server, an informer that has synced, and a replica that has every object."""
+    async with APIServer() as server:
+        cluster = Cluster(server, seed=7)
+        await cluster.fill()
+        async with server.client() as client, SharedInformerFactory(client, watch_list=watch_list) as factory:
+            informer = factory.for_resource("v1/pods", indexers={"node": "spec.nodeName"})
+            replica = Replica()
+            informer.add_event_handler(replica)
+            await factory.wait_for_cache_sync(timeout=DEADLINE, handlers=True)
+            yield cluster, informer, replica
+
+
+@pytest.mark.parametrize("watch_list", [False, None], ids=["list", "watch-list"])
+async def test_cache_indexes_replica_and_server_agree_after_all_changes(watch_list: bool | None) -> None:
+    async with followed(watch_list) as (cluster, informer, replica):
+        assert len(informer.lister) == len(replica.objects) == SCALE
+        await cluster.change(CHANGES)
+        await assert_all_agree(cluster, informer, replica)
+        assert informer.statistics().relists == {}
+
+
+@pytest.mark.parametrize("watch_list", [False, None], ids=["list", "watch-list"])
+async def test_a_relist_in_the_middle_tells_only_what_has_changed(watch_list: bool | None) -> None:
+    async with followed(watch_list) as (cluster, informer, replica):
+        await cluster.change(CHANGES // 2)
+        await assert_all_agree(cluster, informer, replica)
+        before = {obj.key: obj for obj in informer.lister.list()}
+        cluster.touched.clear()
+        replica.updates.clear()
+
+        await cut_and_change(cluster, CHANGES // 4)
+        await until(lambda: informer.statistics().relists)
+        await assert_all_agree(cluster, informer, replica)
+
+        assert informer.statistics().relists == {"expired": 1}
+        assert set(replica.updates) <= cluster.touched, "an object that has not changed caused an update"
+        kept = [obj for obj in informer.lister.list() if obj.key not in cluster.touched]
+        assert len(kept) > SCALE // 3
+        assert all(obj is before[obj.key] for obj in kept), "an object that has not changed has a new entry"
+
+        await cluster.change(CHANGES // 4)
+        await assert_all_agree(cluster, informer, replica)
+
+
+async def cut_and_change(cluster: Cluster, changes: int) -> None:
+    """The connection is cut, things happen, and the server forgets them: who comes back gets a 410."""
+    restarting = asyncio.create_task(cluster.server.restart(downtime=0.3))
+    await asyncio.sleep(0.1)
+    await cluster.change(changes)
+    await cluster.server.compact()
+    await restarting
+
+
+async def test_a_relist_holds_no_second_copy() -> None:
+    async with followed(False) as (cluster, informer, replica):
+        await cluster.change(CHANGES // 4)
+        await assert_all_agree(cluster, informer, replica)
+        cluster.touched.clear()
+        replica.updates.clear()
+        raw = sum(len(obj.raw) for obj in informer.lister.list())
+        gc.collect()
+        tracemalloc.start(1)
+        try:
+            await cut_and_change(cluster, 5)
+            start = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            await until(lambda: informer.statistics().relists)
+            await until(lambda: informer.health().live)
+            extra = tracemalloc.get_traced_memory()[1] - start
+        finally:
+            tracemalloc.stop()
+        assert extra < 0.3 * raw + 10e6, f"a relist of {raw / 1e6:.0f} MB took {extra / 1e6:.0f} MB more"
+        await assert_all_agree(cluster, informer, replica)
+        assert set(replica.updates) <= cluster.touched

@@ -536,7 +536,8 @@ def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[s
         raise ConfigError("namespaces: an informer needs one at least")
     if len(list_watch) == 1:
         return {None: next(iter(list_watch.values()))}
-    return {**list_watch}
+    scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
+    return scopes
 
 
 def _refuse_unbuilt(*, compact: bool, snapshot: Any, metrics: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -20,7 +21,6 @@ _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     name="kinformer",
     help="Kubernetes informers for asyncio, from the command line.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,7 +61,9 @@ KubeconfigOption = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="Default: KUBECONFIG, ~/.kube/config, the pod.", rich_help_panel=_SERVER_PANEL),
 ]
-ContextOption = Annotated[str | None, typer.Option(metavar="NAME", rich_help_panel=_SERVER_PANEL)]
+ContextOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Default: the current one.", rich_help_panel=_SERVER_PANEL)
+]
 ServerOption = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Without a kubeconfig, as of kubectl proxy.", rich_help_panel=_SERVER_PANEL),
@@ -126,7 +128,7 @@ def watch(
 @app.command()
 def get(
     resource: ResourceArgument,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these.")] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
@@ -174,15 +176,16 @@ def _selection(
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Read a command line and run it; see `kinformer.cli.main`."""
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
-        status = app(args=None if argv is None else list(argv), prog_name="kinformer", standalone_mode=False)
+        status = app(args=arguments, prog_name="kinformer", standalone_mode=False)
     except UsageError as error:
         return complain(error, USAGE)
     except KinformerError as error:
         return complain(error, FAILED)
     except _ClickError as error:
-        text = getattr(error, "format_message", error.__str__)()
-        return complain(f"{text} (see kinformer --help)", USAGE)
+        text: str = getattr(error, "format_message", error.__str__)()
+        return complain(f"{text.rstrip('.')} (see kinformer --help)", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     return status if isinstance(status, int) else 0

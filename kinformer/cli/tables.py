@@ -20,6 +20,7 @@ __all__ = ["Table", "clean", "status_style"]
 _GAP = "   "  # as kubectl's
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LINES = 512  # of a list that are written in one go
+_ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells, for what a watch has yet to see
 
 _STYLES = {
     "green": "Running Ready Active Bound Available ADDED True Healthy",
@@ -64,7 +65,7 @@ class Table:
         self._header = [*(["EVENT"] if with_event else []), *names]
         self._widths = [len(name) for name in self._header]
         if with_event:
-            self._widths[0] = len("UPDATED")
+            self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
         self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
         terminal = Console(file=sys.stdout)
         self._colour = terminal.is_terminal and not terminal.no_color

@@ -109,12 +109,11 @@ class _Outage:
             return
         if health.last_error is None or (not health.synced and isinstance(health.last_error, _FINAL)):
             return
-        text = f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}"
         if self._told is None:
             self._since = time.monotonic()
-        if text != self._told:
-            self._say(text)
-        self._told = text
+        if health.state not in (self._told, "listing"):  # the way back from an outage is no news of it
+            self._say(f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}")
+            self._told = health.state
 
     def _say(self, text: str) -> None:
         print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)

@@ -120,7 +120,25 @@ class DeltaFIFO:
                 return
         if self._transform is not None and not isinstance(obj, DeletedFinalStateUnknown):
             obj = self._transformed(key, obj)
-        self._queue(key, DELETED, obj)
+        self.put(key, DELETED, obj)
+
+    def put(self, key: str, kind: DeltaType, obj: Any) -> None:
+        """Queue a delta of one object under a key that the caller knows already; as it is, without `transform`."""
+        delta: Delta = _delta(Delta, (kind, obj))
+        waiting = self._open.get(key)
+        if waiting is None:
+            self._open[key] = delta
+        elif type(waiting) is list:
+            if kind is DELETED and waiting[-1].type is DELETED:
+                waiting[-1] = _one_delete(waiting[-1], delta)
+            else:
+                waiting.append(delta)
+        elif kind is DELETED and waiting.type is DELETED:
+            self._open[key] = _one_delete(waiting, delta)
+        else:
+            self._open[key] = [waiting, delta]
+        if self._waiters:
+            self._wake()
 
     def replace(
         self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
@@ -170,7 +188,7 @@ class DeltaFIFO:
                 if key not in self._open:
                     obj = self._known_objects.get_by_key(key)
                     if obj is not None:
-                        self._queue(key, DeltaType.SYNC, obj)
+                        self.put(key, DeltaType.SYNC, obj)
 
     def bookmark(self, resource_version: str, *, namespace: str | None = None) -> None:
         """Note that the source has nothing newer up to `resource_version`; without `atomic` nothing comes of it.
@@ -310,24 +328,7 @@ class DeltaFIFO:
         key = object_key(self._key_func, obj)
         if self._transform is not None and not isinstance(obj, DeletedFinalStateUnknown):
             obj = self._transformed(key, obj)
-        self._queue(key, kind, obj)
-
-    def _queue(self, key: str, kind: DeltaType, obj: Any) -> None:
-        delta: Delta = _delta(Delta, (kind, obj))
-        waiting = self._open.get(key)
-        if waiting is None:
-            self._open[key] = delta
-        elif type(waiting) is list:
-            if kind is DELETED and waiting[-1].type is DELETED:
-                waiting[-1] = _one_delete(waiting[-1], delta)
-            else:
-                waiting.append(delta)
-        elif kind is DELETED and waiting.type is DELETED:
-            self._open[key] = _one_delete(waiting, delta)
-        else:
-            self._open[key] = [waiting, delta]
-        if self._waiters:
-            self._wake()
+        self.put(key, kind, obj)
 
     def _replace_each(self, items: Iterable[Any]) -> None:
         listed: list[tuple[str, Any]] = []
@@ -348,9 +349,9 @@ class DeltaFIFO:
                 if key not in keys and key not in self._open:
                     gone.append(DeletedFinalStateUnknown(key, self._known_objects.get_by_key(key)))
         for key, obj in listed:
-            self._queue(key, self._listed, obj)
+            self.put(key, self._listed, obj)
         for tombstone in gone:
-            self._queue(tombstone.key, DELETED, tombstone)
+            self.put(tombstone.key, DELETED, tombstone)
 
     def _barrier(self, delta: Delta) -> None:
         if self._open:

@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from time import perf_counter
+from types import CoroutineType
 from typing import Any
 
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
@@ -71,8 +72,8 @@ class Handler:
             obj = view(new)
             before = view(old) if kind == UPDATE and old is not None else obj
             result = self._on_update(before, obj)
-        # A plain function returns None nearly always: look no further then.
-        return None if result is None or not inspect.isawaitable(result) else result
+        # Coroutines and None are what comes back nearly always: look no further then.
+        return result if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)) else None
 
 
 def _takes(callback: Callback | None, name: str) -> bool:

@@ -165,22 +165,22 @@ class Processor:
     def _upsert(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.get_by_key(key)
         if old is None:
-            self._indexer.add(obj)
+            self._indexer.put(key, obj)
             calls.append((ADD, key, None, obj, not self.synced))
         elif old.uid != obj.uid:
             # The same name, another object. The delete was missed, so its last state is not known.
-            self._indexer.update(obj)
+            self._indexer.put(key, obj)
             calls.append((DELETE, key, old, old, True))
             calls.append((ADD, key, None, obj, not self.synced))
         elif _is_newer(obj, old):
-            self._indexer.update(obj)
+            self._indexer.put(key, obj)
             calls.append((UPDATE, key, old, obj, False))
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.get_by_key(key)
         if old is None:
             return  # a delete of what was never seen is nobody's news
-        self._indexer.delete(old)
+        self._indexer.pop(key)
         calls.append((DELETE, key, old, obj, False))
 
     # --- everything at once --------------------------------------------------------------------------------
@@ -292,7 +292,9 @@ def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
     if new_version == old_version:
         return not new_version and obj.raw != old.raw
     if new_version.isdigit() and old_version.isdigit():
-        return (len(new_version), new_version) > (len(old_version), old_version)
+        if len(new_version) == len(old_version):
+            return new_version > old_version
+        return len(new_version) > len(old_version)
     return True
 
 

@@ -47,7 +47,7 @@ class Exchange:
         body: bytes | str | None = None,
     ) -> Exchange:
         host, port = urlsplit(url).hostname, urlsplit(url).port
-        reader, writer = await asyncio.open_connection(host, port, limit=32 * 1024 * 1024)
+        reader, writer = await asyncio.open_connection(host, port)
         raw = body.encode() if isinstance(body, str) else body or b""
         head = {"Host": f"{host}:{port}", "User-Agent": "kinf/1", **(headers or {})}
         if raw:

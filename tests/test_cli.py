@@ -254,6 +254,8 @@ async def test_the_version_and_the_help_are_no_failures(alone: CommandLine) -> N
     assert (await alone("--version")).out.startswith("kinformer ")
     helped = await alone("get", "--help")
     assert (helped.status, "--field-selector" in helped.out) == (0, True)
+    bare = await alone()
+    assert (bare.status, all(command in bare.out for command in ("demo", "get", "watch", "serve"))) == (0, True)
 
 
 def test_without_the_extra_one_line_says_what_to_install(

@@ -125,7 +125,7 @@ async def test_the_screen_fits_every_terminal(width: int, height: int) -> None:
     lines = text.splitlines()
     assert len(lines) == height
     assert {len(line) for line in lines} <= {width}
-    for word in ("01:01", "watching", "DELETED", "a footer", *NAMESPACES[2:]):
+    for word in ("01:01", "DELETED", "a footer", *([] if width < 80 else ["● watching", *NAMESPACES])):
         assert word in text
 
 

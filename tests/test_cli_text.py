@@ -244,7 +244,9 @@ def test_a_pipe_gets_no_colours_and_a_terminal_does(
 
 def test_a_later_cell_that_is_wider_widens_its_column_from_there_on(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table(PODS, with_namespace=False, with_event=True)
-    short, long = (KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-much-longer-name"))
+    short, long = (
+        KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-name-that-is-much-longer-than-most")
+    )
     for obj in (short, long, short):
         table.write(obj, "ADDED")
     _, first, second, third = capsys.readouterr().out.splitlines()

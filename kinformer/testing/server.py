@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 # Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
 KEEPALIVE = 3600.0  # seconds
+_ACCEPTING = 4  # turns of the loop from the accept of a connection to its protocol
 Object = dict[str, Any]
 
 
@@ -84,7 +85,7 @@ class APIServer(State):
         self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for)
         self._gate = asyncio.Event()
         self._gate.set()
-        self._http: web.Server | None = None
+        self._http: _HTTPServer | None = None
         self._listener: asyncio.Server | None = None
         self._handling: set[asyncio.Task[Any]] = set()
 
@@ -101,23 +102,24 @@ class APIServer(State):
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        self._http = web.Server(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
+        self._http = _HTTPServer(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
         self._listener = await loop.create_server(self._http, self._host, self._port)
         self._port = self._listener.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
         listener, self._listener = self._listener, None
         http, self._http = self._http, None
+        if http is not None:
+            http.stopping = True
         if listener is not None:
+            await _stop_accepting(listener)
             listener.close()
         for task in list(self._handling):
             task.cancel()
         if http is not None:
             _abort_all(http)
             await http.shutdown(0.1)
-            for _ in range(3):  # what the listener had accepted but not yet handed over when it closed
-                await asyncio.sleep(0)
-                _abort_all(http)
+            _abort_all(http)
         if self._handling:
             await asyncio.wait(set(self._handling))
         if listener is not None:
@@ -309,6 +311,27 @@ def _probe(path: str, params: Mapping[str, str]) -> bytes:
         return b"ok"
     name = path.strip("/").partition("/")[0]
     return f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n".encode()
+
+
+async def _stop_accepting(listener: asyncio.Server) -> None:
+    """Lets what is half accepted arrive first: asyncio loses such a connection when its server closes, unclosed."""
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        for sock in listener.sockets:
+            loop.remove_reader(sock.fileno())
+    for _ in range(_ACCEPTING):
+        await asyncio.sleep(0)
+
+
+class _HTTPServer(web.Server):
+    """aiohttp's, which turns away the connections that were accepted in the moment it stopped."""
+
+    stopping = False
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        if self.stopping:
+            transport.abort()
 
 
 class _Gone(web.StreamResponse):

@@ -25,7 +25,15 @@ from kinformer.testing.request import RequestInfo
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.reviews import REVIEWS, review
 from kinformer.testing.schema import KeyedLists
-from kinformer.testing.status import bad_request, failure, method_not_allowed, missing_resource, page_not_found, success
+from kinformer.testing.status import (
+    bad_request,
+    failure,
+    internal,
+    method_not_allowed,
+    missing_resource,
+    page_not_found,
+    success,
+)
 from kinformer.testing.stream import WatchStream
 from kinformer.testing.subresources import bind, read_scale, scale_of, with_scale
 from kinformer.testing.watch import Watcher
@@ -33,6 +41,7 @@ from kinformer.testing.write import WriteOptions, Writer
 
 __all__ = ["Api", "Call"]
 
+MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
 _PATCHES = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
@@ -81,6 +90,8 @@ class Api:
             return
         resource = self._registry.serve(info.group, info.version, info.plural)
         self._check_scope(resource, info)
+        if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
+            raise method_not_allowed()  # writes name their namespace
         if info.subresource:
             await self._subresource(call, resource)
         elif info.method in ("GET", "HEAD"):
@@ -191,6 +202,8 @@ class Api:
 
     async def _body(self, call: Call, kind: str) -> Object:
         body = await read_body(call.request)
+        if len(body) > MAX_STORED:
+            raise internal("etcdserver: request is too large")
         return parse_body(body, kind, call.request.headers.get("Content-Type", ""))
 
     async def _written(self, call: Call, resource: ResourceType, written: Written, options: WriteOptions) -> None:

@@ -100,6 +100,16 @@ class Lifecycle:
             body["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
             self._writer.update(resource, "", name, body, WriteOptions(manager, internal=True), subresource="status")
 
+    def refresh(self) -> None:
+        """Serves what the stored definitions say, after they changed without a write: the server went back in time."""
+        resource = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
+        collection = self._ledger.collection(resource)
+        for name in [name for name in self._served if collection.get(name) is None]:
+            for one in self._served.pop(name):
+                self._registry.remove(one)
+        for stored in collection.snapshot().items:
+            self._serve(stored.name, decode_stored(resource, stored))
+
     def _serve(self, name: str, crd: Object) -> None:
         before = self._served.get(name, [])
         for one in before:

@@ -190,6 +190,7 @@ class APIServer(State):
         """Goes back in time, and cuts all connections but the one that asks."""
         self._storage.rewind(revisions)
         self._storage.raise_floors()
+        self._lifecycle.refresh()
         for connection in self._http.connections if self._http is not None else ():
             transport = connection.transport
             if transport is not None and transport is not request.transport:

@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 RESULTS = Path(__file__).parent / "results"
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ async def serving(kind: str, objects: int, events: int = 1) -> AsyncIterator[str
     """A server process with so many objects and events; its URL."""
     command = [sys.executable, "-m", "benchmarks.server", "--kind", kind]
     command += ["--objects", str(objects), "--events", str(events)]
+    if len(CORES) > 1:
+        command += ["--core", str(CORES[-1])]
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=RESULTS.parent.parent)
     try:
         assert process.stdout is not None
@@ -119,8 +122,8 @@ def peak() -> int:
 
 def stay_on_one_core() -> None:
     """Leave the last core to the server."""
-    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) > 1:
-        os.sched_setaffinity(0, cores[:-1])
+    if len(CORES) > 1:
+        os.sched_setaffinity(0, CORES[:-1])
 
 
 def run(name: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> int:

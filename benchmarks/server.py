@@ -190,9 +190,10 @@ def main() -> None:
     parser.add_argument("--kind", choices=sorted(KINDS), default="pods")
     parser.add_argument("--objects", type=int, default=1000)
     parser.add_argument("--events", type=int, default=1000)
+    parser.add_argument("--core", type=int, help="the CPU to stay on")
     options = parser.parse_args()
-    if hasattr(os, "sched_setaffinity") and len(cores := sorted(os.sched_getaffinity(0))) > 1:
-        os.sched_setaffinity(0, cores[-1:])  # the measuring process takes another
+    if options.core is not None:
+        os.sched_setaffinity(0, {options.core})
     server = Server(Collection(KINDS[options.kind], options.objects, options.events))
     print(server.url, flush=True)
     server.serve()

@@ -57,6 +57,7 @@ __all__ = [
     "UnauthorizedError",
     "WatchError",
     "api_error",
+    "describe",
 ]
 
 
@@ -237,3 +238,10 @@ def api_error(
     else:
         kind = _BY_STATUS.get(status, APIError)
     return kind(status, reason, message, retry_after, details)
+
+
+def describe(error: BaseException | None) -> str:
+    """One line for a text that says why something has not happened."""
+    if error is None:
+        return "no answer yet"
+    return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from kinformer.backoff import Backoff
 from kinformer.client import Client
-from kinformer.exceptions import ConfigError, NotSyncedError
+from kinformer.exceptions import ConfigError, NotSyncedError, describe
 from kinformer.health import InformerHealth
 from kinformer.identity import InformerIdentity, check_index_paths
-from kinformer.informer import IndexFunc, SharedInformer, describe
+from kinformer.informer import IndexFunc, SharedInformer
 from kinformer.list_watch import ListWatch
 from kinformer.meta import GroupVersionResource
 from kinformer.statistics import InformerStatistics

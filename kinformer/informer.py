@@ -12,16 +12,17 @@ from typing import Any, Self
 
 from kinformer.backoff import Backoff
 from kinformer.delta_fifo import DeltaFIFO
+from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
-from kinformer.exceptions import APIError, ConfigError, NotSyncedError, StoppedError
-from kinformer.handler import Handler, HandlerRegistration, HandlerRunner
+from kinformer.exceptions import APIError, ConfigError, NotSyncedError, StoppedError, describe
+from kinformer.handler import Handler, HandlerRegistration
+from kinformer.handler_set import HandlerSet
 from kinformer.health import InformerHealth, combine_health
 from kinformer.index_view import IndexView
 from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.intake import Intake
 from kinformer.list_watcher import ListerWatcher
 from kinformer.lister import Lister
-from kinformer.mailbox import Mailbox
 from kinformer.object import KubeObject
 from kinformer.processor import Processor
 from kinformer.reflector import Reflector
@@ -35,7 +36,6 @@ __all__ = ["SharedInformer"]
 
 log = logging.getLogger("kinformer.informer")
 
-_DENIED = (401, 403, 404)
 _QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
 
 IndexFunc = Callable[[Any], Iterable[str]]
@@ -133,18 +133,15 @@ class SharedInformer:
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         self.lister = Lister(self._indexer, default_namespace=getattr(source, "namespace", None) or "")
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
-        self._runners: list[HandlerRunner] = []
-        self._streams: list[EventStream] = []
         self._tasks = Tasks(self._crashed)
+        self._handlers = HandlerSet(self.name, self._processor, self._schedule, self._tasks, self._usable)
         self._feeding: list[asyncio.Task[Any]] = []
         self._processing: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopped = False
         self._error: BaseException | None = None
-        self._handler_errors = 0
-        self._denials: Counter[int] = Counter()
-        self._fail_fast: list[asyncio.Future[None]] = []
+        self._denials = Denials()
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -177,8 +174,7 @@ class SharedInformer:
             for reflector in self._reflectors.values()
         ]
         self._feeding.append(self._tasks.start(self._schedule.run(), f"kinformer resync of {self.name}"))
-        for runner in self._runners:
-            self._start_runner(runner)
+        self._handlers.start()
 
     async def leave(self, deadline: float) -> None:
         """Stop within `deadline` on the loop's clock: producers, then the queue, then the handlers.
@@ -187,18 +183,14 @@ class SharedInformer:
             RuntimeError: Called from inside one of the handlers that it would wait for.
         """
         self._own_loop()
-        for runner in self._runners:
-            if runner.task is not None and asyncio.current_task() is runner.task:
-                raise RuntimeError(f"informer {self.name} cannot be left from inside its handler {runner.mailbox.name}")
+        self._handlers.refuse_inside(f"informer {self.name} cannot be left")
         self._stopped = True
         try:
             await self._tasks.cancel(self._feeding)
             self._fifo.close()
             if self._processing is not None:
                 await self._tasks.finish([self._processing], deadline)
-            for runner in self._runners:
-                runner.mailbox.close(drain=True)
-            await self._tasks.finish([r.task for r in self._runners if r.task is not None], deadline)
+            await self._handlers.finish(deadline)
         finally:
             self._give_up(StoppedError(f"informer {self.name} has been left"))
             await self._tasks.cancel()
@@ -209,8 +201,7 @@ class SharedInformer:
         """Whoever waits on this informer has waited in vain."""
         self._processor.fail(self._error or error)
         self._versions.fail(self._error or error)
-        for stream in list(self._streams):
-            stream.end(self._error)
+        self._handlers.end_streams(self._error)
 
     def _crashed(self, task: str, error: BaseException) -> None:
         if self._error is not None:
@@ -227,16 +218,11 @@ class SharedInformer:
 
     def _failed(self, reflector: Any, error: BaseException) -> None:
         """What a reflector reports: each error that ended a request or a stream."""
-        if isinstance(error, APIError) and error.status in _DENIED:
-            self._denials[error.status] += 1
-            if self.optional and error.status == 404:
-                for scope, candidate in self._reflectors.items():
-                    if candidate is reflector:
-                        self._processor.scope_synced(scope)
-            if self._denials[error.status] > 1:
-                for waiter in self._fail_fast:
-                    if not waiter.done():
-                        waiter.set_exception(error)
+        if self.optional and isinstance(error, APIError) and error.status == 404:
+            for scope, candidate in self._reflectors.items():
+                if candidate is reflector:
+                    self._processor.scope_synced(scope)
+        self._denials.note(error)
         if self._on_error is not None:
             self._on_error(self, error)
 
@@ -281,41 +267,22 @@ class SharedInformer:
             return
         try:
             async with asyncio.timeout(timeout):
-                await self._wait_synced(fail_fast)
+                waiting = self._processor.wait_synced()
+                await (self._denials.unless_refused(waiting) if fail_fast else waiting)
         except TimeoutError:
             error = self.health().last_error
             raise NotSyncedError(
                 f"{self.name} has not synced after {timeout:g} s: {describe(error)}", {self.name: error}
             ) from error
 
-    async def _wait_synced(self, fail_fast: bool) -> None:
-        if not fail_fast:
-            await self._processor.wait_synced()
-            return
-        denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        error = self.health().last_error
-        if isinstance(error, APIError) and self._denials[error.status] > 1:
-            denied.set_exception(error)
-        self._fail_fast.append(denied)
-        synced = asyncio.ensure_future(self._processor.wait_synced())
-        try:
-            await asyncio.wait({denied, synced}, return_when=asyncio.FIRST_COMPLETED)
-            (synced if synced.done() else denied).result()
-        finally:
-            self._fail_fast.remove(denied)
-            if not denied.cancel():
-                denied.exception()  # both were done: what `denied` says is known
-            synced.cancel()
-
     @property
     def handlers_synced(self) -> bool:
         """Every handler has finished the adds that it started with."""
-        return all(runner.mailbox.has_synced for runner in self._runners)
+        return self._handlers.synced
 
     async def wait_handlers_synced(self) -> None:
         """Until `handlers_synced`, for the handlers that there are now."""
-        for runner in list(self._runners):
-            await runner.mailbox.wait_synced()
+        await self._handlers.wait_synced()
 
     @property
     def last_sync_resource_version(self) -> str:
@@ -387,16 +354,9 @@ class SharedInformer:
             StoppedError: The informer has been left.
             ConfigError: There is no callback, or both a handler and callbacks.
         """
-        self._usable("add_event_handler")
         target = Handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
-        mailbox = self._mailbox(name or target.name, queue_size, filter)
-        runner = HandlerRunner(target, mailbox, self._count_handler_error)
         period = self._resync_period if resync_period is None else resync_period
-        self._runners.append(runner)
-        self._attach(mailbox, period)
-        if self._loop is not None:
-            self._start_runner(runner)
-        return HandlerRegistration(runner, self.name, resync_period=period)
+        return self._handlers.add(target, name=name, queue_size=queue_size, only=filter, resync_period=period)
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
         """Call a handler no more. Idempotent.
@@ -408,16 +368,7 @@ class SharedInformer:
             RuntimeError: `drain` from inside the handler itself.
         """
         self._own_loop()
-        runner = registration.runner
-        if drain:
-            registration.refuse_inside("remove_event_handler(drain=True)")
-        if runner in self._runners:
-            self._runners.remove(runner)
-            self._detach(runner.mailbox)
-            runner.mailbox.close(drain=drain and runner.task is not None)
-            runner.mailbox.fail(StoppedError(f"handler {registration.name} of {self.name} was removed"))
-        if drain and runner.task is not None:
-            await asyncio.wait({runner.task})
+        await self._handlers.remove(registration, drain=drain)
 
     def events(
         self,
@@ -430,47 +381,8 @@ class SharedInformer:
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
         """
-        self._usable("events")
-        mailbox = self._mailbox(name or "events", queue_size, filter)
-        return EventStream(mailbox, attach=self._attach_stream, detach=self._detach_stream)
-
-    def _mailbox(self, name: str, queue_size: int, only: Callable[[KubeObject], Any] | None) -> Mailbox:
-        if queue_size < 1:
-            raise ConfigError(f"queue_size={queue_size}: a handler needs room for one call at least")
-        taken = {runner.mailbox.name for runner in self._runners} | {s.mailbox.name for s in self._streams}
-        unique, number = name, 2
-        while unique in taken:
-            unique, number = f"{name}#{number}", number + 1
-
-        def filter_failed(key: str, error: BaseException) -> None:
-            self._handler_errors += 1
-            log.error("the filter of handler %s of %s failed on %s", unique, self.name, key, exc_info=error)
-
-        return Mailbox(unique, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
-
-    def _attach(self, mailbox: Mailbox, period: float) -> None:
-        self._processor.attach(mailbox)
-        self._schedule.add(mailbox, period)
-
-    def _detach(self, mailbox: Mailbox) -> None:
-        self._processor.detach(mailbox)
-        self._schedule.remove(mailbox)
-
-    def _attach_stream(self, stream: EventStream) -> None:
-        self._usable("events")
-        self._attach(stream.mailbox, self._resync_period)
-        self._streams.append(stream)
-
-    def _detach_stream(self, stream: EventStream) -> None:
-        self._detach(stream.mailbox)
-        if stream in self._streams:
-            self._streams.remove(stream)
-
-    def _start_runner(self, runner: HandlerRunner) -> None:
-        runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self.name}")
-
-    def _count_handler_error(self) -> None:
-        self._handler_errors += 1
+        period = self._resync_period
+        return self._handlers.stream(name or "events", queue_size=queue_size, only=filter, resync_period=period)
 
     # --- indexes and figures ------------------------------------------------------------------------------
 
@@ -500,7 +412,7 @@ class SharedInformer:
 
     def statistics(self) -> InformerStatistics:
         """What has gone through, and what waits."""
-        mailboxes = [*(r.mailbox for r in self._runners), *(s.mailbox for s in self._streams)]
+        mailboxes = self._handlers.mailboxes
         ingest = [stats for s in self._sources.values() if (stats := getattr(s, "stats", None)) is not None]
         relists: Counter[str] = Counter()
         for reflector in self._reflectors.values():
@@ -511,7 +423,7 @@ class SharedInformer:
             bytes=sum(stats.bytes for stats in ingest),
             pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
             coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
-            handler_errors=self._handler_errors,
+            handler_errors=self._handlers.errors,
             index_errors=self._indexer.index_errors,
             decode_errors=sum(stats.decode_errors for stats in ingest),
             transform_errors=sum(getattr(s, "transform_errors", 0) for s in self._sources.values()),
@@ -520,13 +432,6 @@ class SharedInformer:
 
     def __repr__(self) -> str:
         return f"<SharedInformer {self.name}: {len(self._indexer)} objects, {self.health().state}>"
-
-
-def describe(error: BaseException | None) -> str:
-    """One line for a text that says why something has not synced."""
-    if error is None:
-        return "no answer yet"
-    return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"
 
 
 def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:

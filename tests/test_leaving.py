@@ -1,0 +1,122 @@
+"""Leaving a factory: within its deadline, with every task gone, whatever is going on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kinformer import SharedInformerFactory
+from kinformer.testing import APIServer, faults
+
+DEADLINE = 3.0  # seconds: the factory's, and far above what any of these needs
+RESOURCES = ("v1/configmaps", "v1/pods", "v1/secrets")
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the caches have no event for this
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def leaving(server: APIServer, deadline: float = DEADLINE) -> AsyncIterator[SharedInformerFactory]:
+    """A factory on `server`; its leaving is what is looked at."""
+    loop = asyncio.get_running_loop()
+    async with server.client() as client:
+        before = asyncio.all_tasks()
+        async with SharedInformerFactory(client, shutdown_timeout=deadline) as factory:
+            yield factory
+            began = loop.time()
+        assert loop.time() - began < deadline + 1.5  # a second for what is cancelled to clean up after itself
+        kept = {task for task in asyncio.all_tasks() - before if task.get_name().startswith("kinformer")}
+        assert not kept
+        assert [informer.health().state for informer in factory.informers] == ["stopped"] * len(factory.informers)
+
+
+@pytest.mark.parametrize("watch_list", [False, True])
+async def test_under_load_what_was_received_is_delivered_first(watch_list: bool) -> None:
+    async with APIServer() as server:
+
+        async def write() -> None:
+            for number in range(1_000_000):
+                server.create(config_map(f"c-{number}"))
+                if number % 20 == 0:
+                    await asyncio.sleep(0)
+
+        heard: set[str] = set()
+
+        async def hear(obj: Any) -> None:
+            heard.add(obj.key)
+            if len(heard) % 50 == 0:
+                await asyncio.sleep(0)
+
+        async with leaving(server) as factory:
+            informer = factory.for_resource("v1/configmaps", watch_list=watch_list)
+            informer.add_event_handler(on_add=hear, queue_size=1_000_000)
+            await factory.wait_for_cache_sync(timeout=10)
+            writing = asyncio.create_task(write())
+            await until(lambda: len(heard) > 500)
+        writing.cancel()
+        assert heard == {obj.key for obj in informer.lister}
+
+
+@pytest.mark.parametrize("fault", [faults.stall, faults.close_mid_line, lambda: faults.delay(30)])
+async def test_in_the_middle_of_a_list(fault: Callable[[], Any]) -> None:
+    async with APIServer() as server:
+        for number in range(2000):
+            server.create(config_map(f"c-{number}", text="x" * 1000))
+        server.faults.add(fault(), resource="configmaps")
+        async with leaving(server) as factory:
+            informer = factory.for_resource("v1/configmaps", watch_list=False)
+            await until(lambda: factory.statistics()["v1/configmaps"].bytes or server.requests)
+            assert not informer.has_synced
+
+
+async def _cancelled_once(obj: Any) -> None:
+    await asyncio.Event().wait()
+
+
+async def _cleans_up(obj: Any) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("stuck", [_cancelled_once, _cleans_up])
+async def test_with_a_handler_that_never_returns(stuck: Callable[[Any], Awaitable[None]]) -> None:
+    async with APIServer() as server:
+        server.create(config_map("c"))
+        async with leaving(server, deadline=0.3) as factory:
+            informer = factory.for_resource("v1/configmaps")
+            informer.add_event_handler(on_add=stuck)
+            await factory.wait_for_cache_sync(timeout=10)
+
+
+async def test_with_a_server_that_is_gone() -> None:
+    async with APIServer() as server:
+        async with leaving(server) as factory:
+            informers = [factory.for_resource(resource) for resource in RESOURCES]
+            await factory.wait_for_cache_sync(timeout=10)
+            server.pause()
+            server.faults.add(faults.reset())
+            await server.restart()
+            await until(lambda: all(informer.health().last_error is not None for informer in informers))
+        server.resume()
+
+
+async def test_with_a_server_that_never_answered() -> None:
+    async with APIServer() as server:
+        server.faults.add(faults.stall())
+        async with leaving(server) as factory:
+            for resource in RESOURCES:
+                factory.for_resource(resource)
+            await until(lambda: len(server.requests) >= len(RESOURCES))

@@ -3,24 +3,34 @@
 ::
 
     from kinformer.testing import APIServer, ControlPlane, faults
+
+`ClusterServer` is what the two have in common. Names are imported when they are first used, so that the pytest plugin
+costs a run without these fixtures nothing.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kinformer.testing import faults
-from kinformer.testing.server import APIServer
-
 if TYPE_CHECKING:
-    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing import faults as faults
+    from kinformer.testing.cluster_server import ClusterServer as ClusterServer
+    from kinformer.testing.control_plane import ControlPlane as ControlPlane
+    from kinformer.testing.server import APIServer as APIServer
 
-__all__ = ["APIServer", "ControlPlane", "faults"]
+__all__ = ["APIServer", "ClusterServer", "ControlPlane", "faults"]
+
+_MODULES = {"APIServer": "server", "ClusterServer": "cluster_server", "ControlPlane": "control_plane"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ControlPlane":  # needs what the embedded server does not
-        from kinformer.testing.control_plane import ControlPlane
-
-        return ControlPlane
+    if name == "faults":
+        return import_module("kinformer.testing.faults")
+    if name in _MODULES:
+        return getattr(import_module(f"kinformer.testing.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

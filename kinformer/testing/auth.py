@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kinformer.exceptions import ConfigError
+from kinformer.testing.logins import names_by_token
 from kinformer.testing.request import RequestInfo
 from kinformer.testing.resources import resource_name
 from kinformer.testing.status import failure, forbidden, unauthorized
@@ -25,16 +26,19 @@ def _under(path: str, roots: tuple[str, ...]) -> bool:
 
 
 class AccessControl:
-    """Authentication by `users` (token -> name), authorization by `rules` ((name, verb, resource)); None allows all.
+    """Authentication by `users`, authorization by `rules`; None allows all.
 
-    A resource is `"v1/pods"`, a subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of
-    its own. `admin_token` is what a client without a user uses where tokens are asked for.
+    `users` is token -> name, or names alone; a rule is (name, verb, resource). A resource is `"v1/pods"`, a
+    subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of its own. `admin_token` is
+    what a client without a user uses where tokens are asked for.
     """
 
     def __init__(
-        self, users: Mapping[str, str] | None = None, rules: Iterable[tuple[str, str, Any]] | None = None
+        self,
+        users: Iterable[str] | Mapping[str, str] | None = None,
+        rules: Iterable[tuple[str, str, Any]] | None = None,
     ) -> None:
-        self.users = None if users is None else dict(users)
+        self.users = None if users is None else names_by_token(users)
         self.rules = (
             None if rules is None else {(name, verb, resource_name(resource)) for name, verb, resource in rules}
         )

@@ -91,7 +91,7 @@ class ControlPlane:
         self._etcd_port = 0
         self._etcd: ChildProcess | None = None
         self._api_server: ChildProcess | None = None
-        self._stopped_on_purpose = False
+        self._stopped_on_purpose: set[ChildProcess] = set()
         self.keep_files = False
         """Set it to keep the temporary files also after a success."""
 
@@ -174,8 +174,7 @@ class ControlPlane:
         try:
             if self._data_dir:  # only data that is wanted later is worth an orderly end
                 await self.stop_api_server()
-                if self._etcd:
-                    await self._etcd.stop(STOP_TIMEOUT)
+                await self.stop_etcd()
         finally:
             self._kill()
         if dead and error is None:
@@ -186,8 +185,7 @@ class ControlPlane:
             logger.warning("the control plane's files are kept in %s", self._folder)
 
     def _died(self, child: ChildProcess) -> bool:
-        on_purpose = child is self._api_server and self._stopped_on_purpose
-        return not child.running and not on_purpose
+        return not child.running and child not in self._stopped_on_purpose
 
     def _kill(self) -> None:
         """Both processes have ended when this returns; it neither waits on the loop nor can be cancelled."""
@@ -195,7 +193,7 @@ class ControlPlane:
             if child:
                 child.kill()
 
-    # -- stopping and starting the API server ---------------------------------------------------------------------
+    # -- stopping and starting its parts --------------------------------------------------------------------------
 
     async def stop_api_server(self, kill: bool = False) -> None:
         """End the API server, and leave etcd and the port as they are; nothing to do if it does not run.
@@ -204,29 +202,40 @@ class ControlPlane:
             kill: SIGKILL, as a crash would be: connections are cut in the middle. Otherwise SIGTERM, and SIGKILL
                 after 10 s, during which the server closes its watches and lets other requests finish.
         """
-        api_server = self._started()
-        self._stopped_on_purpose = True
-        if kill:
-            api_server.kill()
-        elif not await api_server.stop(STOP_TIMEOUT):
-            logger.warning("kube-apiserver did not end within %g s and was killed", STOP_TIMEOUT)
+        await self._stop(self._started(), kill)
 
     async def start_api_server(self) -> None:
         """Start the API server again, on the same port and data, and wait until it is ready.
 
         Raises:
             RuntimeError: it runs.
+            ProcessError: it did not become ready within 60 s; it needs etcd for that.
+        """
+        await self._start_again(self._started(), self._api_server_is_ready)
+
+    async def stop_etcd(self, kill: bool = False) -> None:
+        """End etcd under the API server, which stays and answers what it has to ask etcd for with errors.
+
+        Args:
+            kill: SIGKILL, as a crash would be. Otherwise SIGTERM, and SIGKILL after 10 s.
+        """
+        await self._stop(self._started_etcd(), kill)
+
+    async def start_etcd(self) -> None:
+        """Start etcd again, on the same port and data, and wait until it is ready.
+
+        The API server finds it by itself, some seconds later at the latest; watches resume or end.
+
+        Raises:
+            RuntimeError: it runs.
             ProcessError: it did not become ready within 60 s.
         """
-        api_server = self._started()
-        api_server.start()
-        self._stopped_on_purpose = False
-        try:
-            await self._wait_ready(api_server, self._api_server_is_ready)
-        except BaseException:
-            self._stopped_on_purpose = True  # reported here, not once more on leaving
-            api_server.kill()
-            raise
+        await self._start_again(self._started_etcd(), self._etcd_is_ready)
+
+    @property
+    def running(self) -> bool:
+        """Whether both processes run."""
+        return all(child is not None and child.running for child in (self._etcd, self._api_server))
 
     async def restart(self, downtime: float = 0.0) -> None:
         """Stop the API server, wait `downtime` seconds, start it.
@@ -284,6 +293,28 @@ class ControlPlane:
             raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
         return self._api_server
 
+    def _started_etcd(self) -> ChildProcess:
+        if self._etcd is None:
+            raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
+        return self._etcd
+
+    async def _stop(self, child: ChildProcess, kill: bool) -> None:
+        self._stopped_on_purpose.add(child)
+        if kill:
+            child.kill()
+        elif not await child.stop(STOP_TIMEOUT):
+            logger.warning("%s did not end within %g s and was killed", child.name, STOP_TIMEOUT)
+
+    async def _start_again(self, child: ChildProcess, is_ready: Callable[[], Awaitable[bool]]) -> None:
+        child.start()
+        self._stopped_on_purpose.discard(child)
+        try:
+            await self._wait_ready(child, is_ready)
+        except BaseException:
+            self._stopped_on_purpose.add(child)  # reported here, not once more on leaving
+            child.kill()
+            raise
+
     def _prepare(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / "certs").mkdir(mode=0o700, exist_ok=True)
@@ -307,8 +338,7 @@ class ControlPlane:
         self._etcd = ChildProcess("etcd", etcd_argv, self.folder / "etcd.log")
         argv = [str(self.assets.kube_apiserver), *_merged(self._api_server_defaults(), self._api_server_flags)]
         self._api_server = ChildProcess("kube-apiserver", argv, self.folder / "kube-apiserver.log")
-        self._etcd.start()
-        await self._wait_ready(self._etcd, self._etcd_is_ready)
+        await self.start_etcd()
         await self.start_api_server()
 
     def _etcd_defaults(self, peer_port: int) -> list[str]:

@@ -14,7 +14,7 @@ import yaml
 
 from kinformer.exceptions import ConfigError
 
-__all__ = ["ADMIN", "Logins", "new_private_key", "write_secret"]
+__all__ = ["ADMIN", "Logins", "names_by_token", "new_private_key", "write_secret"]
 
 ADMIN = "kinformer-admin"
 
@@ -30,12 +30,7 @@ class Logins:
     """
 
     def __init__(self, users: Iterable[str] | Mapping[str, str] | None = None) -> None:
-        if isinstance(users, str):
-            raise ConfigError(f"users takes several strings, not one: {users!r}")
-        if isinstance(users, Mapping):
-            named = {name: token for token, name in users.items()}
-        else:
-            named = {name: secrets.token_hex(16) for name in users or ()}
+        named = {name: token for token, name in names_by_token(users or ()).items()}
         if ADMIN in named:
             raise ConfigError(f"users: {ADMIN!r} is the one who may do everything; choose another name")
         self._tokens = {ADMIN: secrets.token_hex(16), **named}
@@ -76,6 +71,17 @@ class Logins:
             "current-context": "kinformer",
         }
         write_secret(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def names_by_token(users: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+    """The name for each token: of a mapping as it is given, of names with a fresh token each.
+
+    Raises:
+        ConfigError: a single string.
+    """
+    if isinstance(users, str):
+        raise ConfigError(f"users takes several strings, not one: {users!r}")
+    return dict(users) if isinstance(users, Mapping) else {secrets.token_hex(16): name for name in users}
 
 
 def new_private_key() -> bytes:

@@ -60,7 +60,7 @@ class APIServer(State):
     Args:
         host: Where it listens.
         port: 0 takes a free one; it stays the same over restarts.
-        users: Bearer token -> user name. None: tokens are not looked at.
+        users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not looked at.
         rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
         clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
 
@@ -72,7 +72,7 @@ class APIServer(State):
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        users: Mapping[str, str] | None = None,
+        users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -132,6 +132,19 @@ class APIServer(State):
             raise RuntimeError("the server has not been started: `async with APIServer() as server`")
         return f"http://{self._host}:{self._port}"
 
+    @property
+    def ca_file(self) -> None:
+        """None: the URL is plain `http`."""
+        return None
+
+    def token(self, user: str | None = None) -> str | None:
+        """The bearer token of a user, by default of one who may do everything; None where tokens are not looked at.
+
+        Raises:
+            ConfigError: `users` does not have this user.
+        """
+        return self._access.token(user)
+
     def client(self, user: str | None = None) -> Client:
         """A client, to be entered like every other; without a user one that may do everything.
 
@@ -140,11 +153,11 @@ class APIServer(State):
         """
         from kinformer.client import Client
 
-        return Client.from_url(self.url, token=self._access.token(user))
+        return Client.from_url(self.url, token=self.token(user))
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
         """Writes a kubeconfig, for its owner alone to read, and returns its path."""
-        token = self._access.token(user)
+        token = self.token(user)
         name = user or "kubernetes-admin"
         config = {
             "apiVersion": "v1",
@@ -163,9 +176,13 @@ class APIServer(State):
 
     # -- what tests do to the server ------------------------------------------------------------------------------
 
-    async def compact(self) -> None:
-        """Forgets history, in the watch cache and below: what starts or goes on from an older version gets its 410."""
+    async def compact(self) -> int:
+        """Forgets history, in the watch cache and below, and returns the present revision.
+
+        What starts or goes on from an older version gets its 410.
+        """
         self._storage.compact()
+        return self._storage.revision
 
     def pause(self) -> None:
         """Half-open from now on: connections stay and are accepted, and nothing more is sent."""

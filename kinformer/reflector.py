@@ -61,8 +61,9 @@ class Reflector:
         store: See `ReflectorStore`.
         name: What the log and errors call it; default: the source's `name`, or its class.
         resync_period: Seconds between two calls of `store.resync`; 0, the default, is off: it repairs nothing.
-        page_size: Objects in an answer. None: 500 where the version is "0" or unset (a server with a watch cache
-            ignores it there), none at a numeric one unless the first list came in pages. A number: always.
+        page_size: Objects in an answer. A number: always; 500, the default, is client-go's. None, which informers
+            take: 500 where the version is "0" or unset (a server with a watch cache ignores it there), none at a
+            numeric one unless the first list came in pages.
         backoff: How long to wait after failures. A server's Retry-After, up to 60 s, goes before.
         watch_list: None: stream, but list for an hour after a server has refused, has been silent for 30 s, has ended
             the stream or failed three times. True: only stream. False: only list.
@@ -86,7 +87,7 @@ class Reflector:
         *,
         name: str | None = None,
         resync_period: float = 0,
-        page_size: int | None = None,
+        page_size: int | None = 500,
         backoff: Backoff | None = None,
         watch_list: bool | None = None,
         watch_timeout: float = 300,

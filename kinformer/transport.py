@@ -25,6 +25,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kinformer.config import Connection, Pem
+from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConfigError, ConnectError
 
 __all__ = ["Body", "Transport"]
@@ -76,7 +77,7 @@ class Body:
             if self._cut_is_end:
                 log.debug("%s was cut: %s", self._what, error)
                 return b""
-            raise ConnectError(f"{self._what}: the body broke off: {error}") from error
+            raise ConnectError(f"{self._what}: the body broke off: {reason_of(error)}") from error
 
     async def read_all(self, limit: int | None = None) -> bytes:
         """The rest of the body; at most about `limit` bytes of it."""
@@ -206,8 +207,7 @@ class Transport:
             text = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
             raise ConnectError(text) from None
         except (aiohttp.ClientError, OSError) as error:
-            problem = str(error) or type(error).__name__
-            raise ConnectError(f"{request.method} {self._place(request.url.path)}: {problem}") from error
+            raise ConnectError(f"{request.method} {self._place(request.url.path)}: {reason_of(error)}") from error
 
     def _opened(self) -> _Sessions:
         if self._sessions is None:
@@ -293,7 +293,12 @@ async def _no_silent_repeat(
     except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError):
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Disconnected(str(error) or "the server closed the connection") from error
+        raise _Disconnected(_ended(error)) from error
+
+
+def _ended(error: Exception) -> str:
+    # aiohttp's word for a connection that was closed in order, before an answer, names neither.
+    return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
 
 
 def _keepalive_socket(address: Any) -> socket.socket:

@@ -244,9 +244,27 @@ class TestErrors:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         async with Client.from_url(f"http://127.0.0.1:{port}") as client:
-            with pytest.raises(ConnectError, match=f"GET 127.0.0.1:{port}/x") as caught:
+            with pytest.raises(ConnectError) as caught:
                 await client.request("GET", "/x")
+        assert str(caught.value) == f"GET 127.0.0.1:{port}/x: connection refused"
         assert isinstance(caught.value, ConnectionError)
+
+    async def test_a_name_that_does_not_resolve_is_said_to_be_that(self) -> None:
+        async with Client.from_url("http://nosuch.invalid") as client:
+            with pytest.raises(ConnectError, match=r"^GET nosuch.invalid:80/x: the name does not resolve: "):
+                await client.request("GET", "/x")
+
+    async def test_a_proxy_that_refuses_is_named_beside_the_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with Client.from_url("http://kubernetes.invalid") as client:
+            text = f"^GET kubernetes.invalid:80/x: the proxy 127.0.0.1:{port}: connection refused$"
+            with pytest.raises(ConnectError, match=text):
+                await client.request("GET", "/x")
 
 
 class RawServer:

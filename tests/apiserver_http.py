@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -45,9 +46,10 @@ class Exchange:
         *,
         headers: dict[str, str] | None = None,
         body: bytes | str | None = None,
+        ssl: SSLContext | None = None,
     ) -> Exchange:
         host, port = urlsplit(url).hostname, urlsplit(url).port
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port, ssl=ssl)
         raw = body.encode() if isinstance(body, str) else body or b""
         head = {"Host": f"{host}:{port}", "User-Agent": "kinf/1", **(headers or {})}
         if raw:

@@ -40,6 +40,7 @@ class _ShardInfo(msgspec.Struct):
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
+    name: str | None = None  # of what is no list
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(default=None, name="continue")
     remaining_item_count: int | None = None
@@ -188,7 +189,8 @@ class ListSplitter(Generic[T]):
         rest = self._rest or _Rest()
         meta = rest.metadata or head.metadata or _ListMeta()
         kind = rest.kind or head.kind or ""
-        if kind and not kind.endswith("List"):
+        # A custom resource may call its list as it likes (CustomResourceDefinition, spec.names.listKind).
+        if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
             raise DecodeError(f"a {kind} came where a list was asked for")
         return ListHeader(
             kind,

@@ -23,7 +23,7 @@ from kinformer.frames import MAX_EVENT_BYTES, LineFramer
 from kinformer.list_stream import ListHeader, ListSplitter
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.meta import GroupVersionResource
-from kinformer.object import KubeObject, decode_bookmark
+from kinformer.object import KubeObject, Remnant, decode_bookmark
 from kinformer.transport import Body
 
 __all__ = ["IngestStats", "ListWatch"]
@@ -110,6 +110,7 @@ class ListWatch:
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._logged: set[str] = set()
         self._warned_of_shards = False
+        self._kind = ""  # of what has come; "" before
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
@@ -144,14 +145,17 @@ class ListWatch:
 
         Ends when the server ends it, or when the connection is cut: what had not arrived completely is dropped, to
         come again from the last resourceVersion on. An object that cannot be decoded is left out, counted, logged
-        once, and stands in the stream as a BOOKMARK of its resourceVersion. What came before an error is given first.
+        once, and stands in the stream as a DELETED of its key and resourceVersion, so that an older state of it goes
+        (as a BOOKMARK where its name cannot be read either). What came before an error is given first.
 
         Raises:
             APIError, ConnectError: (on entering) as `Client.stream`.
             APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
-            WatchError, DecodeError: (from the stream) what came is no watch, or a line of it cannot be read.
+            WatchError, DecodeError: (from the stream) what came is no watch, or of another kind, or cannot be read.
         """
         params = {**self._options(options).params(), "watch": "true"}
+        if options.send_initial_events:
+            self._kind = ""
         async with (
             self.client.stream(self._path, params, accept=self._accept.format(""), watch=True) as body,
             aclosing(self._events(body)) as events,
@@ -209,6 +213,8 @@ class ListWatch:
                 items += splitter.feed(view[start : start + _SLICE])
                 if budget.exhausted():
                     await budget.pause()
+            if items:
+                self._kind = items[-1].kind
             yield items
         header = splitter.close()
         if options.shard_selector:
@@ -246,13 +252,26 @@ class ListWatch:
 
     def _event(self, line: bytes) -> WatchEvent:
         try:
-            return self._decoder.event(line)
+            event = self._decoder.event(line)
         except PoisonObjectError as error:
             if not error.resource_version:
                 raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
             self._count_poison(error)
+            if error.key:
+                return WatchEvent("DELETED", Remnant.of(error.key, error.resource_version))
             bookmark = {"metadata": {"resourceVersion": error.resource_version}}
             return WatchEvent("BOOKMARK", decode_bookmark(msgspec.json.encode(bookmark)))
+        obj = event.object
+        if obj.kind is not self._kind and obj.key:  # kinds are interned
+            self._meet_kind(obj)
+        return event
+
+    def _meet_kind(self, obj: KubeObject) -> None:
+        """The first object of a kind says what the others are to be; the next list may say something else."""
+        expected, self._kind = self._kind, obj.kind
+        if expected:
+            self._kind = ""
+            raise WatchError(f"{self.name}: {obj!r} came in a watch of the kind {expected}")
 
     def _count_poison(self, error: PoisonObjectError) -> None:
         self.stats.decode_errors += 1

@@ -350,6 +350,21 @@ class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
         return ObjectView, _as_tuple(self)[:_FIELDS]
 
 
+class Remnant(KubeObject, frozen=True, gc=False, eq=False):
+    """What is left of an object whose new state cannot be kept: its key and version, in the place of a last state.
+
+    A source gives it in a DELETED event, so that whoever holds the object lets go of it and goes on from this version.
+    """
+
+    @classmethod
+    def of(cls, key: str, resource_version: str) -> Remnant:
+        """Of `"namespace/name"` or `"name"`."""
+        namespace, _, name = key.rpartition("/")
+        metadata = {"name": name, "resourceVersion": resource_version}
+        raw = _encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})
+        return cls(key, sys.intern(namespace), "", resource_version, "", "", {}, (), raw)
+
+
 @overload
 def view(obj: KubeObject) -> ObjectView: ...
 @overload

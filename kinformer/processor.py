@@ -18,7 +18,7 @@ from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement
 from kinformer.exceptions import StoppedError
 from kinformer.indexer import Indexer
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
-from kinformer.object import KubeObject
+from kinformer.object import KubeObject, Remnant
 
 __all__ = ["Processor", "as_entry"]
 
@@ -181,7 +181,8 @@ class Processor:
         if old is None:
             return  # a delete of what was never seen is nobody's news
         self._indexer.pop(key)
-        calls.append((DELETE, key, old, obj, False))
+        unknown = type(obj) is Remnant  # gone from here, and its last state cannot be read
+        calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     # --- everything at once --------------------------------------------------------------------------------
 
@@ -300,6 +301,8 @@ def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
 
 def as_entry(obj: Any) -> KubeObject:
     """The object in the form that the cache holds; sources of the user's own may give dicts."""
+    if type(obj) is Remnant:
+        return obj
     if isinstance(obj, KubeObject):
         # A view remembers what it decoded: the cache must not.
         return KubeObject.from_dict(obj.to_dict())

@@ -3,9 +3,9 @@
 | where | what | remedy |
 |---|---|---|
 | LIST | 410 on page 2 or later | the full list without pages, at the same version, at once |
-| LIST, initial stream | 410 or "too large" | again without a resourceVersion, at once |
+| LIST, initial stream | 410, "too large", older than asked | again without a resourceVersion, at once |
 | initial stream | 400, 405, 406, 415, 422, 501; silence; an end without end bookmark | list instead, at once |
-| initial stream | 401, 403, 404, 429, 503, connection refused | again after a delay |
+| initial stream | 401, 404, 429, 503, connection refused | again after a delay |
 | initial stream | anything else | again after a delay; the third time list instead |
 | opening a watch | 410; 404; 400, 405, 406, 415, 422 | relist after a delay |
 | opening a watch | anything else | open it again after a delay, at the same version |
@@ -41,7 +41,17 @@ from kinformer.exceptions import (
 from kinformer.tip import ClusterReplacedError, RewindError
 from kinformer.watch_list import InitialStreamError
 
-__all__ = ["RETRIED", "STREAM_ERRORS", "Phase", "Remedy", "ResyncError", "ShortWatchError", "delay_for", "remedy_for"]
+__all__ = [
+    "RETRIED",
+    "STREAM_ERRORS",
+    "Phase",
+    "Remedy",
+    "ResyncError",
+    "ShortWatchError",
+    "StaleListError",
+    "delay_for",
+    "remedy_for",
+]
 
 # What a server, a network or a source can do to us. Anything else is a bug, in kinformer, a source or a store; trying
 # it again would hide it. (TimeoutError is an OSError.)
@@ -68,6 +78,10 @@ class Phase(enum.Enum):
 
 class ShortWatchError(WatchError):
     """Watches ended at once without an event, again and again; some servers answer an expired version like that."""
+
+
+class StaleListError(WatchError):
+    """A list is older than what it was asked to be at least: a replica lags, or the server went back in time."""
 
 
 class ResyncError(KinformerError):
@@ -126,7 +140,7 @@ def remedy_for(
 
 
 def _if_version_unusable(error: Exception, asked: str) -> Remedy | None:
-    if asked and isinstance(error, (ExpiredError, ResourceVersionTooLargeError)):
+    if asked and isinstance(error, (ExpiredError, ResourceVersionTooLargeError, StaleListError)):
         return Remedy(unset=True, at_once=True)
     return None
 
@@ -140,7 +154,8 @@ def _for_initial_stream(error: Exception, phase: Phase) -> Remedy:
             isinstance(error, ServerError) and "RequestWatchProgress" in error.message
         ):
             return Remedy(fall_back=True, at_once=True)
-        busy = isinstance(error, (UnauthorizedError, ForbiddenError, NotFoundError, TooManyRequestsError))
+        # Not 403: list and watch are verbs of their own, and a cache that cannot follow is better than none.
+        busy = isinstance(error, (UnauthorizedError, NotFoundError, TooManyRequestsError))
         return Remedy(attempt=not busy and error.status != 503)
     # A server that cannot be reached would not answer a LIST either, so that says nothing against the stream.
     refused = phase is Phase.INITIAL_OPENING and isinstance(error, OSError) and not isinstance(error, TimeoutError)

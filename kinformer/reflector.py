@@ -18,16 +18,25 @@ from kinformer.backoff import Backoff
 from kinformer.clock import SYSTEM, Clock, YieldBudget
 from kinformer.cluster_learner import ClusterLearner
 from kinformer.event_pump import EventPump
-from kinformer.exceptions import APIError, ConfigError, ExpiredError, NotFoundError
+from kinformer.exceptions import APIError, ConfigError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.gap import Gap
 from kinformer.health import HealthRecord, InformerHealth
 from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.liveness import HEAD_TIMEOUT, Watchdog
 from kinformer.meta import meta_namespace_key
-from kinformer.recovery import RETRIED, Phase, Remedy, ResyncError, ShortWatchError, delay_for, remedy_for
+from kinformer.recovery import (
+    RETRIED,
+    Phase,
+    Remedy,
+    ResyncError,
+    ShortWatchError,
+    StaleListError,
+    delay_for,
+    remedy_for,
+)
 from kinformer.relist import ListRun
-from kinformer.relist_plan import RelistPlan
+from kinformer.relist_plan import RelistPlan, reaches
 from kinformer.resync_timer import ResyncTimer
 from kinformer.store_writer import ReflectorStore, StoreFailedError, StoreWriter
 from kinformer.tip import TipCheck
@@ -223,6 +232,7 @@ class Reflector:
         )
         items, version = await self._run.collect(asked, self._plan.limit())
         self._plan.pages(self._run.page)
+        self._refuse_older(version)
         self._replace(items, version)
 
     async def _stream_all(self) -> None:
@@ -239,6 +249,7 @@ class Reflector:
             initial = InitialEvents(self._writer.known)
             rest = await initial.collect(stream, dog, YieldBudget(clock=self._clock))
             if rest is not None:
+                self._refuse_older(initial.resource_version)
                 self._choice.worked()
                 self._replace(initial.take(), initial.resource_version)
                 dog.idle = self._idle_timeout
@@ -312,6 +323,12 @@ class Reflector:
         self._health.state = "backing_off"
         await asyncio.sleep(self._short_backoff.next())
 
+    def _refuse_older(self, version: str) -> None:
+        """A list goes back in time only where the newest that the server has was asked for."""
+        if self._plan.asked and not reaches(version, self._writer.version, unknown=True):
+            text = f"a list of version {version} came where one not older than {self._plan.asked} was asked for"
+            raise StaleListError(text)
+
     def _replace(self, items: list[Any], version: str) -> None:
         before = self._writer.version
         self._writer.replace(items, version)
@@ -334,7 +351,7 @@ class Reflector:
             paged=not self._plan.unpaged,
             stream_errors=self._stream_errors,
         )
-        self._tell(error)
+        self._tell(error, remedy)
         at_once = self._take(remedy)
         if isinstance(error, NotFoundError) and self._health.synced and self._absence.questionable:
             await self._question_existence()
@@ -352,10 +369,14 @@ class Reflector:
             return self._choice.fall_back()
         return remedy.at_once
 
-    def _tell(self, error: Exception) -> None:
-        news = type(error) is not type(self._health.last_error)
-        level = logging.INFO if isinstance(error, ExpiredError) else logging.WARNING if news else logging.DEBUG
-        log.log(level, "%s: %s failed: %s", self.name, self._phase.value, error)
+    def _tell(self, error: Exception, remedy: Remedy) -> None:
+        falls_back = remedy.fall_back and self._choice.mode is None
+        news = not self._choice.has_fallen_back if falls_back else type(error) is not type(self._health.last_error)
+        # Every server says these now and then, and the next request is the answer to it.
+        expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
+        level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
+        what = "%s: %s failed, so there will be lists instead: %s" if falls_back else "%s: %s failed: %s"
+        log.log(level, what, self.name, self._phase.value, error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)

@@ -6,7 +6,7 @@ from kinformer.meta import compare_resource_versions
 from kinformer.recovery import Remedy
 from kinformer.relist import page_limit
 
-__all__ = ["FIRST", "RelistPlan"]
+__all__ = ["FIRST", "RelistPlan", "reaches"]
 
 FIRST = "first"  # the cause of the list that is no relist
 

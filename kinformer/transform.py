@@ -16,7 +16,7 @@ from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.json_path import Projection
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.object import KubeObject
+from kinformer.object import KubeObject, Remnant
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
 
@@ -112,7 +112,8 @@ class TransformingListerWatcher:
             for event in events:
                 if budget.exhausted():
                     await budget.pause()
-                transformed.append(event if event.type == "BOOKMARK" else self._event(event))
+                as_it_is = event.type == "BOOKMARK" or type(event.object) is Remnant
+                transformed.append(event if as_it_is else self._event(event))
             yield transformed
 
     def _event(self, event: WatchEvent) -> WatchEvent:

@@ -10,6 +10,7 @@ from kinformer.clock import SYSTEM, YieldBudget
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
 from kinformer.liveness import Watchdog
+from kinformer.object import Remnant
 from kinformer.relist import Known, known_or_new
 from kinformer.watch_stream import Stream
 
@@ -42,6 +43,11 @@ class WatchListChoice:
         self._now = now
         self._list_until: float | None = None
         self._failures = 0
+
+    @property
+    def has_fallen_back(self) -> bool:
+        """It did not work here before."""
+        return self._list_until is not None
 
     def wanted(self) -> bool:
         """Stream, rather than list."""
@@ -92,6 +98,9 @@ class InitialEvents:
         for number, (kind, obj) in enumerate(events, 1):
             if kind == "ADDED":
                 objects[key_of(obj)] = known_or_new(known, obj)
+                continue
+            if type(obj) is Remnant:  # of an ADDED too: it tells nothing of how far the stream is
+                objects.pop(obj.key, None)
                 continue
             self.live = True
             if kind == "MODIFIED":

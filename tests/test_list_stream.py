@@ -118,6 +118,7 @@ def test_a_truncated_list_is_an_error_wherever_it_ends(shape: Any, style: int) -
         (b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}', "a Pod without items"),
         (b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}', "a Table without items"),
         (b'{"kind":"Pod","items":[]}', "a Pod came"),
+        (b'{"kind":"Pod","items":[],"metadata":{"name":"a","resourceVersion":"7"}}', "a Pod came"),
         (b'{"kind":"PodList","items":{}}', "no array"),
         (b'{"kind":"PodList","items":nope}', "truncated or malformed"),
         (b'{"kind":"PodList","items":[1]}', "malformed list"),
@@ -132,6 +133,13 @@ def test_a_truncated_list_is_an_error_wherever_it_ends(shape: Any, style: int) -
 def test_what_is_no_list_says_what_it_is(body: bytes, says: str) -> None:
     with pytest.raises(DecodeError, match=says):
         split(body)
+
+
+def test_a_custom_resource_may_call_its_list_as_it_likes() -> None:
+    body = b'{"apiVersion":"x.io/v1","items":[{"a":1}],"kind":"Herd","metadata":{"continue":"","resourceVersion":"4"}}'
+    splitter: ListSplitter[bytes] = ListSplitter()
+    assert splitter.feed(body) == [b'{"a":1}']
+    assert (splitter.close().kind, splitter.close().resource_version) == ("Herd", "4")
 
 
 def test_nothing_may_follow_a_list_but_white_space() -> None:

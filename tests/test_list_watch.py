@@ -313,7 +313,7 @@ class TestWatch:
             with pytest.raises(DecodeError):
                 await anext(events)
 
-    async def test_an_object_that_cannot_be_decoded_becomes_a_bookmark_of_its_version(
+    async def test_an_object_that_cannot_be_decoded_becomes_a_delete_of_its_key_and_version(
         self, serve: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         poison = config_map("bad", rv=8)
@@ -325,10 +325,43 @@ class TestWatch:
         list_watch = fixture.list_watch()
         async with list_watch.watch(ListOptions()) as events:
             batch = await anext(events)
-        assert [event.type for event in batch] == ["ADDED", "BOOKMARK", "BOOKMARK", "ADDED"]
+        assert [event.type for event in batch] == ["ADDED", "DELETED", "DELETED", "ADDED"]
+        assert (batch[1].object.key, batch[1].object.name, batch[1].object.namespace) == (
+            "default/bad",
+            "bad",
+            "default",
+        )
+        assert batch[1].object.to_dict() == {
+            "metadata": {"namespace": "default", "name": "bad", "resourceVersion": "8"}
+        }
         assert [event.object.resource_version for event in batch] == ["7", "8", "8", "9"]
         assert list_watch.stats.decode_errors == 2
         assert caplog.text.count("default/bad") == 1
+
+    async def test_an_object_whose_name_cannot_be_read_becomes_a_bookmark_of_its_version(self, serve: Any) -> None:
+        poison = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": 7, "resourceVersion": "8"}}
+        fixture = await serve(serving([line("MODIFIED", poison)]))
+        list_watch = fixture.list_watch()
+        async with list_watch.watch(ListOptions()) as events:
+            (event,) = await anext(events)
+        assert (event.type, event.object.resource_version, event.object.key) == ("BOOKMARK", "8", "")
+        assert list_watch.stats.decode_errors == 1
+
+    async def test_an_object_of_another_kind_fails_the_stream_until_the_next_list(self, serve: Any) -> None:
+        secret = {**config_map("b", rv=8), "kind": "Secret"}
+        bodies = {"": config_map_list(2), "true": line("ADDED", config_map("a", rv=7)) + line("ADDED", secret)}
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return await send_chunks(request, [bodies[request.query.get("watch", "")]])
+
+        fixture = await serve(answer)
+        list_watch = fixture.list_watch()
+        for _ in range(2):
+            await read(await list_watch.list(ListOptions()))
+            async with list_watch.watch(ListOptions()) as events:
+                assert [event.object.name for event in await anext(events)] == ["a"]
+                with pytest.raises(WatchError, match="<Secret default/b rv=8> came in a watch of the kind ConfigMap"):
+                    await anext(events)
 
     async def test_an_object_without_even_a_version_fails_the_stream(self, serve: Any) -> None:
         fixture = await serve(serving([line("ADDED", {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {}})]))

@@ -23,7 +23,8 @@ from kinformer.exceptions import (
 )
 from kinformer.list_watcher import WatchEvent
 from kinformer.meta import GroupVersionResource
-from kinformer.recovery import ResyncError, ShortWatchError
+from kinformer.object import Remnant
+from kinformer.recovery import ResyncError, ShortWatchError, StaleListError
 from kinformer.tip import ClusterReplacedError, RewindError
 from kinformer.watch_list import InitialStreamError
 from tests.scripted_source import (
@@ -173,6 +174,29 @@ async def test_a_list_may_take_as_long_as_bytes_arrive_and_fails_in_silence() ->
         assert store.calls == [("replace", ["a"], "7")]
 
 
+async def test_a_list_that_is_older_than_asked_for_is_not_believed_without_a_second_look() -> None:
+    """A replica that lags must not take the cache back in time; the newest that the server has is the judge."""
+    source = ScriptedSource(
+        [page(rv=7), page(pod("a", 5), rv=6), page(pod("a", 8), rv=9)], [[[added("a", 8)], WatchError("?")], [HANG]]
+    )
+    errors = Errors()
+    reflector, store = reflect(source, on_error=errors)
+    async with running(reflector, 5):
+        assert source.versions("list") == ["0", "8", None]
+        assert source.times("list") == [0.0, 0.8, 0.8]
+        assert errors.kinds == [WatchError, StaleListError]
+        assert store.calls == [("replace", [], "7"), ("add", "a"), ("replace", ["a"], "9")]
+        assert dict(reflector.relists) == {"watch_error": 1}
+
+
+async def test_an_initial_stream_that_is_older_than_asked_for_is_asked_for_without_a_version() -> None:
+    source = ScriptedSource(watches=[[[end(9)], WatchError("?")], [[end(6)], HANG], [[end(10)], HANG]])
+    reflector, store = reflect(source, watch_list=None)
+    async with running(reflector, 5):
+        assert source.versions("watch") == [None, "9", None]
+        assert [call[2] for call in store.named("replace")] == ["9", "10"]
+
+
 # --- watch --------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +293,9 @@ async def test_what_makes_no_sense_is_a_relist_from_the_last_good_event(step: An
 
 
 async def test_events_before_one_of_an_unknown_type_are_kept() -> None:
-    source = ScriptedSource([page(rv=7)], [[[added("a", 8), WatchEvent("FOO", pod("b", 9)), added("c", 10)]], [HANG]])
+    source = ScriptedSource(
+        [page(rv=7), page(rv=9)], [[[added("a", 8), WatchEvent("FOO", pod("b", 9)), added("c", 10)]], [HANG]]
+    )
     reflector, store = reflect(source)
     async with running(reflector, 5):
         assert store.named("add") == [("add", "a")]
@@ -485,6 +511,43 @@ async def test_a_server_without_initial_streams_is_listed_at_once_and_this_is_re
         assert len(errors) == 2
 
 
+async def test_the_fall_back_to_lists_is_told_once_and_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    refused = api_error(422, "Invalid", "sendInitialEvents is forbidden for watch")
+    source = ScriptedSource([page(rv=7)], [refused, [4000.0, expired()], refused, [HANG]])
+    reflector, _ = reflect(source, watch_list=None, idle_timeout=7200, watch_timeout=7200)
+    with caplog.at_level(logging.INFO, "kinformer"):
+        async with running(reflector, 4010):
+            assert source.verbs.count("list") == 2
+    assert [(record.levelname, record.message) for record in caplog.records if "lists instead" in record.message] == [
+        ("INFO", f"v1/pods: opening the initial stream failed, so there will be lists instead: {refused}")
+    ]
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_who_may_list_and_not_watch_has_a_list_after_three_refusals() -> None:
+    source = ScriptedSource([page(pod("a", 3), rv=7)], [api_error(403)] * 50)
+    reflector, store = reflect(source, watch_list=None)
+    async with running(reflector, 10):
+        assert source.verbs[:4] == ["watch", "watch", "watch", "list"]
+        assert store.calls == [("replace", ["a"], "7")]
+        assert (reflector.health().state, reflector.health().synced, reflector.health().live) == (
+            "forbidden",
+            True,
+            False,
+        )
+
+
+async def test_an_object_that_cannot_be_read_does_not_deafen_an_initial_stream() -> None:
+    poison = [WatchEvent("DELETED", Remnant.of("default/b", "5"))]
+    source = ScriptedSource(
+        watches=[[[added("a", 3), added("b", 4)], poison, 29.0, [added("c", 3)], 29.0, [end(9)], HANG]]
+    )
+    reflector, store = reflect(source, watch_list=None)
+    async with running(reflector, 60):
+        assert source.verbs == ["watch"]
+        assert store.calls == [("replace", ["a", "c"], "9")]
+
+
 async def test_the_memory_of_a_server_without_initial_streams_lasts_an_hour() -> None:
     source = ScriptedSource([page(rv=7)], [api_error(422), [3590.0, expired()], [20.0, expired()], [[end(9)], HANG]])
     reflector, _ = reflect(source, watch_list=None, idle_timeout=7200, watch_timeout=7200)
@@ -523,9 +586,7 @@ async def test_three_failed_initial_streams_are_listed() -> None:
         assert reflector.health().synced
 
 
-@pytest.mark.parametrize(
-    "error", [REFUSED, api_error(429), api_error(503), api_error(401), api_error(403), api_error(404)]
-)
+@pytest.mark.parametrize("error", [REFUSED, api_error(429), api_error(503), api_error(401), api_error(404)])
 async def test_who_is_refused_or_put_off_asks_for_the_stream_again(error: Exception) -> None:
     source = ScriptedSource([page(rv=7)], [error] * 5 + [[[end(9)], HANG]])
     reflector, _ = reflect(source, watch_list=None)

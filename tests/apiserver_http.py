@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -112,8 +112,8 @@ class Exchange:
         self._writer.close()
         try:
             await self._writer.wait_closed()
-        except ConnectionError:
-            return  # reset by the server: it is closed all the more
+        except (ConnectionError, SSLError):
+            return  # reset by the server, or still sending (TLS complains of it): it is closed all the more
 
 
 async def ask(url: str, method: str, path: str, **more: Any) -> Reply:

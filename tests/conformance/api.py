@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing import ClusterServer
 
 WIDGETS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -65,14 +65,14 @@ def read_configmaps(user: str) -> dict[str, dict[str, Any]]:
 
 
 class Api:
-    """`async with Api(control_plane) as api`; a request that finds no server is made again until it does."""
+    """`async with Api(server) as api`; a request that finds no server is made again until it does."""
 
-    def __init__(self, control_plane: ControlPlane, user: str | None = None) -> None:
-        context = ssl.create_default_context(cafile=control_plane.ca_file)
+    def __init__(self, server: ClusterServer, user: str | None = None) -> None:
+        token = server.token(user)
         self._session = aiohttp.ClientSession(
-            control_plane.url,
-            headers={"Authorization": f"Bearer {control_plane.token(user)}"},
-            connector=aiohttp.TCPConnector(ssl=context),
+            server.url,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=server.ca_file)),
         )
 
     async def __aenter__(self) -> Self:

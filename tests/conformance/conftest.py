@@ -1,12 +1,16 @@
-"""The conformance tests: they run when they are asked for, and need the binaries of a control plane.
+"""The tests that run on both servers, and those of the real one alone.
 
-Asked for means `pytest tests/conformance`, `--conformance` beside it, or KINFORMER_CONFORMANCE=1. A plain `pytest`
-passes them over.
+A plain `pytest` runs the former on the embedded server, which needs nothing. `pytest tests/conformance`,
+`--conformance` or KINFORMER_CONFORMANCE=1 runs everything on a real control plane too, whose binaries
+`build_assets.py` builds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,19 +19,28 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from kinformer.testing import APIServer, ClusterServer
 from kinformer.testing.control_plane import ControlPlane
 from tests.conformance.api import Api
 from tests.conformance.build_assets import assets_folder
+from tests.conformance.differences import pending, unexpected
+from tests.conformance.site import Site
+from tests.conformance.transcript import Transcript
 
 HERE = Path(__file__).parent
+TRANSCRIPTS = HERE / "transcripts"
 STARTED = pytest.StashKey[list[ControlPlane]]()
+EMBEDDED, REAL = "embedded", "control-plane"
+USERS = ["alice", "bob"]  # of both servers: alice reads configmaps of the namespace `shared`, bob may do nothing
+RULES = [("alice", verb, "v1/configmaps") for verb in ("get", "list", "watch")]
 
 StartControlPlane = Callable[..., Awaitable[ControlPlane]]
 OpenApi = Callable[..., Awaitable[Api]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--conformance", action="store_true", help="run the tests against a real kube-apiserver")
+    parser.addoption("--conformance", action="store_true", help="run the tests against a real kube-apiserver too")
+    parser.addoption("--record-transcripts", action="store_true", help="write what the real kube-apiserver answers")
 
 
 def _asked_for(config: pytest.Config) -> bool:
@@ -37,8 +50,55 @@ def _asked_for(config: pytest.Config) -> bool:
     return any(path == HERE or HERE in path.parents for path in paths)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    return None if _asked_for(config) else True
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server_kind" in metafunc.fixturenames:
+        kinds = [EMBEDDED, REAL] if _asked_for(metafunc.config) else [EMBEDDED]
+        if metafunc.config.getoption("--record-transcripts"):
+            kinds = [REAL]
+        metafunc.parametrize("server_kind", kinds, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What needs the binaries runs when it is asked for; what is pending may fail on the embedded server."""
+    waiting = pending()
+    for item in items:
+        if HERE in item.path.parents and EMBEDDED in item.name and _title(item) in waiting:
+            item.add_marker(pytest.mark.xfail(reason="pending", strict=False))
+    if _asked_for(config):
+        return
+    left_out = [
+        item
+        for item in items
+        if HERE in item.path.parents
+        and "assets" in getattr(item, "fixturenames", ())
+        and "server_kind" not in getattr(item, "fixturenames", ())
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _title(item: pytest.Item) -> str:
+    """Module and function of a test, with its parameters but not the server."""
+    function = re.sub(r"\W+", "_", item.name.replace(EMBEDDED, "").replace(REAL, "")).strip("_")
+    return f"{item.path.stem}::{function}".replace("test_", "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test with a site is held against its transcript, once it has passed."""
+    yield
+    site = getattr(item, "funcargs", {}).get("site")
+    if site is None or not site.transcript.exchanges:
+        return
+    title = _title(item)
+    file = TRANSCRIPTS / f"{title.replace('::', '/')}.jsonl"
+    if item.config.getoption("--record-transcripts"):
+        site.transcript.write(file)
+        return
+    recorded = Transcript.read(file)
+    kind = EMBEDDED if isinstance(site.server, APIServer) else REAL
+    found = unexpected(title, recorded, site.transcript.exchanges, embedded=kind == EMBEDDED)
+    assert not found, f"{len(found)} differences from what a real server answered:\n" + "\n".join(found)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,6 +114,68 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 def assets() -> Path:
     """The folder that `build_assets.py` fills; ControlPlane itself says what is missing in it."""
     return assets_folder()
+
+
+@pytest.fixture(scope="session")
+def shared_control_plane(assets: Path) -> Iterator[ControlPlane]:
+    """One for the whole session: each test has a namespace of its own in it."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        control_plane = ControlPlane(assets, users=USERS)
+        runner.run(control_plane.__aenter__())
+        try:
+            yield control_plane
+        finally:
+            runner.run(control_plane.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def real_server(request: pytest.FixtureRequest, server_kind: str) -> ControlPlane | None:
+    if server_kind == EMBEDDED:
+        return None
+    control_plane: ControlPlane = request.getfixturevalue("shared_control_plane")  # a plain fixture: no loop runs yet
+    request.node.stash.setdefault(STARTED, []).append(control_plane)
+    return control_plane
+
+
+@pytest_asyncio.fixture
+async def server(real_server: ControlPlane | None) -> AsyncIterator[ClusterServer]:
+    """A server of each kind; the real one is shared, and to be left as it was found."""
+    if real_server is not None:
+        yield real_server
+        return
+    async with APIServer(users=USERS, rules=RULES) as embedded:
+        yield embedded
+
+
+@pytest_asyncio.fixture
+async def own_server(request: pytest.FixtureRequest, server_kind: str) -> AsyncIterator[ClusterServer]:
+    """A server of each kind that nobody else uses, for tests that restart it or make it forget."""
+    if server_kind == EMBEDDED:
+        async with APIServer() as embedded:
+            yield embedded
+    else:
+        async with ControlPlane(request.getfixturevalue("assets")) as control_plane:
+            request.node.stash.setdefault(STARTED, []).append(control_plane)
+            yield control_plane
+
+
+async def _new_namespace(server: ClusterServer) -> str:
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    site = Site(server, name)
+    await site.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+
+@pytest_asyncio.fixture
+async def site(server: ClusterServer) -> Site:
+    """Raw HTTP to the server, in a new namespace; held against its transcript."""
+    return Site(server, await _new_namespace(server))
+
+
+@pytest_asyncio.fixture
+async def namespace(server: ClusterServer) -> str:
+    """A new namespace on the server."""
+    return await _new_namespace(server)
 
 
 @pytest_asyncio.fixture
@@ -75,7 +197,7 @@ async def open_api() -> AsyncIterator[OpenApi]:
     """A function that opens a plain HTTP session, which owes nothing to kinformer's client, for a user."""
     async with AsyncExitStack() as stack:
 
-        async def opened(control_plane: ControlPlane, user: str | None = None) -> Api:
-            return await stack.enter_async_context(Api(control_plane, user))
+        async def opened(server: ClusterServer, user: str | None = None) -> Api:
+            return await stack.enter_async_context(Api(server, user))
 
         yield opened

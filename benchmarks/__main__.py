@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-NAMES = ("watch", "list", "memory", "stall")
+NAMES = ("watch", "list", "memory", "stall", "work_queue")
 
 
 def main() -> int:

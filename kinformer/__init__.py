@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinformer.backoff import Backoff as Backoff
     from kinformer.client import Client as Client
+    from kinformer.delaying_queue import DelayingQueue as DelayingQueue
     from kinformer.delta_fifo import Delta as Delta
     from kinformer.delta_fifo import DeltaFIFO as DeltaFIFO
     from kinformer.delta_fifo import DeltaType as DeltaType
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from kinformer.health import InformerHealth as InformerHealth
     from kinformer.indexer import Indexer as Indexer
     from kinformer.informer import SharedInformer as SharedInformer
+    from kinformer.leader_election import LeaderElectionHealth as LeaderElectionHealth
+    from kinformer.leader_election import LeaderElector as LeaderElector
     from kinformer.list_watch import ListWatch as ListWatch
     from kinformer.list_watcher import ListerWatcher as ListerWatcher
     from kinformer.list_watcher import ListOptions as ListOptions
@@ -57,13 +60,23 @@ if TYPE_CHECKING:
     from kinformer.meta import GroupVersionResource as GroupVersionResource
     from kinformer.meta import meta_namespace_key as meta_namespace_key
     from kinformer.meta import split_meta_namespace_key as split_meta_namespace_key
+    from kinformer.metrics import Metrics as Metrics
     from kinformer.object import KubeObject as KubeObject
     from kinformer.object import OwnerReference as OwnerReference
+    from kinformer.rate_limiters import BucketRateLimiter as BucketRateLimiter
+    from kinformer.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
+    from kinformer.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
+    from kinformer.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
+    from kinformer.rate_limiters import RateLimiter as RateLimiter
+    from kinformer.rate_limiting_queue import RateLimitingQueue as RateLimitingQueue
     from kinformer.reflector import Reflector as Reflector
     from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
     from kinformer.selectors import LabelSelector as LabelSelector
     from kinformer.statistics import InformerStatistics as InformerStatistics
     from kinformer.store import Store as Store
+    from kinformer.work_queue import LOW_PRIORITY as LOW_PRIORITY
+    from kinformer.work_queue import QueueStatistics as QueueStatistics
+    from kinformer.work_queue import WorkQueue as WorkQueue
 
 __version__ = "0.1.0"
 
@@ -101,6 +114,7 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "health": ("InformerHealth",),
     "indexer": ("Indexer",),
     "informer": ("SharedInformer",),
+    "leader_election": ("LeaderElectionHealth", "LeaderElector"),
     "list_watch": ("ListWatch",),
     "list_watcher": ("ListOptions", "ListPage", "ListerWatcher", "WatchEvent"),
     "lister": ("Lister",),
@@ -110,25 +124,41 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "selectors": ("LabelSelector",),
     "statistics": ("InformerStatistics",),
     "store": ("Store",),
+    "work_queue": ("LOW_PRIORITY", "QueueStatistics", "WorkQueue"),
+    "delaying_queue": ("DelayingQueue",),
+    "rate_limiting_queue": ("RateLimitingQueue",),
+    "rate_limiters": (
+        "BucketRateLimiter",
+        "ExponentialFailureRateLimiter",
+        "FastSlowRateLimiter",
+        "MaxOfRateLimiter",
+        "RateLimiter",
+    ),
+    "metrics": ("Metrics",),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 
 # Equal to the names above; written out, because type checkers read it.
 __all__ = [
+    "LOW_PRIORITY",
     "APIError",
     "AlreadyExistsError",
     "Backoff",
     "BadRequestError",
+    "BucketRateLimiter",
     "Client",
     "ConfigError",
     "ConflictError",
     "DecodeError",
+    "DelayingQueue",
     "DeletedFinalStateUnknown",
     "Delta",
     "DeltaFIFO",
     "DeltaType",
     "EventStream",
     "ExpiredError",
+    "ExponentialFailureRateLimiter",
+    "FastSlowRateLimiter",
     "ForbiddenError",
     "GroupVersionResource",
     "HandlerRegistration",
@@ -142,15 +172,22 @@ __all__ = [
     "KinformerError",
     "KubeObject",
     "LabelSelector",
+    "LeaderElectionHealth",
+    "LeaderElector",
     "LeadershipLostError",
     "ListOptions",
     "ListPage",
     "ListWatch",
     "Lister",
     "ListerWatcher",
+    "MaxOfRateLimiter",
+    "Metrics",
     "NotFoundError",
     "NotSyncedError",
     "OwnerReference",
+    "QueueStatistics",
+    "RateLimiter",
+    "RateLimitingQueue",
     "Reflector",
     "ResourceVersionTooLargeError",
     "SelectorError",
@@ -163,6 +200,7 @@ __all__ = [
     "UnauthorizedError",
     "WatchError",
     "WatchEvent",
+    "WorkQueue",
     "meta_namespace_key",
     "namespace_keyed_indexer_and_reflector",
     "split_meta_namespace_key",

@@ -149,18 +149,22 @@ class ListWatch:
         (as a BOOKMARK where its name cannot be read either). What came before an error is given first.
 
         Raises:
-            APIError, ConnectError: (on entering) as `Client.stream`.
+            APIError, ConnectError: (on entering) as `Client.stream`; a 404 of an initial stream is as that of `list`.
             APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
             WatchError, DecodeError: (from the stream) what came is no watch, or of another kind, or cannot be read.
         """
         params = {**self._options(options).params(), "watch": "true"}
         if options.send_initial_events:
             self._kind = ""
-        async with (
-            self.client.stream(self._path, params, accept=self._accept.format(""), watch=True) as body,
-            aclosing(self._events(body)) as events,
-        ):
-            yield events
+        async with AsyncExitStack() as stack:
+            stream = self.client.stream(self._path, params, accept=self._accept.format(""), watch=True)
+            try:
+                body = await stack.enter_async_context(stream)
+            except NotFoundError as error:
+                if not options.send_initial_events:
+                    raise
+                raise await self._with_hint(error) from error
+            yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
         """Where the server stands now, and which cluster it is: the uid of kube-system, None where that is hidden.

@@ -258,8 +258,9 @@ def test_only_a_plain_function_can_transform() -> None:
 async def test_all_else_is_the_inner_source() -> None:
     source = TransformingListerWatcher(Source(), strip)
     assert isinstance(source, ListerWatcher)
-    assert isinstance(source, ServerProbe)
-    assert await source.tip() == ServerTip("9")
+    probe: ServerProbe = source
+    assert await probe.tip() == ServerTip("9")
+    assert callable(probe.presence)
     assert source.flavour == "plain"
     with pytest.raises(AttributeError):
         _ = source.nothing

@@ -259,6 +259,7 @@ class ListWatch:
             event = self._decoder.event(line)
         except PoisonObjectError as error:
             if not error.resource_version:
+                self.stats.decode_errors += 1
                 raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
             self._count_poison(error)
             if error.key:

@@ -139,7 +139,7 @@ class SharedInformerFactory:
             metadata_only: Ask the server for PartialObjectMetadata.
             keep_managed_fields: False, because nobody reads them and they are a third of a Pod.
             resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
-            shutdown_timeout, optional, on_error: See `SharedInformer`.
+            shutdown_timeout, optional, on_error, metrics: See `SharedInformer`.
 
         Raises:
             ConfigError: An option that does not exist, or differs from what the informer has.

@@ -100,12 +100,14 @@ class HandlerRunner:
         self.handler = handler
         self.mailbox = mailbox
         self.task: asyncio.Task[None] | None = None
+        self.observe: Callable[[float], None] | None = None  # takes the seconds of each call
         self._on_error = on_error
 
     async def run(self) -> None:
         """Until the mailbox is closed and, when draining, empty."""
-        mailbox = self.mailbox
+        mailbox, observe = self.mailbox, self.observe
         looked = perf_counter()
+        started = 0.0
         calls = 0
         while not mailbox.closed:
             call = mailbox.take()
@@ -115,6 +117,8 @@ class HandlerRunner:
                 await mailbox.wait()
                 looked = perf_counter()
                 continue
+            if observe is not None:
+                started = perf_counter()
             try:
                 awaitable = self.handler.call(call)
                 if awaitable is not None:
@@ -129,6 +133,8 @@ class HandlerRunner:
                 self._failed(call, error)
             finally:
                 mailbox.finished(call)
+                if observe is not None:
+                    observe(perf_counter() - started)
             calls += 1
             if calls % _CALLS_A_LOOK == 0 and perf_counter() - looked > _BUDGET:
                 await asyncio.sleep(0)

@@ -69,6 +69,7 @@ class HealthRecord:
         "relists",
         "state",
         "synced",
+        "watch_restarts",
         "watches",
     )
 
@@ -82,6 +83,7 @@ class HealthRecord:
         self.consecutive_failures = 0
         self.relists: Counter[str] = Counter()
         self.watches = 0
+        self.watch_restarts: Counter[str] = Counter()
 
     def listing(self) -> None:
         """A full list is being asked for; after a denial the state says so until there is a better answer."""

@@ -26,6 +26,7 @@ class IndexView:
         "index_values",
         "list",
         "list_keys",
+        "sample",
         "select",
     )
 
@@ -41,6 +42,7 @@ class IndexView:
         self.by_index = indexer.by_index
         self.index_keys = indexer.index_keys
         self.index_values = indexer.index_values
+        self.sample = indexer.sample
         self.select = indexer.select
 
     def __len__(self) -> int:

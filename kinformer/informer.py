@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from types import TracebackType
@@ -14,20 +13,22 @@ from kinformer.backoff import Backoff
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
-from kinformer.exceptions import APIError, ConfigError, NotSyncedError, StoppedError, describe
+from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
 from kinformer.handler import Handler, HandlerRegistration
 from kinformer.handler_set import HandlerSet
 from kinformer.health import InformerHealth, combine_health
 from kinformer.index_view import IndexView
 from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.informer_metrics import InformerMetrics
 from kinformer.intake import Intake
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, by_scope
 from kinformer.lister import Lister
+from kinformer.metrics import Metrics
 from kinformer.object import KubeObject
 from kinformer.processor import Processor
 from kinformer.reflector import Reflector
 from kinformer.resync import ResyncSchedule
-from kinformer.statistics import InformerStatistics
+from kinformer.statistics import InformerStatistics, added_up
 from kinformer.tasks import Tasks
 from kinformer.transform import TransformingListerWatcher
 from kinformer.versions import VersionWaiters, version_number
@@ -66,6 +67,7 @@ class SharedInformer:
             raises stops this informer, and becomes its `last_error`.
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
         shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
+        metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
     """
 
     def __init__(
@@ -86,10 +88,10 @@ class SharedInformer:
         on_error: Callable[[Any, BaseException], Any] | None = None,
         compact: bool = False,
         snapshot: Any = None,
-        metrics: Any = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        _refuse_unbuilt(compact=compact, snapshot=snapshot, metrics=metrics)
-        sources = _by_scope(list_watch)
+        _refuse_unbuilt(compact=compact, snapshot=snapshot)
+        sources = by_scope(list_watch)
         source = next(iter(sources.values()))
         self.name = name or getattr(source, "name", None) or type(source).__name__
         self.optional = optional
@@ -134,7 +136,10 @@ class SharedInformer:
         self.lister = Lister(self._indexer, default_namespace=getattr(source, "namespace", None) or "")
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self._tasks = Tasks(self._crashed)
-        self._handlers = HandlerSet(self.name, self._processor, self._schedule, self._tasks, self._usable)
+        self._metrics = InformerMetrics(metrics, self)
+        self._handlers = HandlerSet(
+            self.name, self._processor, self._schedule, self._tasks, self._usable, self._metrics.handler
+        )
         self._feeding: list[asyncio.Task[Any]] = []
         self._processing: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,6 +173,7 @@ class SharedInformer:
             raise RuntimeError(f"informer {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
+        self._metrics.start()
         self._processing = self._tasks.start(self._processor.run(), f"kinformer processor of {self.name}")
         self._feeding = [
             self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
@@ -194,6 +200,7 @@ class SharedInformer:
         finally:
             self._give_up(StoppedError(f"informer {self.name} has been left"))
             await self._tasks.cancel()
+            self._metrics.close()
             if self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
@@ -223,6 +230,7 @@ class SharedInformer:
                 if candidate is reflector:
                     self._processor.scope_synced(scope)
         self._denials.note(error)
+        self._metrics.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)
 
@@ -414,11 +422,10 @@ class SharedInformer:
         """What has gone through, and what waits."""
         mailboxes = self._handlers.mailboxes
         ingest = [stats for s in self._sources.values() if (stats := getattr(s, "stats", None)) is not None]
-        relists: Counter[str] = Counter()
-        for reflector in self._reflectors.values():
-            relists.update(reflector.relists)
+        reflectors = self._reflectors.values()
         return InformerStatistics(
             objects=len(self._indexer),
+            queued=len(self._fifo),
             events=dict(self._processor.events),
             bytes=sum(stats.bytes for stats in ingest),
             pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
@@ -427,25 +434,15 @@ class SharedInformer:
             index_errors=self._indexer.index_errors,
             decode_errors=sum(stats.decode_errors for stats in ingest),
             transform_errors=sum(getattr(s, "transform_errors", 0) for s in self._sources.values()),
-            relists=dict(relists),
+            relists=added_up(reflector.relists for reflector in reflectors),
+            watch_restarts=added_up(reflector.watch_restarts for reflector in reflectors),
         )
 
     def __repr__(self) -> str:
         return f"<SharedInformer {self.name}: {len(self._indexer)} objects, {self.health().state}>"
 
 
-def _by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
-    if not isinstance(list_watch, Mapping):
-        return {None: list_watch}
-    if not list_watch:
-        raise ConfigError("namespaces: an informer needs one at least")
-    if len(list_watch) == 1:
-        return {None: next(iter(list_watch.values()))}
-    scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
-    return scopes
-
-
-def _refuse_unbuilt(*, compact: bool, snapshot: Any, metrics: Any) -> None:
-    for option, value in (("compact", compact), ("snapshot", snapshot), ("metrics", metrics)):
+def _refuse_unbuilt(*, compact: bool, snapshot: Any) -> None:
+    for option, value in (("compact", compact), ("snapshot", snapshot)):
         if value:
             raise NotImplementedError(f"the option {option}= is not built yet")

@@ -7,7 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["ListOptions", "ListPage", "ListerWatcher", "ServerProbe", "ServerTip", "WatchEvent"]
+from kinformer.exceptions import ConfigError
+
+__all__ = ["ListOptions", "ListPage", "ListerWatcher", "ServerProbe", "ServerTip", "WatchEvent", "by_scope"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +113,19 @@ class ServerProbe(Protocol):
     async def tip(self) -> ServerTip: ...
 
     async def presence(self) -> bool | None: ...
+
+
+def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
+    """The sources of one cache, by namespace; None where there is one for all that the cache holds.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not isinstance(list_watch, Mapping):
+        return {None: list_watch}
+    if not list_watch:
+        raise ConfigError("namespaces: an informer needs one at least")
+    if len(list_watch) == 1:
+        return {None: next(iter(list_watch.values()))}
+    scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
+    return scopes

@@ -154,6 +154,14 @@ class Reflector:
         """
         return dict(self._health.relists)
 
+    @property
+    def watch_restarts(self) -> Mapping[str, int]:
+        """Watches and initial streams that ended, by cause; a copy.
+
+        The causes: ended (by the server, in order), idle, deadline, interrupted (by us, to list), failed.
+        """
+        return dict(self._health.watch_restarts)
+
     def health(self) -> InformerHealth:
         """How well the store follows the server, at this moment."""
         return self._health.snapshot(self._loop.time() if self._loop is not None else 0.0, self._writer.version)
@@ -305,6 +313,7 @@ class Reflector:
 
     async def _ended(self, dog: Watchdog) -> None:
         """What follows from a stream that ended without a failure."""
+        self._health.watch_restarts[dog.verdict or "ended"] += 1
         if self._pump.moved:
             self._stream_errors = 0
         if self._resync_error is not None:
@@ -339,6 +348,8 @@ class Reflector:
     # --- failures -----------------------------------------------------------------------------------------------
 
     async def _recover(self, error: Exception) -> None:
+        if self._phase is Phase.WATCH and not isinstance(error, (ResyncError, ShortWatchError)):
+            self._health.watch_restarts["failed"] += 1
         if self._pump.moved:
             self._stream_errors, self._pump.moved = 0, False
         if self._phase is Phase.WATCH and isinstance(error, APIError):

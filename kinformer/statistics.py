@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["InformerStatistics"]
+__all__ = ["InformerStatistics", "added_up"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatistics:
-    """Counts since the informer started, but for `objects` and `pending`, which are of this moment.
+    """Counts since the informer started, but for `objects`, `queued` and `pending`, which are of this moment.
 
     Attributes:
         objects: In the cache.
+        queued: Keys with changes that have been received and are not in the cache yet.
         events: Of changes that were applied, by type.
         bytes: Received, before decoding.
         pending: Calls that wait, by the name of the handler.
@@ -23,9 +25,11 @@ class InformerStatistics:
         decode_errors: Objects left out because they could not be read.
         transform_errors: Objects left out because the transform failed on them.
         relists: Full lists after the first, by their cause (`Reflector.relists`).
+        watch_restarts: Watches that ended, by their cause (`Reflector.watch_restarts`).
     """
 
     objects: int = 0
+    queued: int = 0
     events: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
     pending: Mapping[str, int] = field(default_factory=dict)
@@ -35,3 +39,12 @@ class InformerStatistics:
     decode_errors: int = 0
     transform_errors: int = 0
     relists: Mapping[str, int] = field(default_factory=dict)
+    watch_restarts: Mapping[str, int] = field(default_factory=dict)
+
+
+def added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """One count of several, name by name."""
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return dict(total)

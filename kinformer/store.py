@@ -7,7 +7,8 @@ lists all the time starves the writer; here a read is a copy made in one call in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
+from random import randrange
 from typing import Any, Protocol
 
 from kinformer.exceptions import KeyFuncError
@@ -160,6 +161,12 @@ class Store:
     def known(self, key: str) -> Any:
         """`get_by_key`, under the name by which a reflector asks, so that a relist need not hold a second copy."""
         return self._shards[hash(key) & 255].get(key)
+
+    def sample(self, count: int) -> Objects:
+        """Some `count` objects, or all where there are fewer; which ones is as good as chance, and differs by call."""
+        first = randrange(SHARDS)
+        shards = chain(self._shards[first:], self._shards[:first])
+        return list(islice(chain.from_iterable(map(list, map(_dict_values, shards))), count))
 
     def any_key(self) -> str | None:
         """Some key, or None where there is none: it tells what keys look like here."""

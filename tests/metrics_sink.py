@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from kinformer.metrics import Reading
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -15,6 +17,7 @@ class MemoryMetrics:
         self._counters: dict[Series, float] = {}
         self._histograms: dict[Series, list[float]] = {}
         self._gauges: dict[Series, Callable[[], float]] = {}
+        self.collected: dict[str, Callable[[str], Iterable[Reading]]] = {}
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
         series = _series(name, labels)
@@ -40,6 +43,10 @@ class MemoryMetrics:
                 del self._gauges[series]
 
         return close
+
+    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+        self.collected[owner] = read
+        return lambda: self.collected.pop(owner, None) and None
 
     def values(self, **labels: str) -> dict[str, Any]:
         """What the series with exactly these labels hold, by name."""

@@ -1,0 +1,222 @@
+"""Metrics for Prometheus: ``pip install 'kinformer[prometheus]'``.
+
+::
+
+    metrics = PrometheusMetrics()                              # of prometheus_client's own registry
+    async with SharedInformerFactory(client, metrics=metrics) as factory: ...
+
+What is exported is described in ``docs/metrics.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from kinformer.metrics import Reading
+
+__all__ = ["PrometheusMetrics"]
+
+log = logging.getLogger("kinformer.metrics")
+
+T = TypeVar("T")
+_V = TypeVar("_V")
+Labels = tuple[str, ...]
+
+
+class _Family:
+    """All series of one name that are instruments: they are written to, or read, one by one."""
+
+    def __init__(self, text: str, labels: Labels) -> None:
+        self.text = text
+        self.labels = labels
+
+
+class _Counters(_Family):
+    def __init__(self, text: str, labels: Labels) -> None:
+        super().__init__(text, labels)
+        self.series: dict[Labels, list[float]] = {}
+
+    def series_of(self, values: Labels) -> Callable[[float], None]:
+        cell = self.series.setdefault(values, [0.0])
+
+        def add(amount: float) -> None:
+            cell[0] += amount
+
+        return add
+
+
+class _Histograms(_Family):
+    def __init__(self, text: str, labels: Labels, buckets: Sequence[float]) -> None:
+        super().__init__(text, labels)
+        self.bounds = tuple(buckets)
+        self.series: dict[Labels, list[float]] = {}  # a count for each bucket, one for what is above all, the sum
+
+    def series_of(self, values: Labels) -> Callable[[float], None]:
+        bounds, cells = self.bounds, self.series.setdefault(values, [0.0] * (len(self.bounds) + 2))
+
+        def observe(amount: float) -> None:
+            cells[bisect_left(bounds, amount)] += 1
+            cells[-1] += amount
+
+        return observe
+
+
+class _Gauges(_Family):
+    def __init__(self, text: str, labels: Labels) -> None:
+        super().__init__(text, labels)
+        self.series: dict[Labels, Callable[[], float]] = {}
+
+
+class PrometheusMetrics:
+    """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
+
+    It is a collector of the registry: everything that can be read is read when Prometheus asks. Instruments are
+    written to by one thread at a time, which holds for everything of kinformer, since each belongs to one event loop.
+
+    With several processes, export from each: a collector has no part in prometheus_client's multiprocess mode.
+
+    Args:
+        registry: Where to export; default: prometheus_client's `REGISTRY`.
+
+    Raises:
+        ValueError: The registry has such a sink already, as it says of any metric that is registered twice.
+    """
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self._counters: dict[str, _Counters] = {}
+        self._histograms: dict[str, _Histograms] = {}
+        self._gauges: dict[str, _Gauges] = {}
+        self._owners: dict[str, Callable[[str], Iterable[Reading]]] = {}
+        self._broken = 0.0
+        self._registry = registry
+        registry.register(self)
+
+    def close(self) -> None:
+        """Take it out of the registry."""
+        self._registry.unregister(self)
+
+    # --- what it is told (kinformer.Metrics) ---------------------------------------------------------------
+
+    def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
+        """See `kinformer.Metrics`."""
+        family = self._counters.get(name) or self._counters.setdefault(name, _Counters(text, tuple(labels)))
+        return family.series_of(_values(name, family, labels))
+
+    def histogram(
+        self, name: str, text: str, labels: Mapping[str, str], buckets: Sequence[float]
+    ) -> Callable[[float], None]:
+        """See `kinformer.Metrics`."""
+        family = self._histograms.get(name)
+        if family is None:
+            family = self._histograms[name] = _Histograms(text, tuple(labels), buckets)
+        return family.series_of(_values(name, family, labels))
+
+    def gauge(self, name: str, text: str, labels: Mapping[str, str], read: Callable[[], float]) -> Callable[[], None]:
+        """See `kinformer.Metrics`."""
+        family = self._gauges.get(name) or self._gauges.setdefault(name, _Gauges(text, tuple(labels)))
+        values = _values(name, family, labels)
+        family.series[values] = read
+
+        def end() -> None:
+            if family.series.get(values) is read:
+                del family.series[values]
+
+        return end
+
+    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+        """See `kinformer.Metrics`."""
+        name, number = owner, 2
+        while name in self._owners:
+            name, number = f"{owner}#{number}", number + 1
+        self._owners[name] = read
+
+        def end() -> None:
+            self._owners.pop(name, None)
+
+        return end
+
+    # --- what it is asked (a collector of prometheus_client) ------------------------------------------------
+
+    def describe(self) -> Iterable[Metric]:
+        """The names by which a registry knows that it has one of these already."""
+        return [GaugeMetricFamily("kinformer_objects", "Objects in the cache"), self._broken_reads()]
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, as they are at this moment."""
+        for name, counters in _snapshot(self._counters):
+            counted = CounterMetricFamily(name, counters.text, labels=counters.labels)
+            for values, cell in _snapshot(counters.series):
+                counted.add_metric(values, cell[0])
+            yield counted
+        for name, histograms in _snapshot(self._histograms):
+            yield _histogram(name, histograms)
+        for name, gauges in _snapshot(self._gauges):
+            metric = GaugeMetricFamily(name, gauges.text, labels=gauges.labels)
+            for values, read in _snapshot(gauges.series):
+                value = self._guarded(name, read)
+                if value is not None:
+                    metric.add_metric(values, value)
+            yield metric
+        yield from self._readings()
+        yield self._broken_reads()
+
+    def _readings(self) -> Iterable[Metric]:
+        """What the owners say, with the series of all of them under each name."""
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for owner, read in _snapshot(self._owners):
+            for reading in self._guarded(owner, partial(_all, read, owner)) or ():
+                family = families.get(reading.name)
+                if family is None:
+                    kind = CounterMetricFamily if reading.kind == "counter" else GaugeMetricFamily
+                    family = families[reading.name] = kind(reading.name, reading.text, labels=reading.labels)
+                for values, figure in reading.values:
+                    family.add_metric(values, figure)
+        return families.values()
+
+    def _guarded(self, owner: str, read: Callable[[], T]) -> T | None:
+        """What one owner says. One that fails is left out, logged and counted: the others are needed then."""
+        try:
+            return read()
+        except Exception:
+            log.exception("the metrics of %s cannot be read", owner)
+            self._broken += 1
+            return None
+
+    def _broken_reads(self) -> Metric:
+        text = "Times that something was left out of an export because reading it failed"
+        return CounterMetricFamily("kinformer_metrics_errors", text, value=self._broken)
+
+
+def _all(read: Callable[[str], Iterable[Reading]], owner: str) -> list[Reading]:
+    return list(read(owner))
+
+
+def _snapshot(of: Mapping[T, _V]) -> list[tuple[T, _V]]:
+    # Exports come in threads of their own; a copy of a dict is made in one step.
+    return list(dict(of).items())
+
+
+def _values(name: str, family: _Family, labels: Mapping[str, str]) -> Labels:
+    if set(labels) != set(family.labels):
+        raise ValueError(f"{name} has the labels {', '.join(family.labels)}, not {', '.join(labels)}")
+    return tuple(labels[label] for label in family.labels)
+
+
+def _histogram(name: str, family: _Histograms) -> Metric:
+    metric = HistogramMetricFamily(name, family.text, labels=family.labels)
+    for values, cells in _snapshot(family.series):
+        *counts, total = list(cells)
+        buckets, so_far = [], 0.0
+        for bound, count in zip((*family.bounds, float("inf")), counts, strict=True):
+            so_far += count
+            buckets.append(("+Inf" if bound == float("inf") else repr(float(bound)), so_far))
+        metric.add_metric(values, buckets, total)
+    return metric

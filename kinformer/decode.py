@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -30,8 +30,13 @@ _EMPTY = msgspec.Raw()
 # How each event begins on the wire, by the first letter of its type. Nothing in the format demands it, so a line that
 # begins otherwise is decoded in two steps.
 _BEGINNINGS = {
-    name[:1].encode(): (name, b'{"type":"%s","object":' % name.encode()) for name in ("ADDED", "MODIFIED", "DELETED")
+    name[:1].encode(): (name, beginning, len(beginning))
+    for name in ("ADDED", "MODIFIED", "DELETED")
+    for beginning in [b'{"type":"%s","object":' % name.encode()]
 }
+
+_MANAGED_FIELDS = b',"managedFields":'
+_BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
 
 # What a server, or a proxy before it, may put where an object should be.
 _NO_OBJECTS = {
@@ -76,6 +81,10 @@ class _Object(msgspec.Struct, gc=False, rename="camel"):
     kind: str | None = None
 
 
+class _Untyped(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
 class _Event(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
@@ -90,6 +99,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 _decode_object = msgspec.json.Decoder(_Object).decode
+_decode_untyped = msgspec.json.Decoder(_Untyped).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -97,6 +107,7 @@ _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
+_intern = sys.intern
 _new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
 
 _MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
@@ -132,26 +143,54 @@ def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
 
 
-def _cut(raw: bytes, fields: bytes) -> tuple[int, int] | None:
-    """Where `,"managedFields":...` stands in the metadata of an object, or None when that takes a closer look."""
-    brace = raw.find(b"{", 1)
-    # The first brace within the object opens its metadata, as it does in all that the API server writes of Go types;
-    # then these metadata are no deeper ones.
-    if not raw.startswith(b'"metadata":', brace - 11):
-        return None
-    at = raw.find(b',"managedFields":', brace)
-    if at < 0 or not raw.startswith(fields, at + 17):
-        return None
-    return at, at + 17 + len(fields)
-
-
-def _without_managed_fields(raw: bytes) -> bytes:
+def _without_managed_fields(raw: bytes, metadata: int, fields: bytes) -> bytes:
+    """An object without its managedFields; its metadata open at the brace at `metadata`, 0 if that is unknown."""
+    if metadata:
+        # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
+        value = raw.find(b"[", metadata)
+        for _ in range(_BRACKETS):
+            if raw.startswith(_MANAGED_FIELDS, value - 17):
+                break
+            value = raw.find(b"[", value + 1)
+        else:
+            value = raw.find(_MANAGED_FIELDS, metadata) + 17
+        if value > metadata + 16 and raw.startswith(fields, value):
+            return raw[: value - 17] + raw[value + len(fields) :]
     # Whatever the order and spacing of its keys are like; each value stays as it was written.
     members = _decode_members(raw)
-    metadata = _decode_members(members["metadata"])
-    metadata.pop("managedFields", None)
-    members["metadata"] = msgspec.Raw(_encode(metadata))
+    inner = _decode_members(members["metadata"])
+    inner.pop("managedFields", None)
+    members["metadata"] = msgspec.Raw(_encode(inner))
     return _encode(members)
+
+
+class _Opening(NamedTuple):
+    """How the objects of a resource begin: up to the brace that opens their metadata.
+
+    That is the same text for all that a server sends in one stream. So kind and apiVersion, where both stand in it,
+    need not be decoded again and again; `kind` is "" where they do not. The brace is at 0 where this fits no object.
+    """
+
+    text: bytes
+    kind: str
+    api_version: str
+    brace: int
+
+    @classmethod
+    def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> _Opening:
+        """That of one object."""
+        brace = raw.find(b"{", 1)
+        text = raw[: brace + 1]
+        # The first brace within the object opens its metadata, as it does in all that the API server writes of Go
+        # types; then these metadata are no deeper ones.
+        if not text.endswith(b'"metadata":{'):
+            return _UNKNOWN
+        if kind and api_version and b'"kind":' in text and b'"apiVersion":' in text:
+            return cls(text, _intern(kind), _intern(api_version), brace)
+        return cls(text, "", "", brace)
+
+
+_UNKNOWN = _Opening(b"", "", "", 0)
 
 
 class EntryDecoder:
@@ -179,6 +218,7 @@ class EntryDecoder:
         self._labels = _Shared(_make_labels)
         self._owners = _Shared(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
+        self._opening = _UNKNOWN
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
         """The event in one line of a watch.
@@ -194,11 +234,11 @@ class EntryDecoder:
         data = line if type(line) is bytes else bytes(line)
         beginning = _BEGINNINGS.get(data[9:10])
         if beginning is not None:
-            type_, prefix = beginning
+            type_, prefix, size = beginning
             if data.startswith(prefix) and data.endswith(b"}"):
                 try:
                     # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                    return _new_tuple(WatchEvent, (type_, self._entry(data[len(prefix) : -1], "", "")))
+                    return _new_tuple(WatchEvent, (type_, self._entry(data[size:-1], "", "")))
                 except _MALFORMED:
                     pass
         return self._any_event(data)
@@ -274,43 +314,41 @@ class EntryDecoder:
             return None
 
     def _entry(self, raw: bytes, api_version: str, kind: str) -> KubeObject:
-        head = _decode_object(raw)
-        if not raw.isascii():
-            raw.decode()  # what msgspec skips it does not check to be UTF-8
-        metadata = head.metadata
-        name = metadata.name
+        text, known_kind, known_version, brace = self._opening
+        stamp, seen = b"", brace > 0 and raw.startswith(text)
+        if seen and known_kind:
+            metadata = _decode_untyped(raw).metadata
+            kind, api_version = known_kind, known_version
+        else:
+            head = _decode_object(raw)
+            metadata = head.metadata
+            if not seen:
+                self._opening = _Opening.of(raw, head.kind, head.api_version)
+                brace = self._opening.brace
+            if head.kind is None or head.api_version is None:
+                stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)
+            kind, api_version = _intern(head.kind or kind), _intern(head.api_version or api_version)
+        name, namespace = metadata.name, metadata.namespace
         if not name:
             raise msgspec.ValidationError("metadata.name is missing")
-        labels = self._labels[bytes(metadata.labels)]
-        owners = self._owners[bytes(metadata.owner_references)]
-        stamp = b""
-        if head.kind is None or head.api_version is None:
-            stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)
-        kind = head.kind or kind
-        api_version = head.api_version or api_version
         fields = metadata.managed_fields
         if fields and not self._keep_managed_fields:
-            found = _cut(raw, bytes(fields))
-            if found is None:
-                raw = _without_managed_fields(raw)
-                if stamp:
-                    raw = stamp + raw[1:]
-            else:
-                raw = b"".join((stamp, raw[1 if stamp else 0 : found[0]], raw[found[1] :]))
-        elif stamp:
+            raw = _without_managed_fields(raw, brace, bytes(fields))
+        if stamp:
             raw = stamp + raw[1:]
+        if not raw.isascii():
+            raw.decode()  # what msgspec skips it does not check to be UTF-8
         if self._project is not None:
             raw = self._project(raw)
-        namespace = metadata.namespace
         return KubeObject(
             f"{namespace}/{name}" if namespace else name,
-            sys.intern(namespace) if namespace else "",
+            _intern(namespace) if namespace else "",
             metadata.uid or "",
             metadata.resource_version or "",
-            sys.intern(api_version),
-            sys.intern(kind),
-            labels,
-            owners,
+            api_version,
+            kind,
+            self._labels[bytes(metadata.labels)],
+            self._owners[bytes(metadata.owner_references)],
             raw,
         )
 

@@ -55,10 +55,16 @@ class LineFramer:
             self._take(line, lines)
             start = end + 1
             end = data.find(b"\n", start)
+        find, most, take = data.find, self._max, lines.append
         while end >= 0:
-            self._take(data[start:end], lines)
+            line = data[start:end]
+            # The rare line is looked at twice.
+            if end - start <= most and line and line[-1] != 0x0D and self._error is None:
+                take(line)
+            else:
+                self._take(line, lines)
             start = end + 1
-            end = data.find(b"\n", start)
+            end = find(b"\n", start)
         if start < len(data):
             self._parts.append(data[start:] if start else data)
             self._size += len(data) - start

@@ -60,7 +60,10 @@ class Handler:
         """Make the call; what comes back is to be awaited, if it is anything."""
         kind, _, old, new, flag = call
         result: Any = None
-        if kind == ADD:
+        if kind == UPDATE:  # by far the most
+            if self._on_update is not None:
+                result = self._on_update(view(old), view(new))
+        elif kind == ADD:
             if self._on_add is not None:
                 obj = view(new)
                 result = self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
@@ -70,8 +73,7 @@ class Handler:
                 result = self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
         elif self._on_update is not None:
             obj = view(new)
-            before = view(old) if kind == UPDATE and old is not None else obj
-            result = self._on_update(before, obj)
+            result = self._on_update(obj, obj)
         # Coroutines and None are what comes back nearly always: look no further then.
         return result if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)) else None
 
@@ -106,11 +108,12 @@ class HandlerRunner:
     async def run(self) -> None:
         """Until the mailbox is closed and, when draining, empty."""
         mailbox, observe = self.mailbox, self.observe
+        take, make = mailbox.take, self.handler.call
         looked = perf_counter()
         started = 0.0
         calls = 0
         while not mailbox.closed:
-            call = mailbox.take()
+            call = take()
             if call is None:
                 if mailbox.draining and not len(mailbox):
                     return
@@ -120,7 +123,7 @@ class HandlerRunner:
             if observe is not None:
                 started = perf_counter()
             try:
-                awaitable = self.handler.call(call)
+                awaitable = make(call)
                 if awaitable is not None:
                     await awaitable
             except asyncio.CancelledError as error:
@@ -132,7 +135,8 @@ class HandlerRunner:
             except Exception as error:  # noqa: BLE001 - counted and logged; the other objects go on
                 self._failed(call, error)
             finally:
-                mailbox.finished(call)
+                if call[4]:  # else nobody waits for it
+                    mailbox.finished(call)
                 if observe is not None:
                     observe(perf_counter() - started)
             calls += 1

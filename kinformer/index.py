@@ -12,11 +12,13 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from kinformer.json_path import PathIndex
 from kinformer.object import KubeObject
-from kinformer.store import SHARDS, Objects, Shards, new_shards
+from kinformer.store import Keys, Objects, Shards, new_shards
+from kinformer.wide_dict import Table, WideDict, stored, tables_of
 
 __all__ = ["NAMESPACE_INDEX", "Index", "IndexFork", "IndexFunc", "IndexFunction", "meta_namespace_index_func"]
 
@@ -116,21 +118,24 @@ def _each(filed: _Filed) -> tuple[str, ...]:
 
 
 class Index:
-    """The buckets of one index. The caller passes the shard number of each key, `hash(key) & 255`."""
+    """The buckets of one index. The caller passes the shard number of each key, `hash(key) & 255`.
 
-    __slots__ = ("_by_namespace", "_filed", "buckets", "function")
+    The one by namespace holds only objects that are no `KubeObject`: the others are found by their label groups, which
+    know their namespace, at half the price of one more dict to keep up.
+    """
+
+    __slots__ = ("_filed", "buckets", "by_namespace", "function")
 
     def __init__(self, function: IndexFunction) -> None:
         self.function = function
-        self._by_namespace = function.func is meta_namespace_index_func
-        self.buckets: dict[str, dict[str, Any]] = {}
+        self.by_namespace = function.func is meta_namespace_index_func
+        self.buckets: Table[str, Table[str, Any]] = {}
         self._filed: Shards = new_shards()
 
     def put(self, shard: int, key: str, obj: Any) -> None:
         """File an object, in the place of what is filed under its key."""
         filed = self._filed[shard]
-        # Every informer has the index by namespace: half the time without two calls.
-        values = obj.namespace if self._by_namespace and isinstance(obj, KubeObject) else self.function(key, obj)
+        values = self._values(key, obj)
         old = filed.get(key)
         if values == old:
             if type(values) is str:
@@ -152,23 +157,28 @@ class Index:
         bucket = self.buckets.get(value)
         return [] if bucket is None else list(bucket.values())
 
-    def keys(self, value: str) -> list[str]:
-        """The keys of the objects that have a value, sorted."""
+    def keys(self, value: str) -> Keys:
+        """The keys of the objects that have a value, in no order."""
         bucket = self.buckets.get(value)
-        return [] if bucket is None else sorted(list(bucket))  # noqa: C414 - the copy is made in one step, for threads
+        return [] if bucket is None else list(chain.from_iterable(tables_of([bucket])))
 
-    def values(self) -> list[str]:
+    def values(self) -> Keys:
         """All values that an object has."""
         return list(self.buckets)
+
+    def _values(self, key: str, obj: Any) -> _Filed:
+        return None if self.by_namespace and isinstance(obj, KubeObject) else self.function(key, obj)
 
     def _move(self, filed: dict[str, Any], key: str, obj: Any, old: _Filed, values: _Filed) -> None:
         # In before out: a reader in another thread never misses an object that has the value before and after.
         for value in _each(values):
             bucket = self.buckets.get(value)
             if bucket is None:
-                self.buckets[value] = {key: obj}
-            else:
-                bucket[key] = obj
+                self.buckets = stored(self.buckets, value, {key: obj})
+                continue
+            grown = stored(bucket, key, obj)
+            if grown is not bucket:
+                self.buckets[value] = grown
         for value in _each(old):
             if value != values and (values is None or value not in _each(values)):
                 self._unlink(value, key)
@@ -190,30 +200,28 @@ class IndexFork(Index):
     While it grows, readers of the other one see none of it; `merge` makes it the other one's state in one step.
     """
 
-    __slots__ = ("_own_shards", "_own_values", "_replaced", "origin")
+    __slots__ = ("_replaced", "_wide", "origin")
 
     def __init__(self, origin: Index) -> None:
         self.origin = origin
         self.function = origin.function
-        self._by_namespace = origin._by_namespace
+        self.by_namespace = origin.by_namespace
         self.buckets = origin.buckets
         self._filed = origin._filed
-        self._own_shards = bytearray(SHARDS)
-        self._own_values: set[str] = set()
-        self._replaced: list[dict[str, Any]] = []
+        self._replaced: list[Any] = []
+        self._wide: list[WideDict[Any, Any]] = []
 
     def put(self, shard: int, key: str, obj: Any) -> None:
         """File an object, in the place of what is filed under its key."""
-        values = obj.namespace if self._by_namespace and isinstance(obj, KubeObject) else self.function(key, obj)
+        values = self._values(key, obj)
         old = self._filed[shard].get(key)
         if values == old:
             # Most changes leave an object where it is: its bucket changes, the record of where it is does not.
             for value in _each(values):
-                if value not in self._own_values:
-                    self._own_bucket(value)
+                self._own_bucket(value)
                 self.buckets[value][key] = obj
             return
-        filed = self._own(shard)
+        filed = self._own_filed(shard)
         for value in (*_each(old), *_each(values)):
             self._own_bucket(value)
         self._move(filed, key, obj, old, values)
@@ -221,33 +229,41 @@ class IndexFork(Index):
     def remove(self, shard: int, key: str) -> None:
         """Take out what is filed under a key."""
         self.function.forget(key)
-        old = self._own(shard).pop(key, None)
+        if key not in self._filed[shard]:
+            return
+        old = self._own_filed(shard).pop(key)
         for value in _each(old):
             self._own_bucket(value)
             self._unlink(value, key)
 
-    def merge(self) -> list[dict[str, Any]]:
+    def merge(self) -> list[Any]:
         """Make this the state of the origin; returns the dicts that it no longer needs."""
         self.origin.buckets = self.buckets
         self.origin._filed = self._filed
+        for wide in self._wide:
+            self._replaced += wide.settle()
         return self._replaced
 
-    def _own(self, shard: int) -> dict[str, Any]:
+    def _own_filed(self, shard: int) -> dict[str, Any]:
         if self._filed is self.origin._filed:
             self._filed = self._filed.copy()
         filed = self._filed[shard]
-        if not self._own_shards[shard]:
-            self._own_shards[shard] = 1
-            self._replaced.append(filed)
-            self._filed[shard] = filed = filed.copy()
+        if filed is self.origin._filed[shard]:
+            self._filed[shard] = filed = self._copy(filed)
         return filed
 
     def _own_bucket(self, value: str) -> None:
-        if value not in self._own_values:
-            self._own_values.add(value)
-            if self.buckets is self.origin.buckets:
-                self.buckets = self.buckets.copy()
-            bucket = self.buckets.get(value)
-            if bucket is not None:
-                self._replaced.append(bucket)
-                self.buckets[value] = bucket.copy()
+        origin = self.origin.buckets
+        if self.buckets is origin:
+            self.buckets = self._copy(origin)
+        bucket = self.buckets.get(value)
+        if bucket is not None and bucket is origin.get(value):
+            self.buckets[value] = self._copy(bucket)
+
+    def _copy(self, table: Any) -> Any:
+        made = table.copy()
+        if type(made) is dict:
+            self._replaced.append(table)
+        else:
+            self._wide.append(made)
+        return made

@@ -47,6 +47,7 @@ class IndexerRebuild:
         *,
         key_of: Callable[[Any], str],
         namespace: str | None,
+        mixed: Callable[[], None],
         close: Callable[[Shards | None], None],
     ) -> None:
         self._base: Shards = shards
@@ -58,6 +59,7 @@ class IndexerRebuild:
         self._groups = LabelGroupsFork(groups)
         self._key_of = key_of
         self._prefix = None if namespace is None else f"{namespace}/"
+        self._mixed = mixed
         self._close = close
         self._open = True
 
@@ -82,7 +84,9 @@ class IndexerRebuild:
         old = self._shards[shard].get(key)
         if old is obj and old is not None:
             return old
-        if old is not None and isinstance(obj, KubeObject) and isinstance(old, KubeObject) and old == obj:
+        if not isinstance(obj, KubeObject):
+            self._mixed()
+        elif isinstance(old, KubeObject) and old == obj:
             return old
         self._own_shard(shard)[key] = obj
         for index in self._indexes:

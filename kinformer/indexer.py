@@ -13,6 +13,7 @@ from kinformer.index import NAMESPACE_INDEX, Index, IndexFunc, IndexFunction, me
 from kinformer.index_rebuild import IndexerRebuild
 from kinformer.label_groups import LabelGroups, Matches, filter_by_labels
 from kinformer.meta import meta_namespace_key
+from kinformer.object import KubeObject
 from kinformer.store import KeyFunc, Keys, Objects, Shards, Store, object_key
 
 __all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
@@ -46,6 +47,7 @@ class Indexer(Store):
         self._indexes: dict[str, Index] = {}
         self._building: dict[str, Index] = {}
         self._written: tuple[Index, ...] = ()  # those that follow every change: the two above
+        self._plain = True  # nothing but KubeObjects has come: the index by namespace has nothing to follow
         self._rebuild: IndexerRebuild | None = None
         self._settled = asyncio.Event()  # no rebuild is open
         self._settled.set()
@@ -63,6 +65,8 @@ class Indexer(Store):
         """
         if self._rebuild is not None:
             raise RuntimeError("a rebuild of this indexer is open; commit or discard it before you write")
+        if self._plain and not isinstance(obj, KubeObject):
+            self._mix()
         number = hash(key) & 255
         shard = self._shards[number]
         old = shard.get(key)
@@ -119,10 +123,11 @@ class Indexer(Store):
             raise RuntimeError("another rebuild of this indexer is open")
         self._rebuild = IndexerRebuild(
             self._shards,
-            self._written,
+            (*self._indexes.values(), *self._building.values()),
             self._groups,
             key_of=partial(object_key, self._key_func),
             namespace=namespace,
+            mixed=self._mix,
             close=self._close_rebuild,
         )
         self._settled.clear()
@@ -211,8 +216,14 @@ class Indexer(Store):
         self._indexes = {**self._indexes, **fresh}
         self._refresh_written()
 
+    def _mix(self) -> None:
+        """From now on there may be objects that are no KubeObject."""
+        self._plain = False
+        self._refresh_written()
+
     def _refresh_written(self) -> None:
-        self._written = (*self._indexes.values(), *self._building.values())
+        every = (*self._indexes.values(), *self._building.values())
+        self._written = tuple(index for index in every if not (index.by_namespace and self._plain))
 
     # --- reads -------------------------------------------------------------------------------
 
@@ -225,7 +236,7 @@ class Indexer(Store):
         index = self._indexes.get(name)
         if index is None:
             raise self._no_index(name)
-        return index.get(value)
+        return self._with_value(index, value)
 
     def index(self, name: str, obj: Any) -> Objects:
         """The objects that share a value with `obj` in the index `name`, each once; `obj` need not be stored.
@@ -237,8 +248,8 @@ class Indexer(Store):
         found = self._index(name)
         values = list(found.function.func(obj))
         if len(values) == 1:
-            return found.get(values[0])
-        return list({id(other): other for value in values for other in found.get(value)}.values())
+            return self._with_value(found, values[0])
+        return list({id(other): other for value in values for other in self._with_value(found, value)}.values())
 
     def index_keys(self, name: str, value: str) -> Keys:
         """The keys of the objects that have `value` in the index `name`, sorted.
@@ -246,7 +257,9 @@ class Indexer(Store):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return self._index(name).keys(value)
+        index = self._index(name)
+        keys = index.keys(value)
+        return sorted(keys + self._groups.keys_in(value) if index.by_namespace else keys)
 
     def index_values(self, name: str) -> Keys:
         """All values in the index `name` that an object has, in no order.
@@ -254,7 +267,9 @@ class Indexer(Store):
         Raises:
             IndexNotFoundError: there is no such index.
         """
-        return self._index(name).values()
+        index = self._index(name)
+        values = index.values()
+        return list(dict.fromkeys(values + self._groups.namespaces())) if index.by_namespace else values
 
     def select(self, matches: Matches, namespace: str | None = None) -> Objects:
         """The objects whose labels `matches` says yes to, of one namespace or all.
@@ -262,20 +277,20 @@ class Indexer(Store):
         It is asked once per label set: among 100,000 Pods about a thousand times. (A scan does it for objects that
         are no `KubeObject`.)
         """
-        if namespace is not None:
-            objects = self.in_namespace(namespace)
-            if not self._groups.is_complete or len(objects) < 4 * len(self._groups):
-                return filter_by_labels(objects, matches)
-            return [obj for obj in self.select(matches) if obj.namespace == namespace]
-        found = self._groups.select(matches)
-        # None: there are other objects, or a writer in another thread was just moving one.
-        return filter_by_labels(self.list(), matches) if found is None else found
+        found = self._groups.select(matches, namespace)
+        if found is not None:
+            return found
+        # There are other objects, or a writer in another thread was just moving one.
+        return filter_by_labels(self.list() if namespace is None else self.in_namespace(namespace), matches)
 
     def in_namespace(self, namespace: str) -> Objects:
-        """The objects of one namespace: by the index of that name, where there is none by a scan of the keys."""
+        """The objects of one namespace: by the index of that name, else by label groups, at worst by their keys."""
         index = self._indexes.get(NAMESPACE_INDEX)
         if index is not None:
-            return index.get(namespace)
+            return self._with_value(index, namespace)
+        found = self._groups.in_namespace(namespace)
+        if found is not None:
+            return found
         prefix = f"{namespace}/"
         return [
             obj
@@ -283,6 +298,15 @@ class Indexer(Store):
             for key, obj in list(shard.items())
             if (key.startswith(prefix) if namespace else "/" not in key)
         ]
+
+    def _with_value(self, index: Index, value: str) -> Objects:
+        if not index.by_namespace:
+            return index.get(value)
+        found = self._groups.in_namespace(value)
+        if found is not None:
+            return found
+        listed = [obj for obj in self.list() if isinstance(obj, KubeObject) and obj.namespace == value]
+        return listed + index.get(value)
 
     @property
     def index_names(self) -> tuple[str, ...]:

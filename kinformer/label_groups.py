@@ -1,24 +1,32 @@
-"""Objects by their label set, so that a selector is asked once per set and not once per object.
+"""Objects by namespace and label set, so that a selector is asked once per set and not once per object.
 
 A hundred thousand Pods carry about a thousand different label sets, and decoding gives equal sets one shared dict.
-So the identity of that dict is the group, and finding it costs no comparison.
+So the identity of that dict is the group, and finding it costs no comparison. The groups of a namespace together are
+what is in it, so that the index by namespace costs nothing more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import Any
 
 from kinformer.object import KubeObject
-from kinformer.store import Objects
+from kinformer.store import Keys, Objects
+from kinformer.wide_dict import Table, WideDict, stored, tables_of
 
 __all__ = ["LabelGroups", "LabelGroupsFork", "Matches", "filter_by_labels"]
 
 Matches = Callable[[Mapping[str, str]], bool]
 
-_Group = tuple[dict[str, str], dict[str, Any]]  # the labels, which keeps their id taken; and the objects by key
+_Members = Table[str, Any]
+_Group = tuple[dict[str, str], _Members]  # the labels, which keeps their id taken; and the objects by key
+_Space = Table[int, _Group]  # the groups of one namespace, by the id of their labels
 
 _NO_LABELS = 0  # the group of all that have none, whatever empty dict they hold
+_TRIES = 3  # readings that a writer in another thread may spoil before the caller has to look at every object
+
+_values = dict.values
 
 
 def _labels(obj: Any) -> Mapping[str, str]:
@@ -55,121 +63,176 @@ class LabelGroups:
     that has any is searched one by one.
     """
 
-    __slots__ = ("_groups", "_moves", "_others")
+    __slots__ = ("_changes", "_others", "_spaces")
 
     def __init__(self) -> None:
-        self._groups: dict[int, _Group] = {}
+        self._spaces: Table[str, _Space] = {}
         self._others = 0
-        self._moves = 0  # odd while an object moves between groups, so that a reader in another thread looks again
+        # Odd while an object moves between groups; another number once there are other groups, or other objects in
+        # them than a reader in another thread began with: so that it looks again.
+        self._changes = 0
 
     def put(self, key: str, old: Any, new: Any) -> None:
         """`new` is in the cache now, in the place of `old` (None: of nothing)."""
-        if isinstance(new, KubeObject):
+        if isinstance(new, KubeObject) and isinstance(old, KubeObject):
             labels = new._labels
-            if old is None:
-                self._link(labels, key, new)
+            if labels is old._labels and old.namespace == new.namespace:
+                # Nearly always: the next state of the same object.
+                group = self._spaces[new.namespace][id(labels) if labels else _NO_LABELS]
+                group[1][key] = new
                 return
-            if isinstance(old, KubeObject):
-                before = old._labels
-                if before is labels:
-                    self._groups[id(labels) if labels else _NO_LABELS][1][key] = new
-                    return
-                if not before and not labels:
-                    self._groups[_NO_LABELS][1][key] = new
-                    return
-        self._moves += 1
+        self._changes += 1
+        if old is not None:
+            # Nobody reads while the number is odd, so it does not matter that the object is nowhere for a moment.
+            self.remove(key, old)
         if isinstance(new, KubeObject):
-            self._link(new._labels, key, new)
+            self._link(key, new)
         else:
             self._others += 1
-        if old is not None:
-            self.remove(key, old)
-        self._moves += 1
+        self._changes += 1
 
     def remove(self, key: str, old: Any) -> None:
         """`old` is in the cache no more."""
         if not isinstance(old, KubeObject):
             self._others -= 1
             return
-        group = id(old._labels) if old._labels else _NO_LABELS
-        members = self._groups[group][1]
+        space = self._spaces[old.namespace]
+        number = id(old._labels) if old._labels else _NO_LABELS
+        members = space[number][1]
         del members[key]
         if not members:
-            del self._groups[group]
+            del space[number]
+            if not space:
+                del self._spaces[old.namespace]
 
-    def select(self, matches: Matches) -> Objects | None:
-        """The objects whose labels match; None where the groups cannot tell, now or ever."""
-        moves = self._moves
-        if self._others or moves & 1:
-            return None
-        found: Objects = []
-        for labels, members in list(self._groups.values()):
-            if matches(labels):
-                found += members.values()
-        return found if self._moves == moves else None
+    def select(self, matches: Matches, namespace: str | None = None) -> Objects | None:
+        """The objects whose labels match, of one namespace or all.
+
+        None where the groups cannot tell: there are other objects, or a writer in another thread is in the way.
+        """
+        verdicts: dict[int, bool] = {}
+
+        def wanted(group: _Group) -> bool:
+            labels = group[0]
+            verdict = verdicts.get(id(labels))
+            if verdict is None:
+                verdict = verdicts[id(labels)] = matches(labels)
+            return verdict
+
+        return self._read(wanted, namespace)
+
+    def in_namespace(self, namespace: str) -> Objects | None:
+        """The objects of one namespace; None as with `select`."""
+        return self._read(None, namespace)
+
+    def keys_in(self, namespace: str) -> Keys:
+        """The keys of the objects in one namespace."""
+        space = self._spaces.get(namespace)
+        return [] if space is None else list(chain.from_iterable(tables_of(group[1] for group in list(space.values()))))
+
+    def namespaces(self) -> Keys:
+        """The namespaces that have an object."""
+        return list(self._spaces)
 
     @property
     def is_complete(self) -> bool:
         """Whether every object of the cache is in a group."""
         return not self._others
 
-    def __len__(self) -> int:
-        return len(self._groups)
+    def _read(self, wanted: Callable[[_Group], bool] | None, namespace: str | None) -> Objects | None:
+        for _ in range(_TRIES):
+            changes = self._changes
+            if self._others or changes & 1:
+                return None
+            if namespace is None:
+                spaces = list(self._spaces.values())
+            else:
+                space = self._spaces.get(namespace)
+                spaces = [] if space is None else [space]
+            members = [
+                group[1] for space in spaces for group in list(space.values()) if wanted is None or wanted(group)
+            ]
+            tables = tables_of(members)
+            # One call into C, in which no other thread runs: what it gives is of one moment, if nothing came between.
+            found = list(chain.from_iterable(map(_values, tables)))
+            if self._changes == changes:
+                return found
+        return None
 
-    def _link(self, labels: dict[str, str], key: str, obj: Any) -> None:
+    def _link(self, key: str, obj: KubeObject) -> None:
+        labels, namespace = obj._labels, obj.namespace
         number = id(labels) if labels else _NO_LABELS
-        group = self._groups.get(number)
+        space = self._spaces.get(namespace)
+        if space is None:
+            self._spaces = stored(self._spaces, namespace, {number: (labels, {key: obj})})
+            return
+        group = space.get(number)
         if group is None:
-            self._groups[number] = (labels, {key: obj})
-        else:
-            group[1][key] = obj
+            grown = stored(space, number, (labels, {key: obj}))
+            if grown is not space:
+                self._spaces[namespace] = grown
+            return
+        members = stored(group[1], key, obj)
+        if members is not group[1]:
+            space[number] = (labels, members)
 
 
 class LabelGroupsFork(LabelGroups):
     """Groups that start as those of another, and copy each before they change it; see `IndexFork`."""
 
-    __slots__ = ("_own", "_replaced", "origin")
+    __slots__ = ("_replaced", "_wide", "origin")
 
     def __init__(self, origin: LabelGroups) -> None:
         self.origin = origin
-        self._groups = origin._groups
+        self._spaces = origin._spaces
         self._others = origin._others
-        self._moves = 0
-        self._own: set[int] = set()
-        self._replaced: list[dict[str, Any]] = []
+        self._changes = 0
+        self._replaced: list[Any] = []
+        self._wide: list[WideDict[Any, Any]] = []
 
     def put(self, key: str, old: Any, new: Any) -> None:
         """`new` is in the cache to be, in the place of `old` (None: of nothing)."""
-        if isinstance(new, KubeObject):
-            self._own_group(new)
-        if old is not None and isinstance(old, KubeObject):
-            self._own_group(old)
+        for obj in (old, new):
+            if isinstance(obj, KubeObject):
+                self._own(obj)
         super().put(key, old, new)
 
     def remove(self, key: str, old: Any) -> None:
         """`old` is not in the cache to be."""
         if isinstance(old, KubeObject):
-            self._own_group(old)
+            self._own(old)
         super().remove(key, old)
 
-    def merge(self) -> list[dict[str, Any]]:
+    def merge(self) -> list[Any]:
         """Make this the state of the origin; returns the dicts that it no longer needs."""
         origin = self.origin
-        origin._moves += 1
-        origin._groups = self._groups
+        origin._changes += 1
+        origin._spaces = self._spaces
         origin._others = self._others
-        origin._moves += 1
+        origin._changes += 1
+        for wide in self._wide:
+            self._replaced += wide.settle()
         return self._replaced
 
-    def _own_group(self, obj: KubeObject) -> None:
-        labels = obj._labels
-        number = id(labels) if labels else _NO_LABELS
-        if number in self._own:
+    def _own(self, obj: KubeObject) -> None:
+        """Have copies of all that leads to the group of an object, and of that itself."""
+        origin = self.origin._spaces
+        if self._spaces is origin:
+            self._spaces = self._copy(origin)
+        space, before = self._spaces.get(obj.namespace), origin.get(obj.namespace)
+        if space is None or before is None:
             return
-        self._own.add(number)
-        if self._groups is self.origin._groups:
-            self._groups = self._groups.copy()
-        group = self._groups.get(number)
-        if group is not None:
-            self._replaced.append(group[1])
-            self._groups[number] = (group[0], group[1].copy())
+        if space is before:
+            self._spaces[obj.namespace] = space = self._copy(before)
+        number = id(obj._labels) if obj._labels else _NO_LABELS
+        group: _Group | None = space.get(number)
+        if group is not None and before.get(number) is group:
+            space[number] = (group[0], self._copy(group[1]))
+
+    def _copy(self, table: Any) -> Any:
+        made = table.copy()
+        if type(made) is dict:
+            self._replaced.append(table)
+        else:
+            self._wide.append(made)
+        return made

@@ -22,6 +22,9 @@ from kinformer.object import KubeObject, Remnant
 
 __all__ = ["Processor", "as_entry"]
 
+DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
+REPLACED_ALL = DeltaType.REPLACED_ALL
+
 _SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
 
 
@@ -131,18 +134,15 @@ class Processor:
         calls: list[Notification] = []
         for count, (key, deltas, _) in enumerate(batch, 1):
             for kind, obj in deltas:
-                if kind is DeltaType.DELETED:
-                    self._delete(key, obj, calls)
-                elif kind is DeltaType.REPLACED_ALL:
+                if key:
+                    if kind is DELETED:
+                        self._delete(key, obj, calls)
+                    else:
+                        self._upsert(key, obj, calls)
+                elif kind is not BOOKMARK:
                     self._notify(calls)
                     calls = []
-                    await self._replace(obj, budget)
-                elif kind is DeltaType.SYNC_ALL:
-                    self._notify(calls)
-                    calls = []
-                    await self._sync(budget)
-                elif kind is not DeltaType.BOOKMARK:
-                    self._upsert(key, obj, calls)
+                    await (self._replace(obj, budget) if kind is REPLACED_ALL else self._sync(budget))
             if count % _SLICE == 0 and budget.exhausted():
                 self._notify(calls)
                 calls = []
@@ -153,12 +153,16 @@ class Processor:
     def _notify(self, calls: list[Notification]) -> None:
         if not calls:
             return
-        events = self.events
-        for call in calls:
-            events[call[0]] += 1
+        self._count(calls)
         initial = 0 if self.synced else sum(1 for call in calls if call[0] == ADD)
         for mailbox in self._mailboxes:
             mailbox.put(calls, initial)
+
+    def _count(self, calls: Sequence[Notification]) -> None:
+        kinds = [call[0] for call in calls]
+        for kind in (ADD, UPDATE, DELETE):
+            if number := kinds.count(kind):
+                self.events[kind] += number
 
     # --- single changes ---------------------------------------------------------------------------------
 
@@ -243,8 +247,7 @@ class Processor:
 
         async def hand_out() -> None:
             nonlocal calls
-            for call in calls:
-                self.events[call[0]] += 1
+            self._count(calls)
             for mailbox in mailboxes:
                 mailbox.put(calls)
             calls = []

@@ -292,6 +292,10 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
     def __deepcopy__(self, memo: dict[int, Any]) -> KubeObject:
         return self
 
+    def _view(self) -> ObjectView:
+        head = (self.key, self.namespace, self.uid, self.resource_version, self.api_version, self.kind)
+        return ObjectView(*head, self._labels, self.owner_references, self.raw)
+
 
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -376,10 +380,7 @@ def view(obj: Any) -> Any:
     """
     if type(obj) is KubeObject:
         return ObjectView(*_as_tuple(obj))
-    if not isinstance(obj, KubeObject):
-        return obj
-    head = (obj.key, obj.namespace, obj.uid, obj.resource_version, obj.api_version, obj.kind)
-    return ObjectView(*head, obj._labels, obj.owner_references, obj.raw)
+    return obj._view() if isinstance(obj, KubeObject) else obj
 
 
 def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:

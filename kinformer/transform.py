@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import logging
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.json_path import Projection
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.mapped_page import map_page
 from kinformer.object import KubeObject, Remnant
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 # Keys of which it is remembered that their failure has been logged; beyond that all may be logged once more.
 _LOGGED_KEYS = 1000
-# Objects of a plain iterable that are handed on together.
-_BATCH = 500
 
 _encode = msgspec.json.Encoder().encode
 _identity_only = Projection(())
@@ -90,8 +89,7 @@ class TransformingListerWatcher:
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page of what the transform left; `items` is an async iterable of lists."""
-        page = await self._inner.list(options)
-        return _Page(page, _Lists(self, _in_lists(page.items)))
+        return map_page(await self._inner.list(options), self._objects)
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
         """A stream of lists of transformed events; BOOKMARKs pass as they are, and so do empty lists."""
@@ -201,61 +199,3 @@ class TransformingListerWatcher:
 
 def _entry(obj: Any) -> KubeObject:
     return obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)
-
-
-async def _batches(objects: Iterable[Any]) -> AsyncGenerator[list[Any], None]:
-    batch: list[Any] = []
-    for obj in objects:
-        batch.append(obj)
-        if len(batch) >= _BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-def _in_lists(items: Iterable[Any] | AsyncIterable[list[Any]]) -> AsyncIterator[list[Any]]:
-    return aiter(items) if isinstance(items, AsyncIterable) else _batches(items)
-
-
-class _Lists:
-    """The transformed lists of a page; closes what they come from as the inner source wants it."""
-
-    def __init__(self, owner: TransformingListerWatcher, inner: AsyncIterator[list[Any]]) -> None:
-        self._owner = owner
-        self._inner = inner
-
-    def __aiter__(self) -> AsyncIterator[list[KubeObject]]:
-        return self
-
-    async def __anext__(self) -> list[KubeObject]:
-        objects = await anext(self._inner)
-        try:
-            return await self._owner._objects(objects)
-        except BaseException:
-            await self.aclose()
-            raise
-
-    async def aclose(self) -> None:
-        """Closes the inner items, if they can be closed."""
-        close = getattr(self._inner, "aclose", None)
-        if close is not None:
-            await close()
-
-
-class _Page(ListPage):
-    """A page whose other fields are those of the inner page, which may learn them with its last item."""
-
-    __slots__ = ("_inner",)
-
-    def __init__(self, inner: ListPage, items: AsyncIterable[list[Any]]) -> None:
-        self._inner = inner
-        self.items = items
-
-    @property
-    def resource_version(self) -> str:  # type: ignore[override]
-        return self._inner.resource_version
-
-    @property
-    def continue_token(self) -> str:  # type: ignore[override]
-        return self._inner.continue_token

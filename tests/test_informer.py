@@ -526,7 +526,7 @@ async def test_a_wrong_thread_is_refused_but_for_reads() -> None:
 
 
 async def test_options_that_are_not_built_yet_name_themselves() -> None:
-    for option in ("compact", "snapshot"):
+    for option in ("snapshot",):
         with pytest.raises(NotImplementedError, match=option):
             SharedInformer(MemorySource(), **{option: True})
 

@@ -12,7 +12,7 @@ import aiohttp
 from kinformer.config import TLS, Connection, Pem, check_server
 from kinformer.exceptions import ConfigError
 from kinformer.proxy import environment_proxy
-from kinformer.transport import Transport
+from kinformer.transport import FencedRequest, Transport
 
 __all__ = ["ApiClientBridge", "connection_of"]
 
@@ -43,7 +43,7 @@ class ApiClientBridge:
         # Its own session has another pool, no keep-alive, and reads netrc in a thread before each request.
         self._replaced = self.api_client.rest_client.pool_manager
         self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
-            connector=transport.connector, connector_owner=False, read_bufsize=2**21
+            connector=transport.connector, connector_owner=False, read_bufsize=2**21, request_class=FencedRequest
         )
 
     async def close(self) -> None:

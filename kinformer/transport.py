@@ -14,7 +14,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -27,8 +27,9 @@ from yarl import URL
 from kinformer.config import Connection, Pem
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConfigError, ConnectError
+from kinformer.fence import check_fences, unfenced
 
-__all__ = ["Body", "Transport"]
+__all__ = ["Body", "FencedRequest", "Transport"]
 
 log = logging.getLogger(__name__)
 
@@ -169,11 +170,25 @@ class Transport:
         Raises:
             ConnectError: No answer.
             ConfigError: The credential that is due cannot be had.
+            Exception: What a lapsed fence raises; then nothing was sent. A stream, which only reads, needs no right.
         """
+        if stream:
+            with unfenced():
+                return await self._send(method, path, params, headers, data, self._opened().streams, cut_is_end)
+        return await self._send(method, path, params, headers, data, self._opened().unary, cut_is_end)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | Sequence[tuple[str, str]],
+        data: bytes | None,
+        session: aiohttp.ClientSession,
+        cut_is_end: bool,
+    ) -> Body:
         if not path.startswith("/"):
             raise ValueError(f"a path begins with a slash: {path!r}")
-        sessions = self._opened()
-        session = sessions.streams if stream else sessions.unary
         credential = self.connection.credential
         sent = (await credential.authorization(), credential.identity)
         request = _Request(method, self._url(path, params), self._with(headers, sent[0]), data, self._arguments())
@@ -186,7 +201,7 @@ class Transport:
                 response.close()
                 request.headers = self._with(headers, renewed[0])
                 # A connection that is open shows the server the old certificate.
-                response = await self._attempt(request, sessions.fresh if changed else session)
+                response = await self._attempt(request, self._opened().fresh if changed else session)
         return Body(response, f"{method} {self._place(request.url.path)}", cut_is_end=cut_is_end)
 
     async def _attempt(self, request: _Request, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
@@ -270,8 +285,17 @@ class _Sessions:
         )
 
     async def close(self) -> None:
-        for session in (self.unary, self.streams, self.fresh):
-            await session.close()
+        async with AsyncExitStack() as stack:  # cancelled at one, it still closes the others
+            for session in (self.unary, self.streams, self.fresh):
+                stack.push_async_callback(session.close)
+
+
+class FencedRequest(aiohttp.ClientRequest):
+    """Asks for the right at the last moment: waiting for a connection may have taken longer than the right lasted."""
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        check_fences()
+        return await super().send(conn)
 
 
 def _session(context: ssl.SSLContext | bool, **options: Any) -> aiohttp.ClientSession:
@@ -281,6 +305,7 @@ def _session(context: ssl.SSLContext | bool, **options: Any) -> aiohttp.ClientSe
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=(_no_silent_repeat,),
+        request_class=FencedRequest,
         read_bufsize=_READ_BUFFER,
     )
 

@@ -1,0 +1,54 @@
+"""Cancelling the body of an `async with`, once, and telling one's own cancellation from everybody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+__all__ = ["BodyCancellation"]
+
+
+class BodyCancellation:
+    """Made when a body is entered, by the task that enters it; the bookkeeping is that of `asyncio.timeout`.
+
+    The body may be left in another task than the one that entered it (fixtures do that); then there is nothing that
+    could be cancelled once the entering task has ended.
+    """
+
+    __slots__ = ("_called", "_cancelling", "_left", "_task")
+
+    def __init__(self) -> None:
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("this needs a task to run in")
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._called = False
+        self._left = False
+
+    def cancel(self) -> None:
+        """Cancel the body, if it has not been left; a second call does nothing more."""
+        if not self._called and not self._left:
+            self._called = True
+            self._task.cancel()
+
+    async def leave(self, error: BaseException | None) -> bool:
+        """The body has been left by `error`; whether that is our cancellation, and nobody else's.
+
+        A cancellation that has not reached the body any more is taken back here.
+
+        Raises:
+            CancelledError: Somebody else cancelled too.
+        """
+        self._left = True
+        if not self._called or self._task is not asyncio.current_task():
+            return False
+        others = self._task.uncancel() > self._cancelling
+        if isinstance(error, asyncio.CancelledError):
+            return not others
+        try:
+            await asyncio.sleep(0)  # where the body swallowed it, or ended before it arrived, this does nothing, or ...
+        except asyncio.CancelledError:
+            if others:
+                raise
+        return False

@@ -1,0 +1,205 @@
+"""Several processes in one: each has an event loop and clocks of its own, and all share one virtual time.
+
+So a schedule of hours with stopped processes, suspended machines, clocks that jump or run at different speeds, and a
+network that delays and loses, runs in milliseconds, and the same way each time. A process that is stopped executes
+nothing, while its clocks and the other processes go on: what SIGSTOP, a blocked loop and a paused VM do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from kinformer.clock import Clock
+
+
+class _NoSockets:
+    def select(self, timeout: float | None) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        return
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """A loop without sockets, which runs what is ready when it is told to."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._now = now
+        self._selector = _NoSockets()
+        self.errors: list[dict[str, Any]] = []
+        self.set_exception_handler(lambda _, context: self.errors.append(context))
+
+    def time(self) -> float:
+        return self._now()
+
+    def _process_events(self, event_list: Any) -> None:
+        return
+
+    def _write_to_self(self) -> None:
+        return
+
+    @property
+    def next_due(self) -> float:
+        """When there is something to run, on this loop's clock."""
+        if self._ready:  # type: ignore[attr-defined]
+            return -math.inf
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        return scheduled[0].when() if scheduled else math.inf
+
+    def run_ready(self) -> None:
+        asyncio._set_running_loop(self)
+        try:
+            while self.next_due <= self.time() + 1e-9:
+                self._run_once()  # type: ignore[attr-defined]
+        finally:
+            asyncio._set_running_loop(None)
+
+
+class Process:
+    """One process on one machine.
+
+    Args:
+        rate: How fast its clocks run.
+        wall: How far its wall clock is off, in seconds.
+    """
+
+    def __init__(self, world: World, name: str, *, rate: float = 1.0, wall: float = 0.0) -> None:
+        self.world = world
+        self.name = name
+        self.stopped_until = -math.inf
+        self.dead = False
+        self._rate = rate
+        self._wall = wall
+        self._slept = 0.0  # of its own seconds, in suspend
+        self._suspended_at: float | None = None
+        self.loop = SimulatedLoop(self._monotonic)
+        self.clock = Clock(loop=self._monotonic, wall=lambda: self.world.now + self._wall, boot=self.boot)
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def boot(self) -> float:
+        return 5000.0 + self.world.now * self._rate
+
+    def _monotonic(self) -> float:
+        since = self.boot() if self._suspended_at is None else self._suspended_at
+        return since - self._slept
+
+    def stop(self, seconds: float, *, suspend: bool = False) -> None:
+        """Execute nothing for so long; in suspend the monotonic clock stands still too, as Linux has it."""
+        self._resume()
+        self.stopped_until = max(self.stopped_until, self.world.now + seconds)
+        if suspend:
+            self._suspended_at = self.boot()
+
+    def _resume(self) -> None:
+        if self._suspended_at is not None:
+            self._slept += self.boot() - self._suspended_at
+            self._suspended_at = None
+
+    def jump_wall(self, seconds: float) -> None:
+        self._wall += seconds
+
+    def kill(self) -> None:
+        """As SIGKILL: nothing of it runs ever again, not even a `finally`."""
+        self.dead = True
+
+    def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self.loop.create_task(coroutine)
+        self.tasks.append(task)
+        return task
+
+    def answer(self, future: asyncio.Future[Any], result: Any) -> None:
+        """What the network brought; a stopped process finds it when it goes on."""
+
+        def deliver() -> None:
+            if not future.done():
+                if isinstance(result, BaseException):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+        self.loop.call_soon(deliver)
+
+    @property
+    def next_due(self) -> float:
+        """In the world's time."""
+        if self.dead:
+            return math.inf
+        due = self.loop.next_due
+        if self._suspended_at is not None:
+            return self.stopped_until
+        if math.isfinite(due):
+            due = self.world.now + (due - self._monotonic()) / self._rate
+        return max(due, self.stopped_until)
+
+    def turn(self) -> None:
+        if self.dead or self.world.now < self.stopped_until:
+            return
+        self._resume()
+        self.loop.run_ready()
+
+    def close(self) -> None:
+        """Forget everything; what still runs is abandoned, as by a killed process."""
+        asyncio._set_running_loop(self.loop)
+        try:
+            self.stopped_until = -math.inf
+            for task in asyncio.all_tasks(self.loop):
+                task.cancel()
+            for _ in range(50):  # several turns: a `finally` may await
+                if not self.loop._ready:  # type: ignore[attr-defined]
+                    break
+                self.loop._run_once()  # type: ignore[attr-defined]
+            for task in asyncio.all_tasks(self.loop):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+        finally:
+            asyncio._set_running_loop(None)
+        self.loop.close()
+
+
+class World:
+    """The time that all processes share, and what is on its way between them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.processes: list[Process] = []
+        self.after_each_turn: Callable[[], None] = lambda: None
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+
+    def process(self, name: str, **options: Any) -> Process:
+        process = Process(self, name, **options)
+        self.processes.append(process)
+        return process
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._number += 1
+        heapq.heappush(self._events, (self.now + seconds, self._number, call))
+
+    def run(self, until: float) -> None:
+        while True:
+            dues = [process.next_due for process in self.processes]
+            at = min(dues, default=math.inf)
+            at = min(at, self._events[0][0]) if self._events else at
+            if at > until:
+                self.now = until
+                return
+            self.now = max(self.now, at)
+            if self._events and self._events[0][0] <= self.now:
+                while self._events and self._events[0][0] <= self.now:
+                    heapq.heappop(self._events)[2]()
+                    self.after_each_turn()
+                dues = [process.next_due for process in self.processes]
+            for process, due in zip(self.processes, dues, strict=True):
+                if due <= self.now + 1e-9:
+                    process.turn()
+                    self.after_each_turn()
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
+        errors = [error for process in self.processes for error in process.loop.errors if not process.dead]
+        assert not errors, errors

@@ -101,9 +101,14 @@ class SharedInformerFactory:
         self._left = True
         deadline = asyncio.get_running_loop().time() + float(self._defaults["shutdown_timeout"])
         informers = self.informers
-        results = await asyncio.gather(
-            *(informer.leave(deadline) for informer in informers if informer.started), return_exceptions=True
-        )
+        leaving = [asyncio.ensure_future(informer.leave(deadline)) for informer in informers if informer.started]
+        try:
+            if leaving:
+                await asyncio.wait(leaving)
+        except asyncio.CancelledError:
+            await _hurry(leaving)
+            raise
+        results = [task.exception() for task in leaving if not task.cancelled()]
         failures = [result for result in results if isinstance(result, BaseException)]
         failures += [informer.crash for informer in informers if informer.crash is not None]
         if failures and error is None:
@@ -286,6 +291,14 @@ class SharedInformerFactory:
         for informer in self.informers:
             number = seen[informer.name] = seen.get(informer.name, 0) + 1
             yield (informer.name if number == 1 else f"{informer.name}#{number}"), informer
+
+
+async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
+    """Leaving was cancelled: what is left ends its tasks at once. Each has to have begun, or it would end nothing."""
+    await asyncio.sleep(0)
+    for task in leaving:
+        task.cancel()
+    await asyncio.wait(leaving)
 
 
 async def _wait_one(informer: SharedInformer, *, fail_fast: bool, handlers: bool) -> None:

@@ -103,7 +103,13 @@ class APIServer(State):
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._http = _HTTPServer(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
-        self._listener = await loop.create_server(self._http, self._host, self._port)
+        # In two steps: a cancellation between them finds the sockets where `_stop` looks for them.
+        self._listener = await loop.create_server(self._http, self._host, self._port, start_serving=False)
+        try:
+            await self._listener.start_serving()
+        except BaseException:
+            await self._stop()
+            raise
         self._port = self._listener.sockets[0].getsockname()[1]
 
     async def _stop(self) -> None:
@@ -111,15 +117,22 @@ class APIServer(State):
         http, self._http = self._http, None
         if http is not None:
             http.stopping = True
-        if listener is not None:
-            await _stop_accepting(listener)
-            listener.close()
-        for task in list(self._handling):
-            task.cancel()
+        try:
+            if listener is not None:
+                await _stop_accepting(listener)
+        finally:
+            # What can be ended at once is, also where this is cancelled.
+            if listener is not None:
+                listener.close()
+            for task in list(self._handling):
+                task.cancel()
+            if http is not None:
+                _abort_all(http)
         if http is not None:
-            _abort_all(http)
-            await http.shutdown(0.1)
-            _abort_all(http)
+            try:
+                await http.shutdown(0.1)
+            finally:
+                _abort_all(http)
         if self._handling:
             await asyncio.wait(set(self._handling))
         if listener is not None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinformer.backoff import Backoff as Backoff
     from kinformer.client import Client as Client
+    from kinformer.controller import Controller as Controller
+    from kinformer.controller_metrics import ControllerStatistics as ControllerStatistics
     from kinformer.delaying_queue import DelayingQueue as DelayingQueue
     from kinformer.delta_fifo import Delta as Delta
     from kinformer.delta_fifo import DeltaFIFO as DeltaFIFO
@@ -63,17 +65,32 @@ if TYPE_CHECKING:
     from kinformer.metrics import Metrics as Metrics
     from kinformer.object import KubeObject as KubeObject
     from kinformer.object import OwnerReference as OwnerReference
+    from kinformer.predicates import Predicate as Predicate
+    from kinformer.predicates import all_of as all_of
+    from kinformer.predicates import annotations_changed as annotations_changed
+    from kinformer.predicates import any_of as any_of
+    from kinformer.predicates import generation_changed as generation_changed
+    from kinformer.predicates import labels_changed as labels_changed
+    from kinformer.predicates import not_ as not_
+    from kinformer.predicates import resource_version_changed as resource_version_changed
+    from kinformer.predicates import resynced as resynced
     from kinformer.rate_limiters import BucketRateLimiter as BucketRateLimiter
     from kinformer.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
     from kinformer.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
     from kinformer.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
     from kinformer.rate_limiters import RateLimiter as RateLimiter
     from kinformer.rate_limiting_queue import RateLimitingQueue as RateLimitingQueue
+    from kinformer.reconcile import Reason as Reason
+    from kinformer.reconcile import Request as Request
+    from kinformer.reconcile import Result as Result
+    from kinformer.reconcile import TerminalError as TerminalError
     from kinformer.reflector import Reflector as Reflector
     from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
     from kinformer.selectors import LabelSelector as LabelSelector
     from kinformer.statistics import InformerStatistics as InformerStatistics
     from kinformer.store import Store as Store
+    from kinformer.waiting import is_gone as is_gone
+    from kinformer.waiting import wait_for as wait_for
     from kinformer.work_queue import LOW_PRIORITY as LOW_PRIORITY
     from kinformer.work_queue import QueueStatistics as QueueStatistics
     from kinformer.work_queue import WorkQueue as WorkQueue
@@ -135,6 +152,21 @@ _DOORS: dict[str, tuple[str, ...]] = {
         "RateLimiter",
     ),
     "metrics": ("Metrics",),
+    "controller": ("Controller",),
+    "controller_metrics": ("ControllerStatistics",),
+    "reconcile": ("Reason", "Request", "Result", "TerminalError"),
+    "waiting": ("is_gone", "wait_for"),
+    "predicates": (
+        "Predicate",
+        "all_of",
+        "annotations_changed",
+        "any_of",
+        "generation_changed",
+        "labels_changed",
+        "not_",
+        "resource_version_changed",
+        "resynced",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 
@@ -149,6 +181,8 @@ __all__ = [
     "Client",
     "ConfigError",
     "ConflictError",
+    "Controller",
+    "ControllerStatistics",
     "DecodeError",
     "DelayingQueue",
     "DeletedFinalStateUnknown",
@@ -185,25 +219,40 @@ __all__ = [
     "NotFoundError",
     "NotSyncedError",
     "OwnerReference",
+    "Predicate",
     "QueueStatistics",
     "RateLimiter",
     "RateLimitingQueue",
+    "Reason",
     "Reflector",
+    "Request",
     "ResourceVersionTooLargeError",
+    "Result",
     "SelectorError",
     "ServerError",
     "SharedInformer",
     "SharedInformerFactory",
     "StoppedError",
     "Store",
+    "TerminalError",
     "TooManyRequestsError",
     "UnauthorizedError",
     "WatchError",
     "WatchEvent",
     "WorkQueue",
+    "all_of",
+    "annotations_changed",
+    "any_of",
+    "generation_changed",
+    "is_gone",
+    "labels_changed",
     "meta_namespace_key",
     "namespace_keyed_indexer_and_reflector",
+    "not_",
+    "resource_version_changed",
+    "resynced",
     "split_meta_namespace_key",
+    "wait_for",
 ]
 
 

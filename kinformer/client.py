@@ -16,10 +16,12 @@ import msgspec
 from kinformer.answers import decode_answer, failure
 from kinformer.config import Connection, from_url, load_in_cluster
 from kinformer.exceptions import ConnectError
+from kinformer.fence import check_fences
 from kinformer.kubeconfig import load_default, load_kubeconfig
 from kinformer.object import KubeObject
 from kinformer.single_flight import SingleFlight
 from kinformer.transport import Body, Transport
+from kinformer.write_log import note_write
 
 if TYPE_CHECKING:
     from kinformer.api_client import ApiClientBridge
@@ -179,8 +181,11 @@ class Client:
             APIError: A subclass by status and reason.
             ConnectError: No answer in time, or not all of it.
             DecodeError: An answer that is no JSON object; use `text` for those.
+            LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
         """
-        return decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
+        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
+        note_write(method.upper(), path, answer)
+        return answer
 
     async def text(
         self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = _REQUEST_TIMEOUT
@@ -249,6 +254,7 @@ class Client:
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
+        check_fences()  # once more right before the first byte, but then a connection has been made in vain
         await transport.connection.credential.authorization()
         async with _limit(timeout, method, path, transport):
             answer = await transport.send(method, path, params=params, headers=merged, data=data)

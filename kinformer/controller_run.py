@@ -1,0 +1,269 @@
+"""One run of a controller: from the events of its informers to the reconciles, and back into the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.controller_metrics import ControllerMetrics
+from kinformer.controller_source import ControllerSource, SourceFeed
+from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
+from kinformer.fence import check_fences
+from kinformer.own_writes import OwnWrites
+from kinformer.rate_limiters import RateLimiter
+from kinformer.rate_limiting_queue import RateLimitingQueue
+from kinformer.reconcile import Reason, Request, Result, TerminalError
+from kinformer.tasks import Tasks
+from kinformer.write_log import logged_writes
+
+__all__ = ["ControllerOptions", "ControllerRun"]
+
+log = logging.getLogger("kinformer.controller")
+
+_REASONS = 8  # that a request carries at most
+_FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
+_NEXT_WARNING = 10.0
+_RETRY = Reason("RETRY")
+_REQUEUE = Reason("REQUEUE")
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOptions:
+    """What a controller was made with; see `Controller`."""
+
+    name: str
+    workers: int
+    timeout: float | None
+    shutdown_timeout: float
+    debounce: float
+
+
+class ControllerRun:
+    """The queue, the feeds and the reconciles, from the start of `Controller.run` to its end.
+
+    A dispatcher takes a key from the queue when a worker is free, and starts a task for its reconcile: so each has a
+    context of its own, and a name in a dump of tasks. There are never more than `workers` of them.
+    """
+
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        sources: Sequence[ControllerSource],
+        options: ControllerOptions,
+        limiter: RateLimiter,
+        metrics: ControllerMetrics,
+        queue: RateLimitingQueue[str],
+    ) -> None:
+        self._reconcile = reconcile
+        self._options = options
+        self._limiter = limiter
+        self._metrics = metrics
+        self.queue = queue
+        self.synced = False
+        self.own_writes = OwnWrites(source.informer for source in sources)
+        self._feeds = [SourceFeed(source, options.name, self.trigger, metrics.source_failed) for source in sources]
+        self._slots = asyncio.Semaphore(options.workers)
+        self._active: set[asyncio.Task[Any]] = set()
+        self._reasons: dict[str, tuple[Reason, ...]] = {}
+        self._tasks = Tasks(self._crashed)
+        self._leaving = False
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def active(self) -> int:
+        """Reconciles under way."""
+        return len(self._active)
+
+    def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
+        """Have a key reconciled, after the debounce where there is one."""
+        self._note(key, reason)
+        if self._options.debounce:
+            self.queue.add_after(key, self._options.debounce, priority=priority)
+        else:
+            self.queue.add(key, priority=priority)
+
+    def _note(self, key: str, reason: Reason) -> None:
+        noted = self._reasons.get(key, ())
+        if len(noted) < _REASONS and reason not in noted:
+            self._reasons[key] = (*noted, reason)
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled; see `Controller.run`."""
+        name = self._options.name
+        feeding = [
+            self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
+            for feed in self._feeds
+        ]
+        self._metrics.open(self._options.workers, lambda: self.active)
+        dispatching: list[asyncio.Task[Any]] = []
+        try:
+            await self._until_synced()
+            self.synced = True
+            dispatching.append(self._tasks.start(self._dispatch(), f"kinformer controller {name}: dispatcher"))
+            await self._end
+        finally:
+            self.synced = False
+            try:
+                await self._leave([*feeding, *dispatching])
+            finally:
+                self._metrics.close()
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+            self._end.exception()  # where the run is being cancelled, nobody asks for it
+        elif self._leaving and isinstance(error, KinformerError):
+            log.debug("%s ended by %s: %s", task, type(error).__name__, error)  # the informers are leaving too
+        else:
+            log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error)
+
+    async def _until_synced(self) -> None:
+        waiting = asyncio.ensure_future(_all_synced(self._feeds))
+        patience = _FIRST_WARNING
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    {waiting, self._end}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
+                )
+                if done:
+                    break
+                patience = _NEXT_WARNING
+                log.warning("controller %s still waits for %s", self._options.name, self._unsynced())
+            if self._end.done():
+                self._end.result()
+            waiting.result()
+        finally:
+            waiting.cancel()
+            await asyncio.wait({waiting})
+
+    def _unsynced(self) -> str:
+        return "; ".join(
+            f"{feed.informer.name}: "
+            + (describe(feed.informer.health().last_error) if feed.informer.started else "it has not been entered")
+            for feed in self._feeds
+            if not feed.has_synced
+        )
+
+    async def _leave(self, producers: list[asyncio.Task[Any]]) -> None:
+        """Take nothing new; let reconciles end within the deadline; then cancel them, once."""
+        self._leaving = True
+        deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
+        self.queue.shut_down()
+        for task in producers:
+            task.cancel()
+        try:
+            check_fences()
+            await self._tasks.finish(self._active, deadline)
+        except KinformerError as error:
+            log.info("controller %s: %s; its reconciles are cancelled", self._options.name, error)
+        finally:
+            await self._tasks.cancel()
+            if not self._end.done():
+                self._end.cancel()
+
+    # --- reconciles ---------------------------------------------------------------------------------------
+
+    async def _dispatch(self) -> None:
+        name = self._options.name
+        while True:
+            await self._slots.acquire()
+            key = await self.queue.get()
+            check_fences()
+            if self.own_writes.behind(key):
+                self._slots.release()
+                self._metrics.waits()
+                self._tasks.start(self._until_seen(key), f"kinformer controller {name}: {key} waits for its writes")
+                continue
+            task = self._tasks.start(self._work(key), f"kinformer controller {name}: reconcile {key}")
+            self._active.add(task)
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._active.discard(task)
+        self._slots.release()
+
+    async def _until_seen(self, key: str) -> None:
+        # The queue still counts the key as being processed, so it collects what comes, and nobody else gets it.
+        before = self.own_writes.timeouts
+        await self.own_writes.wait(key)
+        if self.own_writes.timeouts > before:
+            self._metrics.waited_in_vain()
+        self.queue.add(key)
+        self.queue.done(key)
+
+    async def _work(self, key: str) -> None:
+        plain = Request.of(key)
+        request = Request(
+            plain.namespace,
+            plain.name,
+            self._reasons.pop(key, ()),
+            self.queue.num_requeues(key),
+            lambda obj: self.own_writes.wrote(key, obj),
+        )
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        try:
+            with logged_writes(lambda write: self.own_writes.note(key, write)):
+                async with asyncio.timeout(self._options.timeout) as limit:
+                    result = await self._reconcile(request)
+            if result is not None and not isinstance(result, Result):
+                raise TerminalError(f"the reconcile returned {result!r}, which is neither a Result nor None")
+            self._succeeded(key, result, clock.time() - began)
+        except LeadershipLostError:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._failed(key, request, error, clock.time() - began)  # its own: it awaited something that was cancelled
+        except Exception as error:  # noqa: BLE001 - logged, counted and tried again; the other keys go on
+            self._failed(key, request, error, clock.time() - began, timed_out=limit.expired())
+        finally:
+            self.queue.done(key)
+
+    def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
+        self.queue.forget(key)
+        after = None if result is None else result.requeue_after
+        if after is None:
+            self._metrics.ended("success", seconds)
+            return
+        self._metrics.ended("requeue_after" if after else "requeue", seconds)
+        self._note(key, _REQUEUE)
+        self.queue.add_after(key, after)
+
+    def _failed(
+        self, key: str, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False
+    ) -> None:
+        name = self._options.name
+        why = ", ".join(map(str, request.reasons))
+        if isinstance(error, TerminalError):
+            self._metrics.ended("error", seconds, "terminal")
+            self.queue.forget(key)
+            log.error("controller %s: %s failed for good (%s)", name, key, why, exc_info=error)
+            return
+        self._metrics.ended("error", seconds, "timeout" if timed_out else "")
+        delay = self._limiter.when(key)
+        if isinstance(error, APIError) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        self._note(key, _RETRY)
+        self.queue.add_after(key, delay)
+        if isinstance(error, ConflictError):
+            log.info("controller %s: %s was changed by somebody else; again in %.3g s", name, key, delay)
+        elif timed_out:
+            limit = self._options.timeout
+            log.error("controller %s: %s took longer than %g s (%s); again in %.3g s", name, key, limit, why, delay)
+        else:
+            text = "controller %s: %s failed (%s; attempt %d); again in %.3g s"
+            log.error(text, name, key, why, request.attempt + 1, delay, exc_info=error)
+
+
+async def _all_synced(feeds: Sequence[SourceFeed]) -> None:
+    for feed in feeds:
+        await feed.wait_synced()

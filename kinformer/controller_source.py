@@ -1,0 +1,150 @@
+"""Where a controller's work comes from: an informer, and which objects each of its changes concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.event_stream import EventStream, InformerEvent
+from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.informer import SharedInformer
+from kinformer.object import KubeObject
+from kinformer.reconcile import Reason, Request
+from kinformer.work_queue import LOW_PRIORITY
+
+__all__ = ["ControllerSource", "SourceFeed", "keys_of_owners"]
+
+log = logging.getLogger("kinformer.controller")
+
+Keys = Iterable[str | Request]
+Mapper = Callable[[KubeObject], Keys | Awaitable[Keys]]
+Trigger = Callable[[str, Reason, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSource:
+    """An informer that a controller listens to.
+
+    Attributes:
+        informer: Entered by whoever made it.
+        mapper: An object to the keys of those concerned; None: the object itself.
+        predicate: Which events count; None: all.
+    """
+
+    informer: SharedInformer
+    mapper: Mapper | None = None
+    predicate: Callable[[InformerEvent], Any] | None = None
+
+
+def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool]) -> Mapper:
+    """A mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
+
+    Args:
+        owner_kind: `"Deployment"`, or `"apps/Deployment"` where another group has the kind too.
+        is_cluster_scoped: Whether the owners have no namespace. An owner reference does not say.
+
+    Raises:
+        ConfigError: `owner_kind` is neither.
+    """
+    group, slash, kind = owner_kind.rpartition("/")
+    if not kind or "/" in group or (slash and not group):
+        raise ConfigError(f"owner_kind={owner_kind!r}: a kind such as 'Deployment' or 'apps/Deployment' is needed")
+
+    def owners(obj: KubeObject) -> list[str]:
+        return [
+            owner.name if not obj.namespace or is_cluster_scoped() else f"{obj.namespace}/{owner.name}"
+            for owner in obj.owner_references
+            if owner.controller and owner.kind == kind and (not slash or owner.api_version.rpartition("/")[0] == group)
+        ]
+
+    return owners
+
+
+class SourceFeed:
+    """Turns the events of one source into triggers, for one run of a controller.
+
+    Args:
+        source: What to listen to.
+        name: Of the controller.
+        trigger: Told of each key, the reason and the priority.
+        failed: Told that a predicate or a mapper raised; it has been logged.
+    """
+
+    def __init__(self, source: ControllerSource, name: str, trigger: Trigger, failed: Callable[[], None]) -> None:
+        self.informer = source.informer
+        self._source = source
+        self._name = name
+        self._trigger = trigger
+        self._failed = failed
+        self._stream: EventStream | None = None
+        self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._own_reasons: dict[str, Reason] = {}
+
+    async def run(self) -> None:
+        """Until cancelled.
+
+        Raises:
+            StoppedError: The informer has been left: no change would be heard of any more.
+            Exception: What the informer crashed of.
+        """
+        async with self.informer.events(name=f"controller {self._name}") as stream:
+            self._stream = stream
+            self._entered.set_result(None)
+            async for event in stream:
+                await self._take(event)
+        raise StoppedError(f"informer {self.informer.name} was left while controller {self._name} was running on it")
+
+    @property
+    def has_synced(self) -> bool:
+        """All that the informer held at first has been turned into triggers."""
+        return self._stream is not None and self._stream.has_synced
+
+    async def wait_synced(self) -> None:
+        """Until `has_synced`."""
+        await asyncio.shield(self._entered)
+        assert self._stream is not None
+        await self._stream.mailbox.wait_synced()
+
+    async def _take(self, event: InformerEvent) -> None:
+        source = self._source
+        try:
+            if source.predicate is not None and not source.predicate(event):
+                return
+            if source.mapper is None:
+                kind = "INITIAL" if event.is_in_initial_list else event.type
+                self._trigger(event.object.key, self._own_reason(kind), _priority(event))
+                return
+            keys = dict.fromkeys(await _mapped(source.mapper, event.object))
+            if event.type == "UPDATED" and event.old is not None:  # also who was concerned, and is no longer
+                keys.update(dict.fromkeys(await _mapped(source.mapper, event.old)))
+        except Exception:
+            self._failed()
+            log.exception("controller %s: %s of %s could not be mapped", self._name, event.type, event.object.key)
+            return
+        kind = "INITIAL" if event.is_in_initial_list else event.type
+        reason = Reason(kind, self.informer.name, event.object.key)
+        for key in keys:
+            self._trigger(key, reason, _priority(event))
+
+    def _own_reason(self, kind: str) -> Reason:
+        # Shared by all keys: a first list of 100,000 objects gives that many triggers.
+        return self._own_reasons.setdefault(kind, Reason(kind, self.informer.name))
+
+
+def _priority(event: InformerEvent) -> int:
+    return LOW_PRIORITY if event.is_in_initial_list or event.type == "SYNC" else 0
+
+
+async def _mapped(mapper: Mapper, obj: KubeObject) -> list[str]:
+    found = mapper(obj)
+    if inspect.isawaitable(found):
+        found = await found
+    return [key.key if isinstance(key, Request) else _checked(key) for key in found]
+
+
+def _checked(key: str) -> str:
+    return Request.of(key).key

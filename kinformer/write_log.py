@@ -1,0 +1,44 @@
+"""What the code that runs here has written to the server: a note of each write, for whoever asked for one.
+
+A controller asks for it around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
+started inside inherit the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+__all__ = ["Write", "logged_writes", "note_write"]
+
+_READS = ("GET", "HEAD", "OPTIONS")
+
+_log: ContextVar[Callable[[Write], None] | None] = ContextVar("kinformer_write_log", default=None)
+
+
+class Write(NamedTuple):
+    """A write that the server has answered: the method, the path, and what it answered."""
+
+    method: str
+    path: str
+    answer: Any
+
+
+@contextmanager
+def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
+    """Call `log` for each write of this task, and of those that it starts, until the end of the `with`."""
+    before = _log.get()
+    _log.set(log)
+    try:
+        yield
+    finally:
+        _log.set(before)
+
+
+def note_write(method: str, path: str, answer: Any) -> None:
+    """A request has been answered; what only reads is no write."""
+    log = _log.get()
+    if log is not None and method not in _READS:
+        log(Write(method, path, answer))

@@ -1,0 +1,34 @@
+"""A source whose watch events come late: for code that must not take an old cache for the truth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kinformer import ListerWatcher, ListOptions, ListPage, WatchEvent
+
+
+class LaggingSource:
+    """What another source gives; each batch of a watch waits until `gate` is open, and then for `lag` seconds."""
+
+    def __init__(self, source: ListerWatcher, *, lag: float = 0.0) -> None:
+        self.name = getattr(source, "name", "source")
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.lag = lag
+        self._source = source
+
+    async def list(self, options: ListOptions) -> ListPage:
+        return await self._source.list(options)
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+        async with self._source.watch(options) as events:
+            yield self._late(events)
+
+    async def _late(self, events: AsyncIterator[list[WatchEvent]]) -> AsyncIterator[list[WatchEvent]]:
+        async for batch in events:
+            await self.gate.wait()
+            await asyncio.sleep(self.lag)
+            yield batch

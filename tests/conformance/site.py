@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+PATIENCE = 10.0  # seconds for an event, so that a test which waits for one in vain fails in time
 
 
 class Site:
@@ -110,6 +112,14 @@ class Site:
         assert reply.status == 200, reply.body
         return str(reply.json["metadata"]["resourceVersion"])
 
+    async def until(self, path: str, status: int, user: str | None = None) -> None:
+        """Wait until a GET is answered so: a real server follows its own definitions and roles a moment later."""
+        async with asyncio.timeout(20):
+            while True:
+                if (await self.ask("GET", path, user=user, kept=False)).status == status:
+                    return
+                await asyncio.sleep(0.02)
+
     async def _exchange(self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None) -> Reply:
         exchange = await self._open(method, path, body, headers, token)
         try:
@@ -138,7 +148,8 @@ class Stream:
     async def event(self, *, bookmarks: bool = False) -> dict[str, Any]:
         """The next one; bookmarks are passed over, as their time is the server's, unless they are asked for."""
         while True:
-            line = await self._exchange.line()
+            async with asyncio.timeout(PATIENCE):
+                line = await self._exchange.line()
             if not line:
                 raise EOFError("the watch has ended")
             event: dict[str, Any] = json.loads(line)

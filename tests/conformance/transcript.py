@@ -67,6 +67,8 @@ class Transcript:
             return self._revision(value, within)
         if key == "continue" and value:
             return "TOKEN"
+        if key in ("serverAddress", "storageVersionHash"):
+            return key.upper()
         if key == "cells" and AGE.match(value):
             return "AGE"
         return self._text(value)

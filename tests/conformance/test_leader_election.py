@@ -1,0 +1,85 @@
+"""kinformer's candidates and client-go's compete for one Lease of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.build_assets import HERE
+from tests.conformance.conftest import StartControlPlane
+from tests.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both, wait_until
+
+MODULE = HERE / "kube-apiserver"
+
+
+@pytest.fixture(scope="session")
+def client_go_candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program of a hundred lines on client-go, of the version that the server has."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("Go is not on the PATH")
+    binary = tmp_path_factory.mktemp("go") / "candidate"
+    environ = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""}
+    command = [go, "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-o", str(binary), "./candidate"]
+    subprocess.run(command, cwd=MODULE, env=environ, check=True)
+    return binary
+
+
+async def run(name: str, *command: str | Path) -> Candidate:
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+    candidate = Candidate(name, process)
+    candidate.reading = asyncio.create_task(candidate.read())
+    return candidate
+
+
+async def end(candidate: Candidate) -> None:
+    if candidate.process.returncode is None:
+        candidate.process.kill()
+    await candidate.process.wait()
+    assert candidate.reading is not None
+    await candidate.reading
+
+
+@pytest.mark.timeout(600)  # the first build of client-go takes its time
+async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
+    client_go_candidate: Path, start_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    control_plane = await start_control_plane()
+    kubeconfig = str(control_plane.kubeconfig(tmp_path / "kubeconfig"))
+    module = [sys.executable, "-m", "tests.candidate_process", kubeconfig, "lock"]
+    candidates: list[Candidate] = []
+
+    async def started(name: str, *command: str | Path) -> Candidate:
+        candidates.append(await run(name, *command))
+        return candidates[-1]
+
+    try:
+        ours = await started("kinformer", *module, "kinformer")
+        await wait_until(lambda: len(ours.acts) > 2, "kinformer leads")
+        theirs = await started("client-go", client_go_candidate, kubeconfig, "lock", "client-go")
+        await wait_until(lambda: theirs.count("ready") == 1, "client-go waits")
+        ours.process.send_signal(signal.SIGSTOP)
+        await wait_until(lambda: len(theirs.acts) > 10, "client-go leads after the stopped one's lease")
+        deadline = asyncio.get_running_loop().time() + BLOCK - 2
+        await wait_until(lambda: asyncio.get_running_loop().time() > deadline, "two leases have passed")
+        ours.process.send_signal(signal.SIGCONT)
+        await ours.until("lost")
+        await theirs.until("act", 10)
+        before = len(ours.acts)
+        theirs.process.kill()
+        await wait_until(lambda: len(ours.acts) > before + 10, "kinformer leads after the killed one's lease")
+        again = await started("client-go again", client_go_candidate, kubeconfig, "lock", "client-go again")
+        await wait_until(lambda: again.count("ready") == 1, "client-go waits again")
+        ours.process.kill()
+        await wait_until(lambda: len(again.acts) > 10, "client-go leads again")
+        check_never_both(ours, theirs, again)
+    finally:
+        for candidate in candidates:
+            await end(candidate)

@@ -1,6 +1,6 @@
 """A candidate in a process of its own: leads when it can, and says on stdout when it did.
 
-    python -m tests.candidate_process URL LEASE IDENTITY
+    python -m tests.candidate_process URL-OR-KUBECONFIG LEASE IDENTITY
 
 A line is `act TIME` (on CLOCK_BOOTTIME, which all processes of a machine share) for each moment at which it acted as
 the leader, `sent` after a write that the server took, `refused` after one that was not sent, `lost` after a lost lead.
@@ -50,9 +50,9 @@ async def lead(client: Client, elector: LeaderElector) -> None:
             await asyncio.sleep(0.02)
 
 
-async def main(url: str, lease: str, identity: str) -> None:
+async def main(server: str, lease: str, identity: str) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, block)
-    async with Client.from_url(url) as client:
+    async with Client.from_url(server) if "://" in server else Client.from_kubeconfig(server) as client:
         elector = LeaderElector(client, namespace="default", name=lease, identity=identity, **LEASE)
         say("ready")
         while True:

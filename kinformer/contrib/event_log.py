@@ -1,0 +1,219 @@
+"""The last changes of some informers, numbered, so that a reader who was away can go on where it left off."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kinformer.event_stream import EventStream
+from kinformer.informer import SharedInformer
+from kinformer.object import KubeObject
+
+__all__ = ["Change", "EventLog", "folded"]
+
+log = logging.getLogger("kinformer.contrib.events")
+
+_UNFOLDED = 1 << 30  # the feeding task only files what it reads: its mailbox never has to fold
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change.
+
+    Attributes:
+        number: Its place in the log, counted from 1.
+        source: Which of the log's informers it came from, by name.
+        key: Of the object.
+        old: The state before; None for an add.
+        new: The state after; for a delete the last there was.
+        deleted: It is a delete.
+    """
+
+    number: int
+    source: str
+    key: str
+    old: KubeObject | None
+    new: KubeObject
+    deleted: bool
+
+
+class EventLog:
+    """Numbers the changes of informers, keeps the last of them, and the state that they led to.
+
+    That state, and not the cache, is what a new reader starts with: it is exactly as far as the numbers are. It holds
+    the same objects as the cache, so it costs about 100 bytes for each.
+
+    Args:
+        informers: By the name that their changes have.
+        events: How many changes are kept. 4,096: at 200 changes a second that is the 20 s of a browser's reconnect.
+        size: How many bytes they may hold on to; an object that is in the cache too is counted all the same.
+        on_end: Called when no more changes come.
+    """
+
+    def __init__(
+        self,
+        informers: Mapping[str, SharedInformer],
+        *,
+        events: int = 4096,
+        size: int = 16 * 1024 * 1024,
+        on_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.epoch = secrets.token_hex(6)
+        """What the numbers belong to: another process, or another log, counts anew."""
+        self._informers = dict(informers)
+        self._limit = events
+        self._size_limit = size
+        self._size = 0
+        self._on_end = on_end
+        self._changes: deque[Change] = deque()
+        self._last = 0
+        self._state: dict[str, dict[str, KubeObject]] = {name: {} for name in self._informers}
+        self._streams: list[EventStream] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+
+    # --- its life -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen to the informers until they are left, or `close`."""
+        for name, informer in self._informers.items():
+            stream = informer.events(queue_size=_UNFOLDED, name="event log")
+            self._streams.append(stream)
+            task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._feed_ended)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def ended(self) -> bool:
+        """No more changes come: every informer was left, or has crashed."""
+        return bool(self._streams) and not self._tasks
+
+    def _feed_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._announce()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # What an informer crashed of is the informer's to tell; this is for those who look at the log's side.
+            log.debug("%s ended: %r", task.get_name(), error)
+        if not self._tasks:
+            self._on_end()
+
+    async def _feed(self, name: str, informer: SharedInformer, stream: EventStream) -> None:
+        state = self._state[name]
+        async with stream:
+            async for event in stream:
+                if event.type == "SYNC":
+                    continue
+                key = event.object.key
+                old = state.get(key)
+                if event.type == "DELETED":
+                    state.pop(key, None)
+                    self._append(name, key, old, event.object, deleted=True)
+                    continue
+                # What the cache holds costs nothing more; where it is further already, the event's own.
+                cached = informer.indexer.get_by_key(key)
+                state[key] = new = cached if cached == event.object else event.object
+                self._append(name, key, old, new, deleted=False)
+
+    def _append(self, source: str, key: str, old: KubeObject | None, new: KubeObject, *, deleted: bool) -> None:
+        self._last += 1
+        self._changes.append(Change(self._last, source, key, old, new, deleted))
+        self._size += len(new._data)
+        while len(self._changes) > self._limit or (self._size > self._size_limit and len(self._changes) > 1):
+            self._size -= len(self._changes.popleft().new._data)
+        self._announce()
+
+    def _announce(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    @property
+    def has_synced(self) -> bool:
+        """The first list of every informer is in the state."""
+        return bool(self._streams) and all(stream.has_synced for stream in self._streams)
+
+    async def wait_synced(self) -> None:
+        """Until `has_synced`.
+
+        Raises:
+            StoppedError: An informer was left before; what it crashed of, if it crashed.
+        """
+        for stream in self._streams:
+            await stream.mailbox.wait_synced()
+
+    @property
+    def last(self) -> int:
+        """The number of the last change; 0 before the first."""
+        return self._last
+
+    def snapshot(self) -> list[tuple[str, KubeObject]]:
+        """The state after change `last`, with the informers' names."""
+        return [(name, obj) for name, state in self._state.items() for obj in list(state.values())]
+
+    def since(self, number: int) -> Sequence[Change] | None:
+        """The changes after `number`; None where some of them are gone."""
+        missing = self._last - number
+        if missing <= 0:
+            return ()
+        if missing > len(self._changes):
+            return None
+        if missing * 2 > len(self._changes):
+            return list(self._changes)[-missing:]
+        tail: list[Change] = []
+        for change in reversed(self._changes):
+            if change.number <= number:
+                break
+            tail.append(change)
+        return tail[::-1]
+
+    async def wait(self, number: int, timeout: float) -> bool:
+        """Until there is a change after `number`, or no more come; False where `timeout` seconds passed before."""
+        news = self._news
+        if self._last > number or self.ended:
+            return True
+        try:
+            async with asyncio.timeout(timeout):
+                await news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # --- names for places -------------------------------------------------------------------------------
+
+    def name_of(self, number: int) -> str:
+        """The id of a change, or of the state after it."""
+        return f"{self.epoch}-{number}"
+
+    def number_of(self, name: str) -> int | None:
+        """What `name_of` made an id of; None where it is of another log, or of no change that is here still."""
+        epoch, _, number = name.partition("-")
+        if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
+            return None
+        found = int(number)
+        return found if self._last - len(self._changes) <= found <= self._last else None
+
+
+def folded(changes: Iterable[Change]) -> list[Change]:
+    """At most one change an object, from its first old state to its last new one, in the order of the last."""
+    by_object: dict[tuple[str, str], Change] = {}
+    for change in changes:
+        place = (change.source, change.key)
+        before = by_object.pop(place, None)
+        if before is not None:
+            if before.old is None and change.deleted:
+                continue  # it came and went
+            change = Change(change.number, change.source, change.key, before.old, change.new, change.deleted)
+        by_object[place] = change
+    return list(by_object.values())

@@ -1,0 +1,293 @@
+"""Server-sent events: the changes of a cache to a browser, over one long answer.
+
+Each change is an event with an id. A browser that was cut off says the last id that it has seen, and gets what came
+after it; where that is too long ago it is told to forget what it has (`RESET`) and gets everything anew. The events of
+such a snapshot have no id but for the last: were it cut in the middle, its reader could not go on from there.
+(WHATWG HTML, 9.2 Server-sent events.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from kinformer.clock import YieldBudget
+from kinformer.contrib.event_log import Change, EventLog, folded
+from kinformer.contrib.shutdown import ends_with_server
+from kinformer.exceptions import KinformerError
+from kinformer.informer import SharedInformer
+from kinformer.object import KubeObject
+from kinformer.selectors import LabelSelector
+
+__all__ = ["EventSourceResponse", "sse_response"]
+
+Render = Callable[[str, KubeObject], bytes]
+Matches = Callable[[Mapping[str, str]], bool]
+Write = Callable[[bytes], Awaitable[None]]
+
+_CHUNK = 64 * 1024  # bytes that are handed to the server at once: what asyncio's transports hold before they say stop
+_FOLD_ABOVE = 64  # changes that a reader may be behind before it gets only the last state of each object
+_PATIENCE = 60.0  # seconds that a browser may take for a chunk before it is let go; it comes back with its last id
+
+_LAST_WORD = 1.0  # seconds that it may take to end the answer in order, when the server ends
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # nginx would collect the events of minutes
+}
+
+
+class EventSourceResponse(Response):
+    """An answer that goes on until the browser leaves, the informers are left, or the server ends.
+
+    Whatever a browser does, it costs one chunk and, while it reads the first one, a list of references: what it is too
+    slow for is folded, the last state of each object for all of its changes.
+
+    Args:
+        log: What is sent.
+        matches: Of labels, whether their object is shown; a change across its edge is an add or a delete.
+        render: Informer's name and object -> what is sent as `data`; default: the object's JSON, as it is kept.
+        wait_synced: Send nothing before the first lists are there.
+        pause: Seconds between two batches of changes, for pages that need not be told of each within milliseconds.
+        beat: What is sent every `interval` seconds; a comment by default, only where nothing else was sent.
+        interval: See there; 15: proxies end what is silent for 30 or 60.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        log: EventLog,
+        *,
+        matches: Matches | None = None,
+        render: Render | None = None,
+        wait_synced: bool = True,
+        pause: float = 0.0,
+        beat: Callable[[], bytes] | None = None,
+        interval: float = 15.0,
+    ) -> None:
+        super().__init__(headers=_HEADERS)
+        del self.headers["content-length"]
+        self._log = log
+        self._matches = matches
+        self._render = render or (lambda _, obj: obj.raw)
+        self._wait_synced = wait_synced
+        self._pause = pause
+        self._beat = beat
+        self._interval = interval
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer (ASGI)."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+
+        async def write(chunk: bytes) -> None:
+            async with asyncio.timeout(_PATIENCE):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        with ends_with_server() as server_ends:
+            writing = asyncio.create_task(self._run(_last_id(scope), write), name="kinformer event stream")
+            leaving = asyncio.create_task(_disconnected(receive), name="kinformer event stream: disconnect")
+            try:
+                await asyncio.wait({writing, leaving, server_ends}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (writing, leaving):
+                    task.cancel()
+                results = await asyncio.gather(writing, leaving, return_exceptions=True)
+        for result in results:
+            # A browser that has gone, or reads nothing, is none of ours to complain about.
+            if isinstance(result, Exception) and not isinstance(result, OSError):
+                raise result
+        if leaving.cancelled() and not isinstance(results[0], OSError):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    # --- what is sent ------------------------------------------------------------------------------------
+
+    async def _run(self, last_id: str | None, write: Write) -> None:
+        log = self._log
+        beating = 0.0  # when the next own beat is due
+        if self._wait_synced and not await self._synced(write):
+            return
+        number = None if last_id is None else log.number_of(last_id)
+        if number is None:
+            if last_id is not None:
+                await write(_event("RESET", None, b"{}"))
+            number = await self._send_snapshot(write)
+        while True:
+            changes = log.since(number)
+            if changes is None:  # this reader was too slow, and what it needs is gone
+                await write(_event("RESET", None, b"{}"))
+                number = await self._send_snapshot(write)
+                continue
+            if changes:
+                number = changes[-1].number
+                await self._send(self._events(changes), write)
+                if self._pause:
+                    await asyncio.sleep(self._pause)
+            elif log.ended:
+                return
+            beating = await self._rest(number, beating, write)
+
+    async def _rest(self, number: int, beating: float, write: Write) -> float:
+        """Wait for news, with a heartbeat where one is due; when the next own one is."""
+        now = asyncio.get_running_loop().time
+        if self._beat is None:
+            if not await self._log.wait(number, self._interval):
+                # With the id: what it has seen includes changes that it was not shown.
+                await write(f": still here\nid: {self._log.name_of(number)}\n\n".encode())
+            return beating
+        if now() >= beating:
+            await write(self._beat())
+            beating = now() + self._interval
+        await self._log.wait(number, max(0.0, beating - now()))
+        return beating
+
+    async def _synced(self, write: Write) -> bool:
+        """Wait for the first lists; False where they will not come."""
+        waiting = asyncio.ensure_future(self._log.wait_synced())
+        try:
+            while not (await asyncio.wait({waiting}, timeout=self._interval))[0]:
+                await write(b": waiting for the first list\n\n")
+            waiting.result()
+        except KinformerError:  # the informer was left; its own people know why
+            return False
+        finally:
+            waiting.cancel()
+        return True
+
+    async def _send_snapshot(self, write: Write) -> int:
+        log, matches = self._log, self._matches
+        number = log.last
+        objects = [(source, obj) for source, obj in log.snapshot() if matches is None or matches(obj._labels)]
+        name = log.name_of(number)
+        if not objects:
+            await write(f"id: {name}\n\n".encode())  # no event, but the browser notes the id
+            return number
+        last = objects.pop()
+
+        def events() -> Iterator[bytes]:
+            for source, obj in objects:
+                yield _event("ADDED", None, self._render(source, obj))
+            objects.clear()
+            yield _event("ADDED", name, self._render(*last))
+
+        await self._send(events(), write)
+        return number
+
+    def _events(self, changes: Iterable[Change]) -> Iterator[bytes]:
+        changes = list(changes)
+        number = changes[-1].number
+        whole = len(changes) <= _FOLD_ABOVE
+        seen = [part for change in (changes if whole else folded(changes)) for part in self._seen(change)]
+        for place, (kind, source, obj, at) in enumerate(seen, 1):
+            # Of folded changes only the last has an id: each of the others stands for changes before and after it.
+            at = number if place == len(seen) else at
+            name = self._log.name_of(at) if (whole or place == len(seen)) and at else None
+            yield _event(kind, name, self._render(source, obj))
+
+    def _seen(self, change: Change) -> list[tuple[str, str, KubeObject, int]]:
+        """A change as this reader sees it: type, informer, object and number (0 where it is half a change)."""
+        old, new, source = change.old, change.new, change.source
+        was = old is not None and self._shows(old)
+        now = not change.deleted and self._shows(new)
+        if was and now:
+            assert old is not None
+            if old.uid != new.uid:
+                return [("DELETED", source, old, 0), ("ADDED", source, new, change.number)]
+            return [("UPDATED", source, new, change.number)]
+        if now:
+            return [("ADDED", source, new, change.number)]
+        if was:
+            return [("DELETED", source, new if change.deleted else old or new, change.number)]
+        return []
+
+    def _shows(self, obj: KubeObject) -> bool:
+        return self._matches is None or self._matches(obj._labels)
+
+    async def _send(self, events: Iterator[bytes], write: Write) -> None:
+        """In chunks; made piece by piece, so that a large snapshot neither stalls the loop nor is ever whole."""
+        budget = YieldBudget()
+        chunk: list[bytes] = []
+        size = 0
+        for event in events:
+            chunk.append(event)
+            size += len(event)
+            if size >= _CHUNK:
+                await write(b"".join(chunk))
+                chunk, size = [], 0
+            if budget.exhausted():
+                await budget.pause()
+        if chunk:
+            await write(b"".join(chunk))
+
+
+def sse_response(
+    informer: SharedInformer,
+    label_selector: str | Mapping[str, str] | LabelSelector | None = None,
+    *,
+    heartbeat: float = 15.0,
+) -> EventSourceResponse:
+    """The objects of an informer, then every change, to a browser's `EventSource`.
+
+    ``event:`` is ADDED, UPDATED or DELETED, ``data:`` the object as JSON, as it came from the server. All objects come
+    as ADDED first. A browser that comes back says the last ``id:`` that it has, and gets what it missed; where that is
+    gone, ``event: RESET`` says that it is to forget what it has, and all objects come again. Take ADDED and UPDATED
+    both for "this is how it is now": a browser that was cut off between two of them may be told of an object twice.
+
+    Nothing is sent before the informer's first list but comments. The stream ends when the informer is left, and when
+    uvicorn is told to stop (see `close_event_streams` for other servers).
+
+    Args:
+        informer: One that has been entered, of this event loop.
+        label_selector: Shows only objects that match; an object that begins or ceases to match is an add or a delete.
+        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and one
+            that is dead is noticed.
+
+    Raises:
+        SelectorError: The selector does not parse.
+    """
+    matches = None if label_selector is None else LabelSelector.parse(label_selector).matches
+    return EventSourceResponse(_log_of(informer), matches=matches, interval=heartbeat)
+
+
+# One log an informer, shared by all of its readers, from the first of them until the informer is left: a log that ended
+# with its last reader could not bridge that reader's reconnect.
+_logs: dict[SharedInformer, EventLog] = {}
+
+
+def _log_of(informer: SharedInformer) -> EventLog:
+    found = _logs.get(informer)
+    if found is None:
+        found = EventLog({informer.name: informer}, on_end=lambda: _logs.pop(informer, None))
+        found.start()
+        _logs[informer] = found
+    return found
+
+
+def _event(kind: str, name: str | None, data: bytes) -> bytes:
+    if b"\n" in data or b"\r" in data:  # JSON may be laid out over lines, and a line ends the field
+        data = b"\ndata: ".join(data.splitlines())
+    head = f"event: {kind}\nid: {name}\ndata: " if name is not None else f"event: {kind}\ndata: "
+    return head.encode() + data + b"\n\n"
+
+
+def _last_id(scope: Scope) -> str | None:
+    """What a browser has seen last: it says so in a header when it comes back by itself, a page may in the URL."""
+    for name, value in scope["headers"]:
+        if name == b"last-event-id":
+            return str(value.decode("latin-1"))
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("last-event-id")
+    return asked[0] if asked else None
+
+
+async def _disconnected(receive: Receive) -> None:
+    message: Any = None
+    while message is None or message["type"] != "http.disconnect":
+        message = await receive()

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,8 +45,41 @@ class Clock:
 SYSTEM = Clock()
 
 
+class _Turn:
+    """What all budgets of one thread share: until when somebody may go on working."""
+
+    __slots__ = ("begun", "looked", "perf", "until")
+
+    def __init__(self, perf: Callable[[], float]) -> None:
+        self.perf = perf
+        self.until = 0.0
+        self.looked = -1.0  # when somebody last looked at the clock
+        self.begun = 0  # how many there have been
+
+    def begin(self, seconds: float) -> None:
+        self.looked = self.perf()
+        self.until = self.looked + seconds
+        self.begun += 1
+
+
+class _Turns(threading.local):
+    def __init__(self) -> None:
+        self.turn = _Turn(SYSTEM.perf)
+
+
+_turns = _Turns()
+
+# Seconds without a look at the clock, after which a task that comes back from waiting takes it that the loop has been
+# round meanwhile. Shorter would be wrong while others are at work between two looks; longer costs a pause too many.
+_AWAY = 0.0005
+
+
 class YieldBudget:
-    """How long a piece of work may hold the event loop.
+    """How long pieces of work may hold the event loop, all of one thread together.
+
+    Together, because what counts is how long everybody else waits: a reader, a processor and sixteen handlers that
+    each took 2 ms in a row would hold the loop for 36. So whoever comes first has what is left of the turn, the others
+    do the least that they can between two looks, and the first to come back from its pause begins the next turn.
 
     ::
 
@@ -57,25 +91,33 @@ class YieldBudget:
 
     Args:
         seconds: Of work between two pauses; the default is `YIELD_SECONDS`.
-        clock: Whose `perf` is read.
+        clock: Whose `perf` is read. One that is not the system's shares its turns with nobody.
     """
 
-    __slots__ = ("_perf", "_seconds", "_until")
+    __slots__ = ("_perf", "_seconds", "_turn")
 
     def __init__(self, seconds: float = YIELD_SECONDS, *, clock: Clock = SYSTEM) -> None:
         self._seconds = seconds
         self._perf = clock.perf
-        self._until = self._perf() + seconds
+        self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)
+        self.restart()
 
     def exhausted(self) -> bool:
         """Whether it is time to pause."""
-        return self._perf() >= self._until
+        turn = self._turn
+        turn.looked = now = self._perf()
+        return now >= turn.until
 
     def restart(self) -> None:
-        """Count from now; for when the work has waited for something anyway."""
-        self._until = self._perf() + self._seconds
+        """The work has waited for something: count from now, unless others are at it in this turn of the loop."""
+        turn = self._turn
+        if self._perf() - turn.looked > _AWAY:
+            turn.begin(self._seconds)
 
     async def pause(self) -> None:
         """Let everything else that is ready run once, and count afresh."""
+        turn = self._turn
+        begun = turn.begun
         await asyncio.sleep(0)
-        self.restart()
+        if turn.begun == begun:  # nobody has come back before
+            turn.begin(self._seconds)

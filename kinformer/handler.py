@@ -10,6 +10,7 @@ from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
+from kinformer.clock import YieldBudget
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
 from kinformer.object import view
@@ -18,8 +19,8 @@ __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
 log = logging.getLogger("kinformer.handler")
 
-_BUDGET = 0.002  # seconds of calls that never suspend, before the loop gets its turn
-_CALLS_A_LOOK = 32  # calls between two looks at the clock
+_CALLS_A_LOOK = 32  # calls between two looks at the clock, at most: of slow calls fewer
+_LONG = 0.0005  # seconds between two looks that are too many
 
 Callback = Callable[..., Any]
 
@@ -95,6 +96,32 @@ def _name_of(handler: Any) -> str:
     return str(name)
 
 
+class _Pace:
+    """How many calls that never suspend a runner makes between two looks at the clock; slow ones soon one by one."""
+
+    __slots__ = ("_budget", "_looked", "step")
+
+    def __init__(self) -> None:
+        self._budget = YieldBudget()
+        self._looked = perf_counter()
+        self.step = _CALLS_A_LOOK
+
+    def waited(self) -> None:
+        """The runner had nothing to do."""
+        self._budget.restart()
+        self._looked = perf_counter()
+
+    async def look(self) -> None:
+        """Give the loop its turn, if that is due; and decide when to look again."""
+        if perf_counter() - self._looked > _LONG:
+            self.step = max(1, self.step // 2)
+        else:
+            self.step = min(_CALLS_A_LOOK, self.step * 2)
+        if self._budget.exhausted():
+            await self._budget.pause()
+        self._looked = perf_counter()
+
+
 class HandlerRunner:
     """The task that takes calls out of a mailbox and makes them, one after the other."""
 
@@ -109,16 +136,16 @@ class HandlerRunner:
         """Until the mailbox is closed and, when draining, empty."""
         mailbox, observe = self.mailbox, self.observe
         take, make = mailbox.take, self.handler.call
-        looked = perf_counter()
+        pace = _Pace()
+        left = pace.step
         started = 0.0
-        calls = 0
         while not mailbox.closed:
             call = take()
             if call is None:
                 if mailbox.draining and not len(mailbox):
                     return
                 await mailbox.wait()
-                looked = perf_counter()
+                pace.waited()
                 continue
             if observe is not None:
                 started = perf_counter()
@@ -139,10 +166,10 @@ class HandlerRunner:
                     mailbox.finished(call)
                 if observe is not None:
                     observe(perf_counter() - started)
-            calls += 1
-            if calls % _CALLS_A_LOOK == 0 and perf_counter() - looked > _BUDGET:
-                await asyncio.sleep(0)
-                looked = perf_counter()
+            left -= 1
+            if not left:
+                await pace.look()
+                left = pace.step
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()

@@ -13,6 +13,7 @@ from kinformer.liveness import Watchdog
 from kinformer.object import Remnant
 from kinformer.relist import Known, known_or_new
 from kinformer.watch_stream import Stream
+from kinformer.wide_dict import WideDict
 
 __all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "InitialStreamError", "WatchListChoice"]
 
@@ -86,7 +87,7 @@ class InitialEvents:
 
     def __init__(self, known: Known | None) -> None:
         self._known = known
-        self._objects: dict[str, Any] = {}
+        self._objects: WideDict[str, Any] = WideDict()  # a plain dict of 100,000 grows in steps of 10 ms
         self.resource_version = ""
         self.live = False
         """Something else than an ADDED has come, so the end bookmark is due: a server that does not know of initial
@@ -100,13 +101,13 @@ class InitialEvents:
                 objects[key_of(obj)] = known_or_new(known, obj)
                 continue
             if type(obj) is Remnant:  # of an ADDED too: it tells nothing of how far the stream is
-                objects.pop(obj.key, None)
+                objects.pop(obj.key)
                 continue
             self.live = True
             if kind == "MODIFIED":
                 objects[key_of(obj)] = known_or_new(known, obj)
             elif kind == "DELETED":
-                objects.pop(key_of(obj), None)
+                objects.pop(key_of(obj))
             elif kind != "BOOKMARK":
                 raise WatchError(f"an event of the unknown type {kind!r} in the initial stream")
             elif ends_initial_events(obj):
@@ -132,5 +133,5 @@ class InitialEvents:
 
     def take(self) -> list[Any]:
         """The objects; nothing of them is kept here."""
-        objects, self._objects = self._objects, {}
+        objects, self._objects = self._objects, WideDict()
         return list(objects.values())

@@ -50,6 +50,10 @@ class WideDict(Generic[K, V]):
     def __delitem__(self, key: K) -> None:
         del self._own(hash(key) >> _SHIFT & 63)[key]
 
+    def pop(self, key: K) -> V | None:
+        """Take out what is under a key; None where there is nothing."""
+        return self._own(hash(key) >> _SHIFT & 63).pop(key, None)
+
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -155,6 +156,35 @@ async def test_a_budget_is_used_up_by_time_and_a_pause_renews_it() -> None:
     await budget.pause()
     assert ran == [1]
     assert not budget.exhausted()
+
+
+async def test_tasks_share_the_turn_of_the_loop_and_each_gets_on() -> None:
+    """Between two turns of the loop all tasks together work no longer than one budget, and the least that each does."""
+    steps: list[str] = []
+
+    async def work(name: str) -> None:
+        budget = YieldBudget()
+        for _ in range(6):
+            until = time.perf_counter() + 0.0007
+            while time.perf_counter() < until:
+                pass
+            steps.append(name)
+            if budget.exhausted():
+                await budget.pause()
+
+    async def turns() -> None:
+        while True:
+            steps.append("|")
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(turns())
+    await asyncio.gather(*(work(name) for name in "abc"))
+    counting.cancel()
+    for turn in "".join(steps).strip("|").split("|"):
+        assert len(turn) <= 6, f"in one turn of the loop: {turn}"  # two or three of the first, one of each other
+        assert all(turn.count(name) <= 4 for name in "abc")
+    first = "".join(steps).index("a" * 2)
+    assert {"b", "c"} <= set("".join(steps)[: first + 8]), "the others get on too"
 
 
 def _health(**fields: Any) -> InformerHealth:

@@ -26,6 +26,8 @@ def write(table: Any, plain: dict[Any, int], writes: list[tuple[Any, int | None]
             table[key] = plain[key] = value
         elif key in plain:
             del table[key], plain[key]
+        else:
+            assert table.pop(key) is None
 
 
 def assert_same(table: WideDict[Any, int], plain: dict[Any, int]) -> None:

@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _title(item: pytest.Item) -> str:
     """Module and function of a test, with its parameters but not the server."""
     function = re.sub(r"\W+", "_", item.name.replace(EMBEDDED, "").replace(REAL, "")).strip("_")
-    return f"{item.path.stem}::{function}".replace("test_", "")
+    return f"{item.path.stem.removeprefix('test_')}::{function.removeprefix('test_')}"
 
 
 @pytest.hookimpl(wrapper=True)

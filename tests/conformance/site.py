@@ -19,7 +19,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-PATIENCE = 10.0  # seconds for an event, so that a test which waits for one in vain fails in time
+PATIENCE = 10.0  # seconds for an answer or an event, so that a test which waits for one in vain fails in time
 
 
 class Site:
@@ -123,8 +123,9 @@ class Site:
     async def _exchange(self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None) -> Reply:
         exchange = await self._open(method, path, body, headers, token)
         try:
-            await exchange.head()
-            return await exchange.rest()
+            async with asyncio.timeout(PATIENCE):
+                await exchange.head()
+                return await exchange.rest()
         finally:
             await exchange.close()
 
@@ -170,6 +171,14 @@ class Stream:
             assert self.reply.clean or not self.reply.chunked, "the watch was cut"
             self._kept["end"] = "clean"
             return found
+
+    async def remainder(self) -> list[dict[str, Any]]:
+        """What comes until it ends in any way, cut or clean, bookmarks too."""
+        found = []
+        async with asyncio.timeout(PATIENCE):
+            while line := await self._exchange.line():
+                found.append(json.loads(line))
+        return found
 
 
 def _document(reply: Reply) -> Any:

@@ -21,10 +21,11 @@ CLUSTER_ROLE = {**ROLE, "kind": "ClusterRole"}
 RULES = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 BACKEND = {"service": {"name": "a", "port": {"number": 80}}}
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
-UTILIZATION = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
-}
+CPU = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+PATHS = {"paths": [{"path": "/", "pathType": "Prefix", "backend": BACKEND}]}
+POD = {"kind": "Pod", "namespace": "NS", "name": "a"}
+METRICS = [{"type": "Resource", "resource": CPU}]
+SCALING = {"scaleTargetRef": TARGET, "minReplicas": 1, "maxReplicas": 3, "metrics": METRICS}
 
 # resource -> what is sent beside the name; a resource with an asterisk is the cluster's
 KINDS: dict[str, dict[str, Any]] = {
@@ -62,39 +63,22 @@ KINDS: dict[str, dict[str, Any]] = {
         "endpoints": [{"addresses": ["10.1.1.1"]}],
         "ports": [{"port": 80}],
     },
-    "networking.k8s.io/v1/ingresses": {
-        "spec": {
-            "rules": [
-                {"host": "a.example.com", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": BACKEND}]}}
-            ]
-        }
-    },
+    "networking.k8s.io/v1/ingresses": {"spec": {"rules": [{"host": "a.example.com", "http": PATHS}]}},
     "networking.k8s.io/v1/ingressclasses*": {"spec": {"controller": "example.com/a"}},
     "networking.k8s.io/v1/networkpolicies": {"spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]}},
     "policy/v1/poddisruptionbudgets": {"spec": {"minAvailable": 1, "selector": SELECTOR}},
-    "autoscaling/v2/horizontalpodautoscalers": {
-        "spec": {
-            "scaleTargetRef": TARGET,
-            "minReplicas": 1,
-            "maxReplicas": 3,
-            "metrics": [{"type": "Resource", "resource": CPU}],
-        }
-    },
+    "autoscaling/v2/horizontalpodautoscalers": {"spec": SCALING},
     "autoscaling/v1/horizontalpodautoscalers": {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 3}},
     "storage.k8s.io/v1/storageclasses*": {"provisioner": "example.com/a"},
     "scheduling.k8s.io/v1/priorityclasses*": {"value": 1000},
     "rbac.authorization.k8s.io/v1/roles": {"rules": RULES},
     "rbac.authorization.k8s.io/v1/rolebindings": {
         "roleRef": ROLE,
-        "subjects": [{"kind": "ServiceAccount", "name": "a"}],
+        "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "NS"}],
     },
     "rbac.authorization.k8s.io/v1/clusterroles*": {"rules": RULES},
     "rbac.authorization.k8s.io/v1/clusterrolebindings*": {"roleRef": CLUSTER_ROLE},
-    "v1/events": {
-        "involvedObject": {"kind": "Pod", "namespace": "NS", "name": "a"},
-        "reason": "Tested",
-        "message": "m",
-    },
+    "v1/events": {"involvedObject": POD, "reason": "Tested", "message": "m"},
     "events.k8s.io/v1/events": {
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "example.com/a",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kinformer.pieces import Pieces
+
 __all__ = ["Bookmark", "Delta", "DeltaType", "Replacement"]
 
 
@@ -39,7 +41,7 @@ class Delta(NamedTuple):
 class Replacement(NamedTuple):
     """The object of a `REPLACED_ALL`: a full list, of all namespaces (None) or of one."""
 
-    items: list[Any]
+    items: list[Any] | Pieces[Any]
     resource_version: str
     namespace: str | None = None
 

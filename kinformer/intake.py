@@ -30,6 +30,8 @@ class Intake:
 
     __slots__ = ("_cache", "_fifo", "namespace", "resource_version")
 
+    takes_pieces = True
+
     def __init__(self, fifo: DeltaFIFO, cache: Indexer, namespace: str | None = None) -> None:
         self._fifo = fifo
         self._cache = cache
@@ -55,7 +57,7 @@ class Intake:
         self._fifo.put(entry.key, DELETED, entry)
 
     def replace(self, items: Iterable[Any], resource_version: str) -> None:
-        """Queue a full list as one delta; the list is the queue's from here on.
+        """Queue a full list as one delta; it is the queue's from here on.
 
         Nothing looks at its objects here: at 100,000 of them that would stall the loop. The processor makes
         entries of them, in slices.

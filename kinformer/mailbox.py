@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kinformer.object import KubeObject
+from kinformer.pieces import Pieces
 
 __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Mailbox", "Notification"]
 
@@ -96,13 +97,13 @@ class Mailbox:
             self._fold(batch)
         self._wake()
 
-    def replay(self, objects: Sequence[KubeObject]) -> None:
+    def replay(self, objects: Sequence[KubeObject] | Pieces[KubeObject]) -> None:
         """Hand out `objects` as initial adds, before anything that is or will be queued.
 
         They stand in for a past that the reader has not seen, so no queued call may concern one of
         their keys. The list is read lazily and never changed.
         """
-        if self.closed or self.draining or not objects:
+        if self.closed or self.draining or not len(objects):
             return
         self._replays.append(iter(objects))
         self._replay_left += len(objects)

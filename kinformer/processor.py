@@ -20,6 +20,7 @@ from kinformer.exceptions import StoppedError
 from kinformer.indexer import Indexer
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
 from kinformer.object import KubeObject, Remnant
+from kinformer.pieces import Pieces
 
 __all__ = ["Processor", "as_entry"]
 
@@ -27,6 +28,7 @@ DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum
 REPLACED_ALL = DeltaType.REPLACED_ALL
 
 _SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
+_ITEMS = 16  # items of a list between two looks: an index function may take its time
 
 
 class Processor:
@@ -69,7 +71,7 @@ class Processor:
 
         Called between two deltas, as everything on the loop is: no gap, nothing twice.
         """
-        mailbox.replay(self._indexer.list())
+        mailbox.replay(Pieces(self._indexer.tables()))
         if self.synced:
             mailbox.upstream_synced()
         self._mailboxes.append(mailbox)
@@ -199,21 +201,22 @@ class Processor:
         scope = replacement.namespace
         first = scope in self._missing
         rebuild = self._indexer.rebuild(scope)
-        fresh: list[KubeObject] = []
-        changes: list[tuple[KubeObject | None, KubeObject]] = []
-        gone: list[KubeObject] = []
+        fresh: Pieces[KubeObject] = Pieces()
+        changes: Pieces[tuple[KubeObject | None, KubeObject]] = Pieces()
+        gone: Pieces[KubeObject] = Pieces()
+        items = replacement.items
         try:
-            for item in replacement.items:
+            for number, item in enumerate(items.drain() if isinstance(items, Pieces) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
                 old: KubeObject | None = rebuild.add(obj)
                 if old is None and first:
                     fresh.append(obj)
                 elif old is None or (old is not obj and old != obj):
                     changes.append((old, obj))
-                if budget.exhausted():
+                if number % _ITEMS == 0 and budget.exhausted():
                     await budget.pause()
             for left in rebuild.sweep():
-                gone.extend(left)
+                gone.add(left)
                 if budget.exhausted():
                     await budget.pause()
         except BaseException:
@@ -231,7 +234,7 @@ class Processor:
             if budget.exhausted():
                 await budget.pause()
 
-    def _start(self, mailboxes: Sequence[Mailbox], objects: list[KubeObject]) -> None:
+    def _start(self, mailboxes: Sequence[Mailbox], objects: Pieces[KubeObject]) -> None:
         self.events[ADD] += len(objects)
         for mailbox in mailboxes:
             mailbox.replay(objects)
@@ -239,8 +242,8 @@ class Processor:
     async def _tell_replaced(
         self,
         mailboxes: Sequence[Mailbox],
-        gone: list[KubeObject],
-        changes: list[tuple[KubeObject | None, KubeObject]],
+        gone: Pieces[KubeObject],
+        changes: Pieces[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
     ) -> None:
         """What a relist found, in slices; who joins meanwhile has it in the snapshot already."""
@@ -255,13 +258,11 @@ class Processor:
             if budget.exhausted():
                 await budget.pause()
 
-        for old in gone:
+        for old in gone.drain():
             calls.append((DELETE, old.key, old, old, True))
             if len(calls) >= _SLICE:
                 await hand_out()
-        changes.reverse()
-        while changes:  # given up one by one, so that the old objects can go
-            before, obj = changes.pop()
+        for before, obj in changes.drain():
             if before is None:
                 calls.append((ADD, obj.key, None, obj, False))
             elif before.uid != obj.uid:
@@ -294,11 +295,11 @@ def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
     Versions compare as numbers of any length (KEP-5504); where one is no number, any other state is news.
     """
     new_version, old_version = obj.resource_version, old.resource_version
+    if len(new_version) == len(old_version) and new_version > old_version:
+        return True  # newer, or no numbers: nearly always
     if new_version == old_version:
         return not new_version and obj.raw != old.raw
     if new_version.isdigit() and old_version.isdigit():
-        if len(new_version) == len(old_version):
-            return new_version > old_version
         return len(new_version) > len(old_version)
     return True
 

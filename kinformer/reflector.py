@@ -25,6 +25,7 @@ from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_fun
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.liveness import HEAD_TIMEOUT, Watchdog
 from kinformer.meta import meta_namespace_key
+from kinformer.pieces import Pieces
 from kinformer.recovery import (
     RETRIED,
     Phase,
@@ -255,11 +256,12 @@ class Reflector:
         async with self._opened(options, silence) as (stream, dog):
             self._phase = Phase.INITIAL
             initial = InitialEvents(self._writer.known)
-            rest = await initial.collect(stream, dog, YieldBudget(clock=self._clock))
+            budget = YieldBudget(clock=self._clock)
+            rest = await initial.collect(stream, dog, budget)
             if rest is not None:
                 self._refuse_older(initial.resource_version)
                 self._choice.worked()
-                self._replace(initial.take(), initial.resource_version)
+                self._replace(await initial.take(budget), initial.resource_version)
                 dog.idle = self._idle_timeout
                 self._writer.recorded = self._pump.moved = True
                 await self._follow(stream, dog, rest)
@@ -338,7 +340,7 @@ class Reflector:
             text = f"a list of version {version} came where one not older than {self._plan.asked} was asked for"
             raise StaleListError(text)
 
-    def _replace(self, items: list[Any], version: str) -> None:
+    def _replace(self, items: Pieces[Any] | list[Any], version: str) -> None:
         before = self._writer.version
         self._writer.replace(items, version)
         self._health.listed(SYSTEM.loop(), self._plan.done(before, version))
@@ -401,7 +403,7 @@ class Reflector:
             if gone:
                 log.warning("%s: discovery says that the resource is gone; the cache is emptied", self.name)
                 version = self._writer.version
-                self._writer.replace([], "")
+                self._writer.replace(Pieces(), "")
                 self._writer.version = version  # when the resource is back, nothing older than that is
             return
         if self._on_error is not None:  # it changes nothing: the resource is as absent as before

@@ -11,6 +11,7 @@ from kinformer.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions
 from kinformer.liveness import Watchdog, answered
+from kinformer.pieces import Pieces
 
 __all__ = ["PAGE_SIZE", "Known", "ListRun", "known_or_new", "page_limit"]
 
@@ -71,11 +72,11 @@ class ListRun:
         self._head_timeout = head_timeout
         self._idle_timeout = idle_timeout
         self._budget = YieldBudget(clock=clock)
-        self._items: list[Any] = []
+        self._items: Pieces[Any] = Pieces()
         self.page = 0
         """The page that is being asked for, from 1."""
 
-    async def collect(self, version: str, limit: int | None) -> tuple[list[Any], str]:
+    async def collect(self, version: str, limit: int | None) -> tuple[Pieces[Any], str]:
         """All objects, and the resourceVersion that the list is of: that of its first page.
 
         Raises:
@@ -96,7 +97,7 @@ class ListRun:
                 first_version = page.resource_version
             token = page.continue_token
             if not token:
-                items, self._items = self._items, []
+                items, self._items = self._items, Pieces()
                 return items, first_version
             if token == options.continue_token:
                 raise DecodeError("the server gives the same continue token again and again")
@@ -117,8 +118,13 @@ class ListRun:
             raise TimeoutError(f"list: not a byte for {self._idle_timeout:g} s")
 
     async def _take(self, objects: Iterable[Any]) -> None:
-        items, known, budget = self._items, self._known, self._budget
+        known, budget = self._known, self._budget
+        taken: list[Any] = []
         for obj in objects:
-            items.append(known_or_new(known, obj))
-            if len(items) % _SLICE == 0 and budget.exhausted():
-                await budget.pause()
+            taken.append(known_or_new(known, obj))
+            if len(taken) == _SLICE:
+                self._items.add(taken)
+                taken = []
+                if budget.exhausted():
+                    await budget.pause()
+        self._items.add(taken)

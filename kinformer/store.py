@@ -142,6 +142,10 @@ class Store:
         # One call into C over all shards: no other thread runs in between, so it is the state of one moment.
         return list(chain.from_iterable(map(_dict_values, self._shards)))
 
+    def tables(self) -> Iterator[Iterable[Any]]:
+        """All objects, in tables to be read at once, on the thread that writes."""
+        return map(_dict_values, self._shards)
+
     def list_keys(self) -> Keys:
         """All keys, in no order."""
         return list(chain.from_iterable(self._shards))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kinformer.accessors import resource_version_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
+from kinformer.pieces import Pieces
 
 __all__ = ["ReflectorStore", "StoreFailedError", "StoreWriter"]
 
@@ -16,7 +17,8 @@ class ReflectorStore(Protocol):
     """What a reflector writes to, with plain calls; what one of them raises ends `Reflector.run`.
 
     A store may also have `bookmark(resource_version)`, told how far the server is without an event, and `known(key)`,
-    which gives the object that it holds under a key, or None.
+    which gives the object that it holds under a key, or None. One whose `takes_pieces` is true is given a full list as
+    `Pieces`, which is kinder to the loop, instead of a list.
     """
 
     def add(self, obj: Any, /) -> Any:
@@ -58,19 +60,21 @@ class StoreWriter:
         known: `known` of the store, or None.
     """
 
-    __slots__ = ("_bookmark", "_store", "known", "recorded", "version")
+    __slots__ = ("_bookmark", "_store", "_takes_pieces", "known", "recorded", "version")
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
         self._bookmark = getattr(store, "bookmark", None)
+        self._takes_pieces = getattr(store, "takes_pieces", False) is True
         self.known = getattr(store, "known", None)
         self.version = ""
         self.recorded = True
 
-    def replace(self, items: list[Any], version: str) -> None:
+    def replace(self, items: Pieces[Any] | list[Any], version: str) -> None:
         """Write a full list."""
         try:
-            self._store.replace(items, version)
+            given: Any = items if self._takes_pieces or isinstance(items, list) else list(items.drain())
+            self._store.replace(given, version)
         except Exception as error:
             raise StoreFailedError(error) from error
         self.version = version

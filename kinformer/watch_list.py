@@ -11,6 +11,7 @@ from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
 from kinformer.liveness import Watchdog
 from kinformer.object import Remnant
+from kinformer.pieces import Pieces
 from kinformer.relist import Known, known_or_new
 from kinformer.watch_stream import Stream
 from kinformer.wide_dict import WideDict
@@ -131,7 +132,12 @@ class InitialEvents:
                     await budget.pause()
         return None
 
-    def take(self) -> list[Any]:
+    async def take(self, budget: YieldBudget) -> Pieces[Any]:
         """The objects; nothing of them is kept here."""
         objects, self._objects = self._objects, WideDict()
-        return list(objects.values())
+        pieces: Pieces[Any] = Pieces()
+        while objects.parts:  # part by part: freeing 100,000 keys at once is a stall too
+            pieces.add(objects.parts.pop().values())
+            if budget.exhausted():
+                await budget.pause()
+        return pieces

@@ -1,0 +1,71 @@
+"""A row of objects in pieces: in order, whole, unknown to the garbage collector, and gone as it is read."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from kinformer.pieces import Pieces
+
+
+class Thing:
+    pass
+
+
+def test_what_was_added_comes_out_in_order_and_as_often_as_it_is_asked_for() -> None:
+    pieces: Pieces[int] = Pieces([range(3), (), range(3, 700)])
+    for number in range(700, 1000):
+        pieces.append(number)
+    pieces.add(range(1000, 1900))
+    pieces.add([])
+    pieces.add([1900])
+    assert len(pieces) == 1901
+    assert list(pieces) == list(pieces) == list(range(1901))
+    assert list(pieces.drain()) == list(range(1901))
+    assert len(pieces) == 0
+    assert list(pieces) == []
+    pieces.append(1)
+    assert list(pieces) == [1], "it may be filled again"
+
+
+def test_an_empty_row_has_nothing() -> None:
+    assert list(Pieces()) == list(Pieces([])) == list(Pieces().drain()) == []
+
+
+def test_it_may_be_read_while_others_read_and_still_be_added_to_before() -> None:
+    pieces: Pieces[int] = Pieces()
+    pieces.add(range(10))
+    first = iter(pieces)
+    assert next(first) == 0
+    assert list(pieces) == list(range(10))
+    assert list(first) == list(range(1, 10))
+
+
+def test_objects_are_free_when_the_last_reader_has_passed_them() -> None:
+    things = [Thing() for _ in range(2000)]
+    alive = [weakref.ref(thing) for thing in things]
+    pieces: Pieces[Thing] = Pieces()
+    pieces.add(things[:1000])
+    pieces.add(things[1000:])
+    del things
+    one, other = iter(pieces), pieces.drain()
+    for _ in range(1500):
+        next(one)
+    assert all(ref() is not None for ref in alive), "the other reader has not passed them"
+    for _ in range(1500):
+        next(other)
+    assert all(ref() is None for ref in alive[:1000])
+    del one, other
+    assert all(ref() is None for ref in alive)
+
+
+def test_a_long_row_is_freed_without_recursion_and_hides_from_the_collector() -> None:
+    pieces: Pieces[str] = Pieces(["text"] for _ in range(200_000))
+    pieces.drain()
+    for number in range(100_000):
+        pieces.append(f"{number}")
+    gc.collect()
+    every = iter(pieces)
+    rows = [held for held in gc.get_objects() if isinstance(held, tuple) and held[:1] == ("0",)]
+    assert rows == [], "the collector still looks at them"
+    assert sum(1 for _ in every) == 100_000

@@ -182,15 +182,19 @@ async def test_json_merge_and_strategic_patches_each_do_it_their_way(server: API
     assert patched.json["metadata"]["labels"] == {"a/b": "1"}
     patched = await send(server, "PATCH", path, [{"op": "remove", "path": "/metadata/labels/a~1b"}], JSON_PATCH)
     assert "labels" not in patched.json["metadata"]
-    side = {"spec": {"containers": [{"name": "side", "image": "busybox:1"}]}}
-    both = await send(server, "PATCH", path, side, STRATEGIC)
-    assert [one["name"] for one in both.json["spec"]["containers"]] == ["c", "side"], "merged by name"
-    gone = {"spec": {"containers": [{"name": "c", "$patch": "delete"}]}}
-    assert [one["name"] for one in (await send(server, "PATCH", path, gone, STRATEGIC)).json["spec"]["containers"]] == [
-        "side"
-    ]
-    replaced = await send(server, "PATCH", path, {"spec": {"containers": [{"name": "x", "image": "y:1"}]}}, MERGE)
-    assert [one["name"] for one in replaced.json["spec"]["containers"]] == ["x"], "a list is replaced"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await send(server, "POST", DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": spec})
+
+    async def containers(containers: list[dict[str, Any]], headers: dict[str, str]) -> list[str]:
+        body = {"spec": {"template": {"spec": {"containers": containers}}}}
+        reply = await send(server, "PATCH", f"{DEPLOYMENTS}/d", body, headers)
+        return [one["name"] for one in reply.json["spec"]["template"]["spec"]["containers"]]
+
+    # What the patch names comes first where nothing else tells the order.
+    assert await containers([{"name": "side", "image": "busybox:1"}], STRATEGIC) == ["side", "c"], "merged by name"
+    assert await containers([{"name": "c", "$patch": "delete"}], STRATEGIC) == ["side"]
+    assert await containers([{"name": "x", "image": "y:1"}], MERGE) == ["x"], "a list is replaced"
 
 
 async def test_apply_owns_fields_shares_equal_ones_and_takes_back_what_is_left_out(server: APIServer) -> None:
@@ -421,7 +425,9 @@ async def test_the_log_has_every_request_with_its_parameters(server: APIServer) 
 
 
 async def test_an_event_has_two_faces(server: APIServer) -> None:
-    body = {"metadata": {"name": "e"}, "note": "hello", "regarding": {"kind": "Pod", "name": "p"}, "reason": "Why"}
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    body = {"metadata": {"name": "e"}, "note": "hello", "regarding": about, "reason": "Why", "type": "Normal"}
+    body |= {"eventTime": "2026-11-20T08:00:00.000000Z", "reportingController": "kinformer.dev/test"}
     path = "/namespaces/default/events"
     assert (await send(server, "POST", f"/apis/events.k8s.io/v1{path}", body)).status == 201
     core = (await send(server, "GET", f"/api/v1{path}/e")).json

@@ -8,11 +8,12 @@ import json
 import socket
 import struct
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from multidict import CIMultiDict
 
 from kinformer.testing.faults import Fault
 from kinformer.testing.forms import dumps
@@ -58,14 +59,13 @@ class Answer:
         """What has been begun of it."""
         return self._stream
 
-    def _headers(self, content_type: str) -> dict[str, str]:
-        headers = {
-            "Audit-Id": str(uuid.uuid4()),
-            "Cache-Control": "no-cache, private",
-            "Content-Type": content_type,
-        }
-        if self.warnings:
-            headers["Warning"] = ", ".join(f'299 - "{_quoted(text)}"' for text in self.warnings)
+    def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
+        headers = CIMultiDict(
+            {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private", "Content-Type": content_type}
+        )
+        headers.update(more)
+        for text in dict.fromkeys(self.warnings):
+            headers.add("Warning", f'299 - "{_quoted(text)}"')
         return headers
 
     async def send(
@@ -88,12 +88,15 @@ class Answer:
             body = indent(body)
         return await self.send(body, status=status, **more)
 
+    async def send_yaml(self, value: Any, *, status: int = 200) -> web.StreamResponse:
+        """A value as YAML."""
+        return await self.yaml(dumps(value), status=status)
+
     async def yaml(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
         """JSON turned into YAML (sigs.k8s.io/yaml: keys in order of the alphabet)."""
-        import yaml
+        from kinformer.testing.yaml_text import to_yaml
 
-        text = yaml.safe_dump(msgspec.json.decode(body), default_flow_style=False, allow_unicode=True)
-        return await self.send(text.encode(), status=status, content_type="application/yaml")
+        return await self.send(to_yaml(msgspec.json.decode(body)), status=status, content_type="application/yaml")
 
     async def error(self, error: StatusError, *, yaml: bool = False) -> web.StreamResponse:
         """A failure."""
@@ -132,7 +135,7 @@ class Answer:
         if self.garble:
             first = b'{"kind":"' + bytes(byte ^ 0x15 for byte in first[:64]) + first[64:]
         zipped = size > GZIP_FROM and "gzip" in self._request.headers.get("Accept-Encoding", "")
-        response = web.StreamResponse(status=status, headers={**self._headers(content_type), **headers})
+        response = web.StreamResponse(status=status, headers=self._headers(content_type, headers))
         ended = length is not None or size <= GZIP_FROM
         if status == 304:
             return await self._empty(response)
@@ -184,7 +187,7 @@ class Answer:
 
     async def start_stream(self) -> web.StreamResponse:
         """The head of a watch, sent at once."""
-        response = web.StreamResponse(status=200, headers=self._headers(JSON))
+        response = web.StreamResponse(status=200, headers=self._headers(JSON, {}))
         await self._open(response)
         return response
 

@@ -2,64 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
-from kinformer.testing.answers import Answer
+from kinformer.testing.actions import Actions
 from kinformer.testing.auth import AccessControl
-from kinformer.testing.bodies import parse_body, parse_patch, parse_yaml, read_body
-from kinformer.testing.delete import DeleteOptions, Deleter
+from kinformer.testing.bodies import parse_patch, parse_yaml, read_body
+from kinformer.testing.call import Call
+from kinformer.testing.delete import Deleter
 from kinformer.testing.faults import Faults
 from kinformer.testing.filters import Filter
-from kinformer.testing.forms import View, decode_stored
-from kinformer.testing.ledger import Written
-from kinformer.testing.list import Page, chunks, reach, read_page
+from kinformer.testing.forms import View
+from kinformer.testing.list import chunks, reach, read_page
 from kinformer.testing.negotiation import Wanted, check_kind, negotiate
 from kinformer.testing.options import bad_version, read_options
 from kinformer.testing.ownership import FieldManager
-from kinformer.testing.patch import json_patch, merge_patch, strategic_patch
+from kinformer.testing.patch import patch_kind, patched
 from kinformer.testing.request import RequestInfo
 from kinformer.testing.resources import ResourceType
-from kinformer.testing.reviews import REVIEWS, review
-from kinformer.testing.schema import KeyedLists
+from kinformer.testing.reviews import is_review
 from kinformer.testing.status import (
     bad_request,
-    failure,
-    internal,
     method_not_allowed,
     missing_resource,
     page_not_found,
-    success,
 )
 from kinformer.testing.stream import WatchStream
-from kinformer.testing.subresources import bind, read_scale, scale_of, with_scale
 from kinformer.testing.watch import Watcher
 from kinformer.testing.write import WriteOptions, Writer
 
-__all__ = ["Api", "Call"]
+__all__ = ["Api"]
 
-MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
-_PATCHES = {
-    "application/json-patch+json": "json",
-    "application/merge-patch+json": "merge",
-    "application/strategic-merge-patch+json": "strategic",
-    "application/apply-patch+yaml": "apply",
-}
 Object = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Call:
-    """One request on its way through."""
-
-    request: web.BaseRequest
-    params: Mapping[str, str]
-    info: RequestInfo
-    answer: Answer
-    user: str
 
 
 class Api:
@@ -78,18 +54,21 @@ class Api:
         self._registry = writer.ledger.registry
         self._writer = writer
         self._deleter = deleter
-        self._access = access
+        self._actions = Actions(writer, deleter, access)
         self._faults = faults
         self._rewind = rewind
 
     async def handle(self, call: Call) -> None:
         """Answers a request. A `StatusError` comes out for what fails."""
         info = call.info
-        if (info.api_version, info.plural) in REVIEWS:
-            await self._review(call)
-            return
         resource = self._registry.serve(info.group, info.version, info.plural)
         self._check_scope(resource, info)
+        if is_review(resource):
+            await self._actions.review(call, resource)
+            return
+        if resource.builtin and resource.name == "v1/bindings":
+            await self._actions.binding(call, resource)
+            return
         if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
             raise method_not_allowed()  # writes name their namespace
         if info.subresource:
@@ -111,9 +90,6 @@ class Api:
         else:
             raise method_not_allowed()
 
-    def _namespace(self, resource: ResourceType, info: RequestInfo) -> str:
-        return info.namespace if resource.namespaced else ""
-
     def _check_scope(self, resource: ResourceType, info: RequestInfo) -> None:
         inside = bool(info.namespace) and info.plural != "namespaces"
         if (inside and not resource.namespaced) or (info.name and resource.namespaced and not inside):
@@ -132,7 +108,7 @@ class Api:
         wanted = negotiate(call.request.headers, watch=watch)
         go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
-        view = View(resource, wanted.form)
+        view = View(resource, wanted.form, wanted.version)
         if watch:
             await self._watch(call, resource, view)
         elif collection:
@@ -146,35 +122,29 @@ class Api:
             if not version.isdigit():
                 raise bad_version(version, watch=True)
             await reach(self._storage, int(version))
-        stored = self._ledger.stored(resource, self._namespace(resource, call.info), call.info.name)
+        stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         if view.form == "table":
             body = view.table([stored], {"resourceVersion": str(stored.revision)})
         else:
             body = view.whole(stored) + b"\n"
-        await self._send(call, body, wanted)
-
-    async def _send(self, call: Call, body: bytes, wanted: Wanted, status: int = 200) -> None:
-        if wanted.yaml:
-            await call.answer.yaml(body, status=status)
-        else:
-            await call.answer.raw_json(body, status=status)
+        await call.send(body, wanted)
 
     async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         options = read_options(call.params)
-        selected = Filter(resource, self._namespace(resource, call.info), options)
+        selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
         page = await read_page(self._storage, collection, selected, options)
         if view.form == "table":
-            await self._send(call, view.table(page.items, page.metadata()), wanted)
+            await call.send(view.table(page.items, page.metadata()), wanted)
         elif wanted.yaml:
             body = b"".join([piece async for piece in chunks(resource, view, page)])
-            await self._send(call, body, wanted)
+            await call.send(body, wanted)
         else:
             await call.answer.body(chunks(resource, view, page))
 
     async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
         options = read_options(call.params, forced_watch=True)
-        selected = Filter(resource, self._namespace(resource, call.info), options)
+        selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
         watcher = Watcher(self._storage, collection, resource, view, selected, options)
         stream = WatchStream(
@@ -189,185 +159,71 @@ class Api:
 
     # -- writes ---------------------------------------------------------------------------------------------------
 
-    def _options(self, call: Call) -> WriteOptions:
-        params = call.params
-        agent = call.request.headers.get("User-Agent", "").partition("/")[0]
-        manager = params.get("fieldManager") or agent or "unknown"
-        return WriteOptions(
-            manager=FieldManager(manager),
-            dry_run="dryRun" in params,
-            validation=params.get("fieldValidation", "Warn"),
-            force=params.get("force", "").lower() in ("1", "true"),
-        )
-
-    async def _body(self, call: Call, kind: str) -> Object:
-        body = await read_body(call.request)
-        if len(body) > MAX_STORED:
-            raise internal("etcdserver: request is too large")
-        return parse_body(body, kind, call.request.headers.get("Content-Type", ""))
-
-    async def _written(self, call: Call, resource: ResourceType, written: Written, options: WriteOptions) -> None:
-        wanted = negotiate(call.request.headers)
-        call.answer.warnings += options.warnings
-        view = View(resource, wanted.form)
-        if view.form == "table":
-            body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})
-        else:
-            body = view.whole(written.stored) + b"\n"
-        await self._send(call, body, wanted, 201 if written.created else 200)
-
     async def _create(self, call: Call, resource: ResourceType) -> None:
-        options = self._options(call)
-        body = await self._body(call, resource.kind)
-        written = self._writer.create(resource, self._namespace(resource, call.info), body, options)
-        await self._written(call, resource, written, options)
+        options = call.options()
+        body = await call.body(resource.kind, options)
+        written = self._writer.create(resource, call.namespace(resource), body, options)
+        await call.written(resource, written, options)
 
     async def _update(self, call: Call, resource: ResourceType) -> None:
-        options, info = self._options(call), call.info
-        body = await self._body(call, resource.kind)
-        namespace = self._namespace(resource, info)
+        options, info = call.options(), call.info
+        body = await call.body(resource.kind, options)
+        namespace = call.namespace(resource)
         written = self._writer.update(resource, namespace, info.name, body, options, subresource=info.subresource)
-        await self._written(call, resource, written, options)
+        await call.written(resource, written, options)
 
     async def _patch(self, call: Call, resource: ResourceType) -> None:
-        options, info = self._options(call), call.info
-        kind = self._patch_kind(call, resource)
+        info, namespace = call.info, call.namespace(resource)
+        kind = patch_kind(call.content_type, resource)
+        options = call.options(patch=kind)
         raw = await read_body(call.request)
-        namespace = self._namespace(resource, info)
         if kind == "apply":
             options.manager = FieldManager(call.params.get("fieldManager", ""))
             applied = parse_yaml(raw)
             written = self._writer.apply(resource, namespace, info.name, applied, options, subresource=info.subresource)
         else:
-            change = self._change(kind, parse_patch(raw), resource)
+            patch = parse_patch(raw)
+            change = patched(kind, patch, resource.node)
+            options.patch = patch if kind == "strategic" else None
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)
-        await self._written(call, resource, written, options)
-
-    def _patch_kind(self, call: Call, resource: ResourceType) -> str:
-        content_type = call.request.headers.get("Content-Type", "").partition(";")[0].strip()
-        kind = _PATCHES.get(content_type, "")
-        if kind and (resource.builtin or kind != "strategic"):
-            return kind
-        accepted = [name for name, one in _PATCHES.items() if resource.builtin or one != "strategic"]
-        raise failure(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
-        )
-
-    def _change(self, kind: str, patch: Any, resource: ResourceType) -> Callable[[Object], Object]:
-        if kind == "json":
-            return lambda obj: json_patch(obj, patch)
-        if not isinstance(patch, dict):
-            raise bad_request("error decoding patch: json: cannot unmarshal array into Go value of type map")
-        if kind == "merge":
-            return lambda obj: merge_patch(obj, patch)
-        return lambda obj: strategic_patch(obj, patch, KeyedLists(resource))
+        await call.written(resource, written, options)
 
     async def _delete(self, call: Call, resource: ResourceType) -> None:
         info = call.info
         if not info.name and "deletecollection" not in resource.verbs:
             raise method_not_allowed()
-        raw = await read_body(call.request)
-        options = _delete_options(call, parse_body(raw, "DeleteOptions", "") if raw.strip() else {})
-        namespace = self._namespace(resource, info)
+        options = await call.delete_options()
+        namespace = call.namespace(resource)
         if info.name:
             written = self._deleter.delete(resource, namespace, info.name, options)
             if written.status is not None:
-                await call.answer.json(written.status)
+                await call.send_object(written.status)
             else:
-                await self._written(call, resource, written, self._options(call))
+                await call.written(resource, written, WriteOptions())
             return
         selection = read_options(call.params)
         selected = Filter(resource, namespace, selection)
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
-        answer = Page(page.items, page.revision)
-        await call.answer.body(chunks(resource, View(resource), answer))
-
-    # -- subresources ---------------------------------------------------------------------------------------------
+        await call.answer.body(chunks(resource, View(resource), page))
 
     async def _subresource(self, call: Call, resource: ResourceType) -> None:
         info = call.info
         found = resource.subresource(info.subresource)
-        if found is None or info.rest:
+        if found is None or (info.rest and found.name != "proxy"):
             if resource.builtin:
                 raise missing_resource()
             raise page_not_found()
         verb = "get" if info.method == "GET" else info.verb
         if verb not in found.verbs:
             raise method_not_allowed()
-        if found.name == "scale":
-            await self._scale(call, resource)
-        elif found.name == "binding":
-            await self._bind(call, resource)
-        elif found.name == "eviction":
-            await self._evict(call, resource)
+        action = self._actions.by_name.get(found.name)
+        if action is not None:
+            await action(call, resource)
         elif info.method == "GET":
             await self._read(call, resource)
         elif info.method == "PUT":
             await self._update(call, resource)
         else:
             await self._patch(call, resource)
-
-    async def _scale(self, call: Call, resource: ResourceType) -> None:
-        info, options = call.info, self._options(call)
-        namespace = self._namespace(resource, info)
-        if info.method == "GET":
-            await call.answer.json(read_scale(resource, self._ledger.stored(resource, namespace, info.name)))
-            return
-        raw = await read_body(call.request)
-        if info.method == "PUT":
-            scale = parse_body(raw, "Scale", "")
-            written = self._writer.patch(
-                resource, namespace, info.name, lambda obj: with_scale(resource, obj, scale), options,
-                subresource="scale",
-            )  # fmt: skip
-        else:
-            kind = self._patch_kind(call, resource)
-            if kind == "apply":
-                kind, patch = "merge", parse_yaml(raw)
-            else:
-                patch = parse_patch(raw)
-            change = self._change("merge" if kind == "strategic" else kind, patch, resource)
-            written = self._writer.patch(
-                resource, namespace, info.name,
-                lambda obj: with_scale(resource, obj, change(scale_of(resource, obj))), options,
-                subresource="scale",
-            )  # fmt: skip
-        await call.answer.json(scale_of(resource, decode_stored(resource, written.stored)))
-
-    async def _bind(self, call: Call, resource: ResourceType) -> None:
-        body = await self._body(call, "Binding")
-        bind(self._writer, resource, call.info.namespace, call.info.name, body, self._options(call))
-        await call.answer.json(success(code=201), status=201)
-
-    async def _evict(self, call: Call, resource: ResourceType) -> None:
-        body = await self._body(call, "Eviction")
-        options = _delete_options(call, body.get("deleteOptions") or {})
-        self._deleter.delete(resource, call.info.namespace, call.info.name, options)
-        await call.answer.json(success(code=201), status=201)
-
-    async def _review(self, call: Call) -> None:
-        if call.info.method != "POST":
-            raise method_not_allowed()
-        body = await self._body(call, REVIEWS[call.info.api_version, call.info.plural])
-        answer = review(self._access, call.user, call.info, body, self._options(call).manager, self._ledger.timestamp())
-        await call.answer.json(answer, status=201)
-
-
-def _delete_options(call: Call, body: Object) -> DeleteOptions:
-    params = call.params
-    grace = body.get("gracePeriodSeconds")
-    if grace is None and "gracePeriodSeconds" in params:
-        if not params["gracePeriodSeconds"].isdigit():
-            raise bad_request(f'strconv.ParseInt: parsing "{params["gracePeriodSeconds"]}": invalid syntax')
-        grace = int(params["gracePeriodSeconds"])
-    conditions = body.get("preconditions") or {}
-    return DeleteOptions(
-        grace=grace,
-        uid=conditions.get("uid", ""),
-        resource_version=conditions.get("resourceVersion", ""),
-        propagation=body.get("propagationPolicy") or params.get("propagationPolicy", ""),
-        dry_run=bool(body.get("dryRun")) or "dryRun" in params,
-    )

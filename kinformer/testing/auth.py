@@ -20,6 +20,13 @@ ADMIN = "kubernetes-admin"
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY = ("/api", "/apis", "/openapi")
 
+# ... and what the ClusterRole system:basic-user allows.
+_ABOUT_ONESELF = (
+    "authentication.k8s.io/v1/selfsubjectreviews",
+    "authorization.k8s.io/v1/selfsubjectaccessreviews",
+    "authorization.k8s.io/v1/selfsubjectrulesreviews",
+)
+
 
 def _under(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
@@ -83,6 +90,32 @@ class AccessControl:
             return True
         return any((user, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
 
+    def allowed(self, user: str) -> list[tuple[str, str]]:
+        """(verb, resource) of a user's rules, in order."""
+        if self.rules is None or user == ADMIN:
+            return [("*", "*")]
+        return sorted((verb, resource) for name, verb, resource in self.rules if name == user)
+
+    def user_of(self, token: str) -> str | None:
+        """The name of whose token it is, or None."""
+        return ADMIN if token == self.admin_token else (self.users or {}).get(token)
+
+    def add(self, token: str, user: str) -> None:
+        """Lets a token be used by a user; without users tokens are not looked at."""
+        if self.users is not None:
+            self.users[token] = user
+
+    def info(self, user: str) -> dict[str, Any]:
+        """The UserInfo of a user."""
+        if user == ANONYMOUS:
+            return {"username": user, "groups": ["system:unauthenticated"]}
+        if user.startswith("system:serviceaccount:"):
+            namespace = user.split(":")[2]
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+            return {"username": user, "groups": groups}
+        groups = ["system:masters", "system:authenticated"] if user == ADMIN else ["system:authenticated"]
+        return {"username": user, "uid": user, "groups": groups}
+
     def authorize(self, user: str, info: RequestInfo) -> None:
         """A 403 `StatusError` for what the rules do not list."""
         if self.rules is None or user == ADMIN:
@@ -90,7 +123,7 @@ class AccessControl:
         if not info.plural:
             self._authorize_path(user, info)
             return
-        if self.may(user, info.verb, info.resource):
+        if self.may(user, info.verb, info.resource) or (user != ANONYMOUS and info.resource in _ABOUT_ONESELF):
             return
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"

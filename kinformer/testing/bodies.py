@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from kinformer.testing.status import bad_request, failure
+from kinformer.testing.status import StatusError, bad_request, failure
 
-__all__ = ["parse_body", "parse_patch", "parse_yaml", "read_body"]
+__all__ = ["find_duplicates", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
 
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 Object = dict[str, Any]
@@ -28,35 +29,109 @@ async def read_body(request: web.BaseRequest) -> bytes:
     return b"".join(parts)
 
 
-def parse_body(body: bytes, kind: str, content_type: str) -> Object:
-    """JSON or YAML to a dict. A 400 `StatusError` worded as for `kind`."""
+def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] | None = None) -> Object:
+    """JSON or YAML to a dict; `duplicates` gets the fields that it has twice. A 400 or 415 `StatusError`."""
     media = content_type.partition(";")[0].strip().lower()
     if media not in ("", "application/json", "application/yaml", "text/plain", "*/*"):  # protobuf, above all
         raise failure(
             415,
             "the body of the request was in an unknown format - accepted media types include: application/json,"
-            " application/yaml",
+            " application/yaml, application/vnd.kubernetes.protobuf",
         )
     if "yaml" in content_type:
         return parse_yaml(body)
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        shown = body.decode("utf-8", "replace")[:1024]
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse"
-            f" error: {_go_json_error(body)} ({shown})"
-        ) from None
+        shown = body.decode("utf-8", "replace")[:1024] or "<empty>"
+        raise _unrecognized(kind, json_error(body), shown if shown.startswith(("{", "<")) else body.hex()) from None
+    if value is None:
+        return {}
     if not isinstance(value, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind}): it is no object")
+        what = {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
+        into = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        raise _unrecognized(kind, f"json: cannot unmarshal {what} into Go value of type {into}", body.hex())
+    if duplicates is not None and len(msgspec.json.encode(value)) < len(body):
+        duplicates += find_duplicates(body)
     return value
 
 
-def _go_json_error(body: bytes) -> str:
-    text = body.decode("utf-8", "replace").strip()
-    if not text or text.count("{") > text.count("}") or text.count("[") > text.count("]"):
-        return "unexpected end of JSON input"
-    return "invalid character in literal"
+def _unrecognized(kind: str, error: str, shown: str) -> StatusError:
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error:"
+        f" {error} ({shown})"
+    )
+
+
+class _Pairs(dict[str, Any]):
+    """An object of JSON that knows which of its keys came twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = _Pairs(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        found.twice = tuple(sorted({name for name in names if names.count(name) > 1}))
+    return found
+
+
+def find_duplicates(body: bytes) -> list[str]:
+    """The paths of fields that stand twice in their object."""
+    paths: list[str] = []
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, _Pairs):
+            below = f"{path}." if path else ""
+            paths.extend(f"{below}{name}" for name in value.twice)
+            for name, inner in value.items():
+                if isinstance(inner, (dict, list)):
+                    walk(inner, f"{below}{name}")
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                walk(inner, f"{path}[{index}]")
+
+    walk(json.loads(body, object_pairs_hook=_pairs), "")
+    return paths
+
+
+def json_error(body: bytes) -> str:
+    """What Go says of bytes that are no JSON."""
+    text = body.decode("utf-8", "replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        at = error.pos
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at >= len(text):
+            return "unexpected end of JSON input"
+        char = text[at]
+        if "property name" in error.msg:
+            return f"invalid character '{char}' looking for beginning of object key string"
+        if "delimiter" in error.msg:
+            after = (
+                "object key"
+                if "':'" in error.msg
+                else "array element"
+                if "[" in text[:at][-1:]
+                else "object key:value pair"
+            )
+            return f"invalid character '{char}' after {after}"
+        if "Extra data" in error.msg:
+            return f"invalid character '{char}' after top-level value"
+        for literal in ("true", "false", "null"):
+            if literal[0] == char:
+                length = 1
+                while at + length < len(text) and text[at + length : at + length + 1] == literal[length : length + 1]:
+                    length += 1
+                if at + length >= len(text):
+                    return "unexpected end of JSON input"
+                wrong, wanted = text[at + length], literal[length : length + 1]
+                return f"invalid character '{wrong}' in literal {literal} (expecting '{wanted}')"
+        return f"invalid character '{char}' looking for beginning of value"
+    return "invalid character"
 
 
 def parse_yaml(body: bytes) -> Object:
@@ -76,5 +151,5 @@ def parse_patch(raw: bytes) -> Any:
     """The JSON of a patch. A 400 `StatusError`."""
     try:
         return msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"error decoding patch: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(f"error decoding patch: {json_error(raw)}") from None

@@ -1,10 +1,17 @@
-"""Conversion between the two faces of an Event: `v1` and `events.k8s.io/v1` (pkg/apis/events/v1/conversion.go)."""
+"""Conversion between the versions of a kind that differ in more than their name.
+
+An Event has two faces, `v1` and `events.k8s.io/v1` (pkg/apis/events/v1/conversion.go); a HorizontalPodAutoscaler is
+kept in `autoscaling/v2` (pkg/apis/autoscaling/v1/conversion.go).
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-__all__ = ["core_event", "events_k8s_event"]
+__all__ = ["core_event", "events_k8s_event", "hpa_v1", "hpa_v2"]
+
+_KEPT = "autoscaling.alpha.kubernetes.io/"
 
 _TO_CORE = {
     "regarding": "involvedObject",
@@ -34,3 +41,72 @@ def events_k8s_event(event: dict[str, Any]) -> dict[str, Any]:
     renamed["apiVersion"] = "events.k8s.io/v1"
     renamed.setdefault("eventTime", None)
     return renamed
+
+
+def hpa_v2(scaler: dict[str, Any]) -> dict[str, Any]:
+    """An `autoscaling/v1` HorizontalPodAutoscaler as one of `autoscaling/v2`."""
+    spec, status = dict(scaler.get("spec") or {}), dict(scaler.get("status") or {})
+    percentage = spec.pop("targetCPUUtilizationPercentage", None)
+    metadata = dict(scaler["metadata"])
+    kept = dict(metadata.get("annotations") or {})
+    metrics = [_cpu_metric(percentage)] if percentage is not None else []
+    metrics += _unpack(kept, "metrics", [])
+    if metrics:
+        spec["metrics"] = metrics
+    behavior = _unpack(kept, "behavior", None)
+    if behavior:
+        spec["behavior"] = behavior
+    current = status.pop("currentCPUUtilizationPercentage", None)
+    if current is not None:
+        utilization = {"averageUtilization": current, "averageValue": "0"}
+        status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": utilization}}]
+    status.setdefault("currentMetrics", None)
+    conditions = _unpack(kept, "conditions", None)
+    if conditions:
+        status["conditions"] = conditions
+    metadata.pop("annotations", None)
+    if kept:
+        metadata["annotations"] = kept
+    return {**scaler, "apiVersion": "autoscaling/v2", "metadata": metadata, "spec": spec, "status": status}
+
+
+def hpa_v1(scaler: dict[str, Any]) -> dict[str, Any]:
+    """An `autoscaling/v2` HorizontalPodAutoscaler as one of `autoscaling/v1`; what that lacks is in annotations."""
+    spec, status = dict(scaler.get("spec") or {}), dict(scaler.get("status") or {})
+    metadata = dict(scaler["metadata"])
+    kept = dict(metadata.get("annotations") or {})
+    others = []
+    for metric in spec.pop("metrics", None) or []:
+        target = (metric.get("resource") or {}).get("target") or {}
+        if (metric.get("resource") or {}).get("name") == "cpu" and "averageUtilization" in target:
+            spec["targetCPUUtilizationPercentage"] = target["averageUtilization"]
+        else:
+            others.append(metric)
+    current = [
+        one["resource"]["current"]["averageUtilization"]
+        for one in status.pop("currentMetrics", None) or []
+        if one.get("resource", {}).get("name") == "cpu" and "averageUtilization" in one["resource"].get("current", {})
+    ]
+    if current:
+        status["currentCPUUtilizationPercentage"] = current[0]
+    for name, value in (
+        ("metrics", others),
+        ("behavior", spec.pop("behavior", None)),
+        ("conditions", status.pop("conditions", None)),
+    ):
+        if value:
+            kept[f"{_KEPT}{name}"] = json.dumps(value, separators=(",", ":"))
+    status.setdefault("currentReplicas", 0)
+    if kept:
+        metadata["annotations"] = kept
+    return {**scaler, "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _cpu_metric(percentage: int) -> dict[str, Any]:
+    target = {"type": "Utilization", "averageUtilization": percentage}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def _unpack(annotations: dict[str, str], name: str, default: Any) -> Any:
+    text = annotations.pop(f"{_KEPT}{name}", None)
+    return default if text is None else json.loads(text)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.testing.builtin_schemas import object_meta
 from kinformer.testing.resources import CUSTOM_VERBS, ResourceType, Subresource
+from kinformer.testing.schema import custom_node
 
 __all__ = ["established_status", "types_of"]
 
@@ -28,9 +30,6 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         kinds.append(Subresource("status", names["kind"]))
     if "scale" in subresources:
         kinds.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
-    list_maps: dict[str, tuple[str, ...]] = {}
-    if schema:
-        _collect_list_maps(schema, (), list_maps)
     fields = [one["jsonPath"] for one in version.get("selectableFields") or []]
     return ResourceType(
         group=group,
@@ -48,21 +47,11 @@ def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         unconditional_update=False,
         selectable={path.lstrip("."): tuple(path.lstrip(".").split(".")) for path in fields},
         columns=tuple(version.get("additionalPrinterColumns") or ()),
-        list_maps=list_maps,
+        node=custom_node(schema or {}, object_meta()),
         scale=subresources.get("scale"),
         schema=schema,
         storage_version=f"{group}/{storage}",
     )
-
-
-def _collect_list_maps(schema: Mapping[str, Any], path: tuple[str, ...], found: dict[str, tuple[str, ...]]) -> None:
-    if schema.get("x-kubernetes-list-type") == "map":
-        found[".".join(path)] = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-    items = schema.get("items")
-    if isinstance(items, Mapping):
-        _collect_list_maps(items, path, found)
-    for name, inner in (schema.get("properties") or {}).items():
-        _collect_list_maps(inner, (*path, name), found)
 
 
 def established_status(crd: Mapping[str, Any], now: str) -> Object:

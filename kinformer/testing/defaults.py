@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
-import copy
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from kinformer.testing.schema import Node
+from kinformer.testing.typed import zero
 
 __all__ = ["admit", "fill_in", "first_status"]
 
@@ -15,6 +17,10 @@ _TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
 ]
+
+
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_MODES = {"configMap", "secret", "downwardAPI", "projected"}
 
 
 def _pull_policy(image: str) -> str:
@@ -29,12 +35,65 @@ def _container(container: Object) -> None:
     container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
     for port in container.get("ports") or []:
         port.setdefault("protocol", "TCP")
+    for probe in _PROBES:
+        if probe in container:
+            _probe(container[probe])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict):
+            _handler(hook)
+    for variable in container.get("env") or []:
+        field = (variable.get("valueFrom") or {}).get("fieldRef")
+        if field is not None:
+            field.setdefault("apiVersion", "v1")
+    resources = container["resources"]
+    for name, quantity in (resources.get("limits") or {}).items():
+        resources.setdefault("requests", {}).setdefault(name, quantity)
+
+
+def _handler(handler: Object) -> None:
+    if "httpGet" in handler:
+        handler["httpGet"].setdefault("path", "/")
+        handler["httpGet"].setdefault("scheme", "HTTP")
+    if "grpc" in handler:
+        handler["grpc"].setdefault("service", "")
+
+
+def _probe(probe: Object) -> None:
+    _handler(probe)
+    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+        probe.setdefault(name, value)
+
+
+def _volume(volume: Object) -> None:
+    if volume.keys() <= {"name"}:
+        volume["emptyDir"] = {}
+    for name in _MODES & volume.keys():
+        volume[name].setdefault("defaultMode", 420)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    items = (volume.get("downwardAPI") or {}).get("items") or []
+    for source in (volume.get("projected") or {}).get("sources") or []:
+        items = [*items, *((source.get("downwardAPI") or {}).get("items") or [])]
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+    for item in items:
+        if "fieldRef" in item:
+            item["fieldRef"].setdefault("apiVersion", "v1")
 
 
 def _pod_spec(spec: Object) -> None:
     for name in ("initContainers", "containers"):
         for container in spec.get(name) or []:
             _container(container)
+    for volume in spec.get("volumes") or []:
+        _volume(volume)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if spec.get("hostNetwork"):
+        for container in spec.get("containers") or []:
+            for port in container.get("ports") or []:
+                port.setdefault("hostPort", port.get("containerPort"))
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -43,7 +102,7 @@ def _pod_spec(spec: Object) -> None:
 
 
 def _quality(spec: Object) -> str:
-    containers = spec.get("containers") or []
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     resources = [one.get("resources") or {} for one in containers]
     if not any(one.get("requests") or one.get("limits") for one in resources):
         return "BestEffort"
@@ -63,6 +122,8 @@ def _pod(obj: Object) -> None:
 def _admit_pod(obj: Object) -> None:
     """The plugins DefaultTolerationSeconds and Priority."""
     spec = obj["spec"]
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("tolerations", [dict(one) for one in _TOLERATIONS])
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -189,50 +250,7 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "Event": _event,
     "CustomResourceDefinition": _definition,
 }
-_STATUS: Mapping[str, Object] = {
-    "Deployment": {},
-    "ReplicaSet": {"replicas": 0},
-    "ReplicationController": {"replicas": 0},
-    "StatefulSet": {"replicas": 0, "availableReplicas": 0},
-    "DaemonSet": {
-        "currentNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberReady": 0,
-    },
-    "Job": {},
-    "CronJob": {},
-    "Service": {"loadBalancer": {}},
-    "Ingress": {"loadBalancer": {}},
-    "Namespace": {"phase": "Active"},
-    "PersistentVolume": {"phase": "Pending"},
-    "PersistentVolumeClaim": {"phase": "Pending"},
-    "PodDisruptionBudget": {
-        "disruptionsAllowed": 0,
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "expectedPods": 0,
-    },
-    "HorizontalPodAutoscaler": {"desiredReplicas": 0, "currentMetrics": None},
-    "Node": {
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-        "nodeInfo": dict.fromkeys(
-            (
-                "machineID",
-                "systemUUID",
-                "bootID",
-                "kernelVersion",
-                "osImage",
-                "containerRuntimeVersion",
-                "kubeletVersion",
-                "kubeProxyVersion",
-                "operatingSystem",
-                "architecture",
-            ),
-            "",
-        ),
-    },
-}
+_PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolumeClaim": "Pending"}
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -255,12 +273,13 @@ def admit(kind: str, obj: Object, *, creating: bool, taint: bool = True) -> None
             taints.append(dict(_NOT_READY))
 
 
-def first_status(kind: str, obj: Object) -> Object | None:
-    """The status of a new object of a built-in kind; None for a kind without one."""
+def first_status(kind: str, obj: Object, node: Node) -> Object:
+    """The status of a new object of a built-in kind."""
+    status: Object = zero(node) or {}
     if kind == "Pod":
-        return {"phase": "Pending", "qosClass": _quality(obj.get("spec") or {})}
-    if kind == "CustomResourceDefinition":
-        stored = [one["name"] for one in obj["spec"].get("versions") or [] if one.get("storage")]
-        return {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
-    status = _STATUS.get(kind)
-    return None if status is None else copy.deepcopy(status)
+        status.update(phase="Pending", qosClass=_quality(obj.get("spec") or {}))
+    elif kind in _PHASES:
+        status["phase"] = _PHASES[kind]
+    elif kind == "CustomResourceDefinition":
+        status["storedVersions"] = [one["name"] for one in obj["spec"].get("versions") or [] if one.get("storage")]
+    return status

@@ -8,7 +8,6 @@ from typing import Any
 
 from kinformer.testing.forms import dumps
 from kinformer.testing.resources import Registry, ResourceType, Subresource
-from kinformer.testing.reviews import REVIEWS
 
 __all__ = ["AGGREGATED", "Discovery"]
 
@@ -72,11 +71,7 @@ class Discovery:
         return None
 
     def _groups(self) -> dict[str, list[str]]:
-        groups = {group: versions for group, versions in self._registry.versions().items() if group}
-        for api_version, _ in REVIEWS:
-            group, _, version = api_version.partition("/")
-            groups.setdefault(group, [version])
-        return groups
+        return {group: versions for group, versions in self._registry.versions().items() if group}
 
     def _group(self, group: str, versions: list[str]) -> Object:
         listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
@@ -89,11 +84,6 @@ class Discovery:
             if resource.api_version == api_version:
                 listed.append(self._resource(resource))
                 listed += [self._subresource(resource, one) for one in resource.subresources]
-        listed += [
-            {"name": plural, "singularName": kind.lower(), "namespaced": False, "kind": kind, "verbs": ["create"]}
-            for (of, plural), kind in REVIEWS.items()
-            if of == api_version
-        ]
         if not listed:
             return None
         head: Object = {"kind": "APIResourceList"}
@@ -113,7 +103,8 @@ class Discovery:
             entry["shortNames"] = list(resource.short_names)
         if resource.categories:
             entry["categories"] = list(resource.categories)
-        entry["storageVersionHash"] = _storage_hash(resource)
+        if "watch" in resource.verbs:  # what is stored, unlike reviews and bindings
+            entry["storageVersionHash"] = _storage_hash(resource)
         return entry
 
     def _subresource(self, resource: ResourceType, sub: Subresource) -> Object:
@@ -152,17 +143,6 @@ class Discovery:
     def _version(self, group: str, version: str) -> Object:
         api_version = f"{group}/{version}" if group else version
         resources = [self._entry(one) for one in self._registry if one.api_version == api_version]
-        resources += [
-            {
-                "resource": plural,
-                "responseKind": {"group": "", "version": "", "kind": kind},
-                "scope": "Cluster",
-                "singularResource": kind.lower(),
-                "verbs": ["create"],
-            }
-            for (of, plural), kind in REVIEWS.items()
-            if of == api_version
-        ]
         return {"version": version, "resources": resources, "freshness": "Current"}
 
     def _entry(self, resource: ResourceType) -> Object:

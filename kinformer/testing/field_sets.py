@@ -10,10 +10,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kinformer.testing.resources import ResourceType
-from kinformer.testing.schema import KeyedLists, key_of
+from kinformer.testing.schema import ANY, Node
 
-__all__ = ["Path", "bare", "difference", "drop_field", "from_fields", "leaves", "owns", "to_fields"]
+__all__ = [
+    "NODE",
+    "Path",
+    "bare",
+    "difference",
+    "drop_field",
+    "from_fields",
+    "leaves",
+    "new_fields",
+    "owns",
+    "to_fields",
+]
 
 Path = tuple[str, ...]
 Object = dict[str, Any]
@@ -26,92 +36,116 @@ _META_IGNORED = {
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "generateName",
     "resourceVersion",
     "selfLink",
     "managedFields",
 }
-# Structs that Go always writes: they exist before anybody sets a field of theirs, so nobody owns them themselves.
-_ALWAYS = {
-    *("metadata", "spec", "status", "template", "strategy", "updateStrategy", "containers", "jobTemplate"),
-    *("names", "acceptedNames"),
-}
-# Values that are owned as one (+structType=atomic, +listType=atomic on maps).
-_ATOMIC = {
-    *("selector", "matchLabels", "nodeSelector", "securityContext", "resources", "affinity"),
-    *("involvedObject", "regarding", "related", "claimRef", "targetRef"),  # ObjectReference
-}
+# Stands for a map, a list or an item of one: it may be owned by several, a value belongs to whoever wrote it last.
+NODE = object()
 
 
-def leaves(resource: ResourceType, obj: Object, *, nodes: bool) -> dict[Path, Any]:
+def leaves(node: Node, obj: Object, *, nodes: bool) -> dict[Path, Any]:
     """Path -> value for all that can be owned; `nodes` includes maps and lists themselves, as updates own them."""
     found: dict[Path, Any] = {}
-    lists = KeyedLists(resource)
     for name, value in obj.items():
-        if name in ("apiVersion", "kind"):
-            continue
         if name == "metadata":
             value = _owned_metadata(value)
-        _walk(resource, lists, value, (f"f:{name}",), (name,), found, nodes=nodes)
+            if value:
+                _walk(node.child(name), value, ("f:metadata",), found, nodes=nodes, fresh=False)
+        elif name not in ("apiVersion", "kind"):
+            child = node.child(name)
+            _walk(child, value, (f"f:{name}",), found, nodes=nodes, fresh=not child.always)
     return found
 
 
-def _always(resource: ResourceType, names: tuple[str, ...]) -> bool:
-    if names == ("metadata",):
-        return True
-    if resource.kind == "CustomResourceDefinition" and names == ("status", "conditions"):
-        return True
-    return resource.builtin and names[-1] in _ALWAYS
-
-
-def _walk(
-    resource: ResourceType,
-    lists: KeyedLists,
-    value: Any,
-    path: Path,
-    names: tuple[str, ...],
-    found: dict[Path, Any],
-    *,
-    nodes: bool,
-) -> None:
-    if isinstance(value, dict) and value and not (resource.builtin and names[-1] in _ATOMIC):
-        if nodes and not _always(resource, names):
-            found[path] = None
+def _walk(node: Node, value: Any, path: Path, found: dict[Path, Any], *, nodes: bool, fresh: bool) -> None:
+    """`fresh` is False for what Go writes before anybody sets it: nobody owns that itself."""
+    if isinstance(value, dict) and value and not node.atomic:
+        if nodes and fresh:
+            found[path] = NODE
         for name, inner in value.items():
-            _walk(resource, lists, inner, (*path, f"f:{name}"), (*names, name), found, nodes=nodes)
+            child = node.child(name)
+            _walk(child, inner, (*path, f"f:{name}"), found, nodes=nodes, fresh=fresh or not child.always)
     elif isinstance(value, list) and value:
-        _walk_list(resource, lists, value, path, names, found, nodes=nodes)
-    elif value is not None and not (value == {} and _always(resource, names)):
+        _walk_list(node, value, path, found, nodes=nodes, fresh=fresh)
+    elif fresh or not (value is None or value == {}):
         found[path] = value
 
 
-def _walk_list(
-    resource: ResourceType,
-    lists: KeyedLists,
-    value: list[Any],
-    path: Path,
-    names: tuple[str, ...],
-    found: dict[Path, Any],
-    *,
-    nodes: bool,
-) -> None:
-    keys = lists.keys(names, value)
+def _walk_list(node: Node, value: list[Any], path: Path, found: dict[Path, Any], *, nodes: bool, fresh: bool) -> None:
+    keys = node.keys_of(value)
     if keys:
-        if nodes and not _always(resource, names):
-            found[path] = None
+        item_node = node.item or ANY
+        if nodes and fresh:
+            found[path] = NODE
         for item in value:
-            element = "k:" + json.dumps(dict(zip(keys, key_of(item, keys), strict=True)), separators=(",", ":"))
-            below = (*path, element)
-            found[below] = None  # the item itself
+            below = (*path, _key_element(node, item))
+            found[below] = NODE  # the item itself
             for name, inner in item.items():
-                _walk(resource, lists, inner, (*below, f"f:{name}"), (*names, name), found, nodes=nodes)
-    elif lists.is_set(names):
-        if nodes:
-            found[path] = None
+                _walk(item_node.child(name), inner, (*below, f"f:{name}"), found, nodes=nodes, fresh=True)
+    elif node.list_type == "set":
+        if nodes and fresh:
+            found[path] = NODE
         for item in value:
             found[(*path, "v:" + json.dumps(item))] = item
     else:
         found[path] = value
+
+
+def _key_element(node: Node, item: Object) -> str:
+    # structured-merge-diff writes the keys of an item in order of the alphabet
+    pairs = sorted(zip(node.keys, node.key_of(item), strict=True))
+    return "k:" + json.dumps(dict(pairs), separators=(",", ":"), ensure_ascii=False)
+
+
+def new_fields(node: Node, obj: Object) -> Object:
+    """FieldsV1 of a new object, all of which belongs to its creator: `to_fields(leaves(...))` in one pass."""
+    fields: Object = {}
+    for name, value in obj.items():
+        if name == "metadata":
+            value = _owned_metadata(value)
+            if value:
+                fields["f:metadata"] = _new(node.child(name), value, fresh=False)
+        elif name not in ("apiVersion", "kind"):
+            child = node.child(name)
+            if child.always and (value is None or value == {}):
+                continue
+            below = _new(child, value, fresh=not child.always)
+            if below is not None:
+                fields[f"f:{name}"] = below
+    return dict(sorted(fields.items()))
+
+
+def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
+    """None where there is nothing to own."""
+    if isinstance(value, dict) and value and not node.atomic:
+        below: Object = {".": {}} if fresh else {}
+        for name in sorted(value):
+            inner, child = value[name], node.child(name)
+            fresh_inner = fresh or not child.always
+            if isinstance(inner, (dict, list)):
+                owned = _new(child, inner, fresh=fresh_inner)
+                if owned is not None:
+                    below[f"f:{name}"] = owned
+            elif fresh_inner or inner is not None:
+                below[f"f:{name}"] = {}
+        return below or None
+    if isinstance(value, list) and value:
+        return _new_list(node, value, fresh=fresh)
+    return {} if fresh or not (value is None or value == {}) else None
+
+
+def _new_list(node: Node, value: list[Any], *, fresh: bool) -> Object:
+    keys = node.keys_of(value)
+    if keys:
+        item_node = node.item or ANY
+        below: Object = {".": {}} if fresh else {}
+        items = {_key_element(node, item): _new(item_node, item, fresh=True) for item in value}
+        return {**below, **dict(sorted(items.items()))}
+    if node.list_type == "set":
+        members = sorted("v:" + json.dumps(item) for item in value)
+        return {**({".": {}} if fresh else {}), **{member: {} for member in members}}
+    return {}
 
 
 def to_fields(paths: set[Path]) -> Object:
@@ -204,5 +238,8 @@ def _step(node: Any, element: str) -> Any:
     wanted = json.loads(text)
     if kind == "v":
         return wanted if wanted in node else None
-    keys = tuple(wanted)
-    return next((one for one in node if isinstance(one, dict) and key_of(one, keys) == tuple(wanted.values())), None)
+    return next((one for one in node if isinstance(one, dict) and _is_item(one, wanted)), None)
+
+
+def _is_item(item: Object, wanted: Object) -> bool:
+    return all(item.get(key) == value for key, value in wanted.items())

@@ -13,6 +13,7 @@ import msgspec
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.storage import Change, Stored
 from kinformer.testing.table import Table
+from kinformer.testing.typed import zero
 
 __all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "store", "with_revision"]
 
@@ -155,12 +156,13 @@ def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stor
 class View:
     """One version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
 
-    def __init__(self, resource: ResourceType, form: str = "") -> None:
+    def __init__(self, resource: ResourceType, form: str = "", version: str = "v1") -> None:
         self.resource = resource
         self.form = form  # "", "partial" or "table"
-        self.key = (resource.api_version, form)  # equal views share encoded events
+        self.meta = f"meta.k8s.io/{version}"
+        self.key = (resource.api_version, form, version)  # equal views share encoded events
         self._head = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
-        self._table = Table(resource) if form == "table" else None
+        self._table = Table(resource, self.meta) if form == "table" else None
 
     def item(self, stored: Stored) -> bytes:
         """The object inside a list."""
@@ -209,16 +211,18 @@ class View:
             return b'{"type":"BOOKMARK","object":%s}\n' % text
         metadata = b'"metadata":{"resourceVersion":"%s"%s}' % (number, b"," + mark if mark else b"")
         if self.form == "partial":
-            text = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",%s}' % metadata
+            text = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (dumps(self.meta), metadata)
         elif self.form == "table":
-            partial = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",%s}' % metadata
+            meta = dumps(self.meta)
+            partial = b'{"kind":"PartialObjectMetadata","apiVersion":%s,%s}' % (meta, metadata)
             text = (
-                b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"%s"},'
-                b'"columnDefinitions":null,"rows":[{"cells":[],"object":%s}]}' % (number, partial)
+                b'{"kind":"Table","apiVersion":%s,"metadata":{"resourceVersion":"%s"},'
+                b'"columnDefinitions":null,"rows":[{"cells":[],"object":%s}]}' % (meta, number, partial)
             )
         else:
-            skeleton = b"," + resource.skeleton if resource.skeleton else b""
-            text = self._head + metadata + skeleton + b"}"
+            empty = {name: value for name, value in zero(resource.node).items() if name != "metadata"}
+            rest = b"," + dumps(empty)[1:-1] if empty else b""
+            text = self._head + metadata + rest + b"}"
         return b'{"type":"BOOKMARK","object":%s}\n' % text
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
@@ -234,4 +238,4 @@ class View:
         raw = bytes(_metadata_of.decode(stored.raw).metadata)
         if not self.resource.builtin:
             raw = dumps(_ordered_metadata(msgspec.json.decode(raw)))
-        return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%s}' % raw
+        return b'{"kind":"PartialObjectMetadata","apiVersion":"%s","metadata":%s}' % (self.meta.encode(), raw)

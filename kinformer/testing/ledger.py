@@ -50,6 +50,10 @@ class Ledger:
             raise resource.not_found(name)
         return found
 
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return self._clock.wall()
+
     def timestamp(self, later: float = 0) -> str:
         """The time of metadata, some seconds from now: whole seconds, UTC."""
         moment = datetime.fromtimestamp(self._clock.wall(), UTC) + timedelta(seconds=later)

@@ -143,7 +143,7 @@ async def chunks(
 def _frame(resource: ResourceType, view: View, page: Page) -> tuple[bytes, bytes]:
     metadata = page.metadata()
     if view.form == "partial":
-        kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+        kind, api_version = "PartialObjectMetadataList", view.meta
     else:
         kind, api_version = resource.list_kind, resource.api_version
     if view.form == "" and not resource.builtin:

@@ -27,6 +27,7 @@ class Wanted:
     form: str = ""
     kind: str = ""
     yaml: bool = False
+    version: str = "v1"  # of meta.k8s.io
 
 
 def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
@@ -54,12 +55,13 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False) -> Wanted:
     """The first acceptable clause of `Accept`. A 406 `StatusError` where there is none."""
     for media, parameters in _clauses(headers.get("Accept", "") or "*/*"):
         kind = parameters.get("as", "")
-        if kind not in _FORMS or (kind and parameters.get("v") != "v1"):
+        version = parameters.get("v", "v1")
+        if kind not in _FORMS or version not in ("v1", "v1beta1"):
             continue
         if media in ("application/json", "application/*", "*/*"):
-            return Wanted(_FORMS[kind], kind)
+            return Wanted(_FORMS[kind], kind, version=version)
         if media == "application/yaml" and not watch:
-            return Wanted(_FORMS[kind], kind, yaml=True)
+            return Wanted(_FORMS[kind], kind, yaml=True, version=version)
     listed = _STREAMED if watch else _ACCEPTED
     raise not_acceptable(f"only the following media types are accepted: {listed}")
 

@@ -7,17 +7,19 @@ import json
 from typing import Any
 
 from kinformer.testing.field_sets import (
+    NODE,
     Path,
     bare,
     difference,
     drop_field,
     from_fields,
     leaves,
+    new_fields,
     owns,
     to_fields,
 )
 from kinformer.testing.resources import ResourceType
-from kinformer.testing.schema import KeyedLists, key_of
+from kinformer.testing.schema import ANY, Node
 from kinformer.testing.status import StatusError, failure
 
 __all__ = ["FieldManager", "apply_fields", "track_update"]
@@ -26,10 +28,11 @@ Object = dict[str, Any]
 
 
 class FieldManager:
-    """Who writes: a name, `Update` or `Apply`, and the subresource through which."""
+    """Who writes: a name, `Update` or `Apply`, and the subresource through which; `timed` False leaves the time out."""
 
-    def __init__(self, name: str, operation: str = "Update", subresource: str = "") -> None:
+    def __init__(self, name: str, operation: str = "Update", subresource: str = "", *, timed: bool = True) -> None:
         self.name = name
+        self.timed = timed
         self.operation = operation
         self.subresource = subresource
 
@@ -52,8 +55,13 @@ def _written(entries: list[tuple[Object, set[Path]]]) -> list[Object]:
 
 
 def _sorted(entries: list[Object]) -> list[Object]:
-    """Apply first, then by time, as fieldmanager sorts them."""
-    return sorted(entries, key=lambda one: (one["operation"] != "Apply", one.get("time", ""), one["manager"]))
+    """Apply first, then by time and name (structured-merge-diff, fieldmanager/internal/managedfields.go)."""
+    return sorted(entries, key=_rank)
+
+
+def _rank(entry: Object) -> tuple[str, ...]:
+    named = (entry.get("manager", ""), entry.get("apiVersion", ""), entry.get("subresource", ""))
+    return (entry.get("operation", ""), entry.get("time", ""), *named)
 
 
 def _read(obj: Object) -> list[tuple[Object, set[Path]]]:
@@ -74,6 +82,8 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
         "apiVersion": resource.api_version,
         "time": now,
     }
+    if not manager.timed:
+        del entry["time"]
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry
@@ -81,17 +91,23 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
 
 def track_update(resource: ResourceType, old: Object | None, new: Object, manager: FieldManager, now: str) -> None:
     """Writes managedFields of `new`: what differs from `old` belongs to the manager now, and to nobody else."""
+    if old is None:
+        fields = new_fields(resource.node, new)
+        if fields:
+            entry = {**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": fields}
+            new["metadata"]["managedFields"] = [entry]
+        return
     # Only what differs is taken apart: most writes change a field or two of a large object.
-    old_part, new_part = difference(bare(old or {}), bare(new))
-    before = leaves(resource, old_part, nodes=True)
-    after = leaves(resource, new_part, nodes=True)
+    old_part, new_part = difference(bare(old), bare(new))
+    before = leaves(resource.node, old_part, nodes=True)
+    after = leaves(resource.node, new_part, nodes=True)
     removed = before.keys() - after.keys()
     changed = {path for path, value in after.items() if path not in before or before[path] != value}
     # An item of a keyed list, or a map, may be owned by several; a value by whoever wrote it last.
-    taken = {path for path in changed if after[path] is not None}
+    taken = {path for path in changed if after[path] is not NODE}
     entries: list[Object] = []
     mine: Object | None = None
-    for entry in (old or {"metadata": {}})["metadata"].get("managedFields") or []:
+    for entry in old["metadata"].get("managedFields") or []:
         if manager.key(entry):
             mine = entry
         else:
@@ -99,7 +115,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     if mine is None:
         entries.append({**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": to_fields(changed)})
     else:
-        entries.append(_more(_less(mine, removed), changed, resource, now))
+        entries.append(_more(_less(mine, removed), changed, resource, now if manager.timed else ""))
     written = _sorted([entry for entry in entries if entry["fieldsV1"]])
     if written:
         new["metadata"]["managedFields"] = written
@@ -122,16 +138,16 @@ def _more(entry: Object, paths: set[Path], resource: ResourceType, now: str) -> 
     fields = entry.get("fieldsV1") or {}
     if not all(owns(fields, path) for path in paths):
         fields = to_fields(set(from_fields(fields)) | paths)
-    return {**entry, "apiVersion": resource.api_version, "time": now, "fieldsV1": fields}
+    more = {**entry, "apiVersion": resource.api_version, "fieldsV1": fields}
+    return {**more, "time": now} if now else more
 
 
 def apply_fields(
     resource: ResourceType, live: Object, applied: Object, manager: FieldManager, now: str, *, force: bool
 ) -> Object:
     """Server-side apply: the merged object with its managedFields. A 409 `StatusError` that names the conflicts."""
-    lists = KeyedLists(resource)
-    wanted = leaves(resource, applied, nodes=False)
-    present = leaves(resource, live, nodes=False)
+    wanted = leaves(resource.node, applied, nodes=False)
+    present = leaves(resource.node, live, nodes=False)
     changed = {path for path, value in wanted.items() if path in present and present[path] != value}
     entries: list[tuple[Object, set[Path]]] = []
     previous: set[Path] = set()
@@ -146,7 +162,7 @@ def apply_fields(
     if conflicts and not force:
         raise _conflict(conflicts)
     owned_by_others = set().union(*(paths for _, paths in entries)) if entries else set()
-    merged: Object = _merge(live, applied, (), lists)
+    merged: Object = _merge(live, applied, resource.node)
     for path in sorted(previous - wanted.keys() - owned_by_others, key=len, reverse=True):
         drop_field(merged, path)
     entries = [(entry, _still_there(paths, merged, resource)) for entry, paths in entries]
@@ -156,24 +172,24 @@ def apply_fields(
 
 
 def _still_there(paths: set[Path], merged: Object, resource: ResourceType) -> set[Path]:
-    return paths & leaves(resource, merged, nodes=True).keys()
+    return paths & leaves(resource.node, merged, nodes=True).keys()
 
 
-def _merge(live: Any, applied: Any, names: tuple[str, ...], lists: KeyedLists) -> Any:
-    if isinstance(live, dict) and isinstance(applied, dict):
+def _merge(live: Any, applied: Any, node: Node) -> Any:
+    if isinstance(live, dict) and isinstance(applied, dict) and not node.atomic:
         merged = dict(live)
         for name, value in applied.items():
-            merged[name] = _merge(live.get(name), value, (*names, name), lists) if name in live else value
+            merged[name] = _merge(live.get(name), value, node.child(name)) if name in live else value
         return copy.deepcopy(merged)
     if isinstance(live, list) and isinstance(applied, list):
-        keys = lists.keys(names, [*live, *applied])
+        keys = node.keys_of([*live, *applied])
         if keys:
-            by_key = {key_of(item, keys): item for item in live}
+            by_key = {node.key_of(item): item for item in live}
             for item in applied:
-                key = key_of(item, keys)
-                by_key[key] = _merge(by_key[key], item, names, lists) if key in by_key else item
+                key = node.key_of(item)
+                by_key[key] = _merge(by_key[key], item, node.item or ANY) if key in by_key else item
             return copy.deepcopy(list(by_key.values()))
-        if lists.is_set(names):
+        if node.list_type == "set":
             return [*live, *(item for item in applied if item not in live)]
     return copy.deepcopy(applied)
 

@@ -8,17 +8,54 @@ apimachinery/pkg/util/strategicpatch: merge keys, `$patch`, `$deleteFromPrimitiv
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
-from kinformer.testing.schema import KeyedLists
+from kinformer.testing.resources import ResourceType
+from kinformer.testing.schema import ANY, Node
 from kinformer.testing.status import StatusError, bad_request, failure
 
-__all__ = ["json_patch", "merge_patch", "strategic_patch"]
+__all__ = ["json_patch", "merge_patch", "patch_kind", "patched", "strategic_patch"]
 
 MAX_OPERATIONS = 10_000  # endpoints/handlers/patch.go, maxJSONPatchOperations
+_PATCHES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
 _ORDER = "$setElementOrder/"
 _DELETE_VALUES = "$deleteFromPrimitiveList/"
 _RETAIN = "$retainKeys"
+
+
+def patch_kind(content_type: str, resource: ResourceType, subresource: str = "") -> str:
+    """`json`, `merge`, `strategic` or `apply`. A 415 `StatusError` for what the kind does not take."""
+    kind = _PATCHES.get(content_type, "")
+    strategic = resource.builtin or subresource == "scale"
+    if kind and (strategic or kind != "strategic"):
+        return kind
+    accepted = [name for name, one in _PATCHES.items() if strategic or one != "strategic"]
+    raise failure(
+        415,
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
+    )
+
+
+def patched(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The function that makes the new object of the old. A 400 `StatusError` for what is no patch of this kind."""
+    if kind == "json":
+        return lambda obj: json_patch(obj, patch)
+    if not isinstance(patch, dict):
+        text = f"json: cannot unmarshal {_go_kind(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {text}" if kind == "merge" else text)
+    if kind == "merge":
+        return lambda obj: merge_patch(obj, patch)
+    return lambda obj: strategic_patch(obj, patch, node)
+
+
+def _go_kind(value: Any) -> str:
+    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
 def rejected() -> StatusError:
@@ -42,7 +79,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(target: Any, operations: Any) -> Any:
     """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for what is no patch."""
     if not isinstance(operations, list):
-        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        what = "object" if isinstance(operations, dict) else _go_kind(operations)
+        text = f"json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {text}")
     if len(operations) > MAX_OPERATIONS:
         raise failure(
             413,
@@ -128,14 +167,14 @@ def _remove(document: Any, path: list[str]) -> Any:
     return document
 
 
-def strategic_patch(target: dict[str, Any], patch: dict[str, Any], lists: KeyedLists) -> dict[str, Any]:
+def strategic_patch(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
     """A strategic merge patch of a built-in object."""
-    merged = _strategic_map(target, patch, (), lists)
+    merged = _strategic_map(target, patch, node)
     assert isinstance(merged, dict)
     return merged
 
 
-def _strategic_map(target: Any, patch: dict[str, Any], path: tuple[str, ...], lists: KeyedLists) -> Any:
+def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
     directive = patch.get("$patch")
     if directive == "delete":
         return {}
@@ -152,39 +191,55 @@ def _strategic_map(target: Any, patch: dict[str, Any], path: tuple[str, ...], li
         elif value is None:
             merged.pop(name, None)
         elif isinstance(value, dict):
-            merged[name] = _strategic_map(merged.get(name), value, (*path, name), lists)
+            merged[name] = _strategic_map(merged.get(name), value, node.child(name))
         elif isinstance(value, list):
             order = patch.get(_ORDER + name)
-            merged[name] = _strategic_list(merged.get(name) or [], value, (*path, name), lists, order)
+            merged[name] = _strategic_list(merged.get(name) or [], value, node.child(name), order)
         else:
             merged[name] = value
     return merged
 
 
-def _strategic_list(
-    target: list[Any], patch: list[Any], path: tuple[str, ...], lists: KeyedLists, order: list[Any] | None
-) -> list[Any]:
-    if lists.is_set(path):
+def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
+    key = node.merge
+    if key is True:
         return [*target, *(one for one in patch if one not in target)]
-    key = lists.merge_key(path)
     if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
         return [one for one in patch if one.get("$patch") != "replace"]
     if not key or not all(isinstance(one, dict) for one in patch):
         return copy.deepcopy(patch)
-    merged = [dict(one) for one in target]
-    fresh: list[Any] = []
+    item_node = node.item or ANY
+    items: dict[Any, Any] = {}
     for item in patch:
         if key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        at = next((index for index, one in enumerate(merged) if one.get(key) == item[key]), None)
+            raise bad_request(f"map: {_go_map(item)} does not contain declared merge key: {key}")
         if item.get("$patch") == "delete":
-            merged = [one for one in merged if one.get(key) != item[key]]
-        elif at is None:
-            fresh.append(_strategic_map({}, item, path, lists))
+            target = [one for one in target if one.get(key) != item[key]]
+            continue
+        present: dict[str, Any] = next((one for one in target if one.get(key) == item[key]), {})
+        items[item[key]] = _strategic_map(present, item, item_node)
+    wanted = [one.get(key) for one in order if isinstance(one, dict)] if order else list(items)
+    return _ordered(target, items, wanted, key)
+
+
+def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
+    """Patched items in the order wanted, the others where they were (strategicpatch, mergeSortedSlice)."""
+    before = [one.get(key) for one in target]
+    rest = [one for one in target if one.get(key) not in items]
+    rank = {name: index for index, name in enumerate(wanted)}
+    fresh = [items[name] for name in sorted(items, key=lambda name: rank.get(name, len(rank)))]
+    merged: list[Any] = []
+    while rest or fresh:
+        if rest and (not fresh or _stands_before(before, rest[0].get(key), fresh[0].get(key))):
+            merged.append(rest.pop(0))
         else:
-            merged[at] = _strategic_map(merged[at], item, path, lists)
-    whole = [*merged, *fresh]
-    if order:
-        rank = {one.get(key): index for index, one in enumerate(order) if isinstance(one, dict)}
-        whole.sort(key=lambda one: rank.get(one.get(key), len(rank)))
-    return whole
+            merged.append(fresh.pop(0))
+    return merged
+
+
+def _stands_before(order: list[Any], left: Any, right: Any) -> bool:
+    return left in order and right in order and order.index(left) < order.index(right)
+
+
+def _go_map(item: dict[str, Any]) -> str:
+    return "map[" + " ".join(f"{name}:{value}" for name, value in sorted(item.items())) + "]"

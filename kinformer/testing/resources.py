@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer.testing.schema import ANY, Node
 from kinformer.testing.status import StatusError, missing_resource, not_found, page_not_found
 
 __all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name"]
@@ -54,9 +55,8 @@ class ResourceType:
     unconditional_update: bool = True  # a PUT without a resourceVersion overwrites
     returns_deleted: bool = False  # DELETE answers with the object, not with a Status
     selectable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # field label -> path
-    skeleton: bytes = b""  # what a bookmark of a typed object carries beside its metadata
-    columns: tuple[Mapping[str, Any], ...] = ()  # additionalPrinterColumns of a CRD
-    list_maps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # dotted path -> merge keys, of a CRD
+    node: Node = ANY  # the shape of its objects
+    columns: tuple[Mapping[str, Any], ...] = ()  # of its tables; for a CRD its additionalPrinterColumns
     scale: Mapping[str, str] | None = None  # paths of the scale subresource, of a CRD
     schema: Mapping[str, Any] | None = None
     storage_name: str = ""

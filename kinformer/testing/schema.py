@@ -1,95 +1,134 @@
-"""Which lists are maps in disguise: by merge key in built-in kinds, by schema in CRDs.
+"""What is known of the shape of an object: one `Node` for each field, from Go's types or from the schema of a CRD.
 
-For built-in kinds the keys come from the field's name and what stands around it (the `+listMapKey` and
-`patchMergeKey` tags of k8s.io/api): the names are used with one meaning throughout, but for `ports`.
+A node says how a value is encoded, which lists are maps in disguise, and what is owned and patched as one; decoding,
+field ownership, apply and strategic merge patches all read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kinformer.testing.resources import ResourceType
+__all__ = ["ANY", "Node", "custom_node"]
 
-__all__ = ["KeyedLists"]
-
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "ephemeralContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "imagePullSecrets": ("name",),
-    "secrets": ("name",),
-    "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "resourceClaims": ("name",),
-    "schedulingGates": ("name",),
-    "podIPs": ("ip",),
-    "hostIPs": ("ip",),
-    "conditions": ("type",),
-    "addresses": ("type",),
-    "ownerReferences": ("uid",),
-    "webhooks": ("name",),
-}
-_CONTAINER_LISTS = {"containers", "initContainers", "ephemeralContainers"}
-_SETS = {"finalizers"}
-# Strategic merge patches merge fewer lists than apply does: those with patchStrategy=merge, by a single key.
-_STRATEGIC: Mapping[str, str] = {
-    **{name: keys[0] for name, keys in _KEYS.items() if name != "schedulingGates"},
-    "podIPs": "ip",
-    "taints": "key",
-}
-_DEFAULTS = {"protocol": "TCP"}
+# What the key of a list item is where the item does not say it (`+default` of k8s.io/api).
+_KEY_DEFAULTS = {"protocol": "TCP"}
 
 
-class KeyedLists:
-    """Answers for one kind, by the path of field names to a list."""
+class Node:
+    """The shape of one value.
 
-    def __init__(self, resource: ResourceType) -> None:
-        self._resource = resource
-        self._builtin = resource.builtin
+    `kind` is `struct`, `map`, `list`, `any`, or a scalar: `string`, `bool`, `int32`, `int64`, `float64`, `bytes`,
+    `time`, `microtime`, `quantity`, `intstr`. The fields of a struct are made when they are first asked for, because
+    types refer to themselves.
+    """
 
-    def keys(self, path: Sequence[str], items: Sequence[Any]) -> tuple[str, ...]:
-        """The fields that identify an item of a list; `()` for a list that is one value."""
-        name = path[-1] if path else ""
-        if not self._builtin and path[:1] != ("metadata",):
-            keys = self._resource.list_maps.get(".".join(path), ())
-        elif name == "ports":
-            keys = self._port_keys(path)
-        else:
-            keys = _KEYS.get(name, ())
-        if keys and all(isinstance(item, dict) and _has(item, keys) for item in items):
+    __slots__ = (
+        "_fields",
+        "_make",
+        "always",
+        "atomic",
+        "default",
+        "enum",
+        "go",
+        "item",
+        "keys",
+        "kind",
+        "list_type",
+        "merge",
+        "pointer",
+        "required",
+        "struct",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        fields: Mapping[str, Node] | Callable[[], dict[str, Node]] | None = None,
+        item: Node | None = None,
+        list_type: str = "atomic",
+        keys: Sequence[str] = (),
+        atomic: bool = False,
+        merge: bool | str = False,
+        always: bool = False,
+        pointer: bool = False,
+        required: bool = False,
+        enum: Sequence[str] = (),
+        default: Any = None,
+        go: str = "",
+        struct: str = "",
+    ) -> None:
+        self.kind = kind
+        self._fields: Mapping[str, Node] | None = fields if isinstance(fields, Mapping) else None
+        self._make = fields if callable(fields) else None
+        self.item = item  # of a list or a map
+        self.list_type = list_type  # atomic, map or set
+        self.keys = tuple(keys)  # that identify the items of a list of type map
+        self.atomic = atomic  # a map or struct that is owned as one
+        self.merge = merge  # the merge key of a strategic patch, True for a list of scalars that is merged
+        self.always = always  # Go writes it even when it is empty
+        self.pointer = pointer  # absent and empty are two things
+        self.required = required
+        self.enum = tuple(enum)
+        self.default = default  # of a custom resource's schema
+        self.go = go  # the name of its Go type
+        self.struct = struct  # the bare name of a struct
+
+    @property
+    def fields(self) -> Mapping[str, Node]:
+        """Of a struct: its fields in the order of Go's; empty for everything else."""
+        if self._fields is None:
+            self._fields = self._make() if self._make is not None else {}
+        return self._fields
+
+    def child(self, name: str) -> Node:
+        """The shape of a field or of a value of a map; `ANY` where nothing is known."""
+        found = self.fields.get(name)
+        if found is not None:
+            return found
+        return self.item if self.kind == "map" and self.item is not None else ANY
+
+    def keys_of(self, items: Sequence[Any]) -> tuple[str, ...]:
+        """The fields that identify the items of a list; `()` for a list that is one value."""
+        keys = self.keys if self.list_type == "map" else ()
+        if keys and all(isinstance(item, dict) and all(k in item or self._default(k) for k in keys) for item in items):
             return keys
         return ()
 
-    def is_set(self, path: Sequence[str]) -> bool:
-        """True for a list of scalars that is a set, such as finalizers."""
-        return path[-1] in _SETS and path[0] == "metadata" if path else False
+    def key_of(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The identity of an item of this list."""
+        return tuple(item[key] if key in item else self._default(key) for key in self.keys)
 
-    def merge_key(self, path: Sequence[str]) -> str:
-        """The merge key of a strategic merge patch, "" where the list is replaced."""
-        name = path[-1] if path else ""
-        if name == "ports":
-            return "containerPort" if _in_container(path) else "port"
-        return _STRATEGIC.get(name, "")
-
-    def _port_keys(self, path: Sequence[str]) -> tuple[str, ...]:
-        if _in_container(path):
-            return ("containerPort", "protocol")
-        return ("port", "protocol") if tuple(path) == ("spec", "ports") and self._resource.kind == "Service" else ()
+    def _default(self, key: str) -> Any:
+        field = self.item.fields.get(key) if self.item is not None else None
+        return field.default if field is not None and field.default is not None else _KEY_DEFAULTS.get(key)
 
 
-def _in_container(path: Sequence[str]) -> bool:
-    return len(path) > 1 and path[-2] in _CONTAINER_LISTS
+ANY = Node("any")
 
 
-def _has(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
-    return all(key in item or key in _DEFAULTS for key in keys)
+def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
+    for name, inner in (schema.get("properties") or {}).items():
+        yield name, custom_node(inner)
 
 
-def key_of(item: Mapping[str, Any], keys: Sequence[str]) -> tuple[Any, ...]:
-    """The identity of an item."""
-    return tuple(item.get(key, _DEFAULTS.get(key)) for key in keys)
+def custom_node(schema: Mapping[str, Any], metadata: Node | None = None) -> Node:
+    """The shape that an `openAPIV3Schema` describes; `metadata` for the root of a kind."""
+    default = schema.get("default")
+    if schema.get("type") == "array":
+        items = schema.get("items")
+        return Node(
+            "list",
+            item=custom_node(items) if isinstance(items, Mapping) else ANY,
+            list_type=schema.get("x-kubernetes-list-type") or "atomic",
+            keys=schema.get("x-kubernetes-list-map-keys") or (),
+        )
+    atomic = schema.get("x-kubernetes-map-type") == "atomic"
+    fields = dict(_properties(schema))
+    if metadata is not None:
+        fields["metadata"] = metadata
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping) and not fields:
+        return Node("map", item=custom_node(additional), atomic=atomic)
+    return Node("struct" if fields else "any", fields=fields, atomic=atomic, default=default)

@@ -15,8 +15,9 @@ from aiohttp import web
 
 from kinformer.clock import SYSTEM, Clock
 from kinformer.testing.answers import TEXT, Answer, Cut
-from kinformer.testing.api import Api, Call
+from kinformer.testing.api import Api
 from kinformer.testing.auth import AccessControl
+from kinformer.testing.call import Call
 from kinformer.testing.discovery import AGGREGATED, PROBES, Discovery
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.negotiation import is_pretty

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kinformer.clock import SYSTEM, Clock
+from kinformer.testing.builtin_schemas import object_meta
 from kinformer.testing.builtins import builtin_types
 from kinformer.testing.crd_files import read_crds
 from kinformer.testing.delete import DeleteOptions, Deleter
@@ -16,6 +17,7 @@ from kinformer.testing.ledger import Ledger
 from kinformer.testing.lifecycle import Lifecycle
 from kinformer.testing.ownership import FieldManager
 from kinformer.testing.resources import Registry, ResourceType, Subresource
+from kinformer.testing.schema import custom_node
 from kinformer.testing.status import StatusError, bad_request
 from kinformer.testing.storage import Storage
 from kinformer.testing.write import WriteOptions, Writer
@@ -24,6 +26,7 @@ __all__ = ["State"]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 MANAGER = "kinformer-testing"
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 Object = dict[str, Any]
 
 
@@ -140,11 +143,20 @@ class State:
                 subresources=(Subresource("status", kind),),
                 builtin=False,
                 unconditional_update=False,
+                node=custom_node({}, object_meta()),
             )
         )
 
     def register_crd(self, crd: Mapping[str, Any]) -> Object:
-        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns."""
+        """Creates a CustomResourceDefinition, or replaces it; its kinds are served when this returns.
+
+        A version is served unless it says otherwise, and one without a schema, which a real server would refuse,
+        takes any fields.
+        """
+        crd = _plain(crd)
+        for version in (crd.get("spec") or {}).get("versions") or []:
+            version.setdefault("served", True)
+            version.setdefault("schema", {"openAPIV3Schema": dict(_ANYTHING)})
         spaces = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
         name = (crd.get("metadata") or {}).get("name", "")
         known = self._ledger.collection(spaces).get(name) is not None

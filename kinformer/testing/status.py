@@ -12,6 +12,7 @@ from typing import Any
 from kinformer.exceptions import APIError, api_error
 
 __all__ = [
+    "Causes",
     "StatusError",
     "already_exists",
     "bad_request",
@@ -33,6 +34,8 @@ __all__ = [
     "timeout_too_large",
     "unauthorized",
 ]
+
+Causes = list[dict[str, str]]  # of an Invalid
 
 REASONS: dict[int, str] = {
     400: "BadRequest",

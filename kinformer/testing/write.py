@@ -5,6 +5,7 @@ Everything here is plain and happens at once: between two awaits of a handler no
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from typing import Any
 from kinformer.testing.defaults import admit, fill_in, first_status
 from kinformer.testing.forms import copied, decode_stored
 from kinformer.testing.ledger import Ledger, Written, managers_of, same, spec_differs
+from kinformer.testing.metadata_rules import invalid_value
 from kinformer.testing.ownership import FieldManager, apply_fields, track_update
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import (
+    StatusError,
     already_exists,
     bad_request,
     cause,
@@ -28,7 +31,7 @@ from kinformer.testing.status import (
     not_found,
 )
 from kinformer.testing.storage import Stored
-from kinformer.testing.validation import check_kind, check_object, prune, strict_error
+from kinformer.testing.validation import check_kind, check_object, decode, strict_error
 
 __all__ = ["WriteOptions", "Writer"]
 
@@ -37,7 +40,6 @@ Change = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
-_OMITTED_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
 _NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -51,6 +53,8 @@ class WriteOptions:
     internal: bool = False  # a controller of the server's own: no resourceVersion needed
     tracked: bool = True  # managedFields are kept up
     validation: str = "Warn"  # fieldValidation
+    patch: Any = None  # the strategic merge patch, for error messages
+    duplicates: list[str] = field(default_factory=list)  # fields that the body has twice
     force: bool = False
     warnings: list[str] = field(default_factory=list)
 
@@ -65,19 +69,17 @@ class Writer:
 
     def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Written:
         """POST."""
-        obj = copied(body)
-        check_kind(resource, obj)
+        check_kind(resource, body)
+        obj = self._decoded(resource, body, options)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
-        _drop_empty(metadata)
         if not options.admin:
             if metadata.get("resourceVersion"):
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
-        unknown = self._validated(resource, obj, options)
         self._name(resource, namespace, obj)
-        self._check_namespace(resource, namespace, metadata["name"], options)
+        self._check_namespace(resource, namespace, metadata.get("name", ""), options)
         if resource.has_status and not options.admin:
             obj.pop("status", None)
         if resource.builtin:
@@ -89,8 +91,6 @@ class Writer:
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
-        if unknown:
-            options.warnings += [f'unknown field "{path}"' for path in unknown]
         return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True)
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
@@ -114,11 +114,18 @@ class Writer:
         if metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
-    def _validated(self, resource: ResourceType, obj: Object, options: WriteOptions) -> list[str]:
-        unknown = prune(resource, obj)
-        if unknown and options.validation == "Strict":
-            raise strict_error(resource, unknown)
-        return unknown if options.validation == "Warn" else []
+    def _decoded(self, resource: ResourceType, body: Object, options: WriteOptions) -> Object:
+        """A fresh object as the server reads it, without what its type does not know. A 400 `StatusError`."""
+        obj, unknown = decode(resource, body)
+        if resource.builtin and not body.get("status"):
+            obj.pop("status", None)  # Go makes an empty one of none
+        texts = [f'duplicate field "{path}"' for path in options.duplicates]
+        texts += [f'unknown field "{path}"' for path in unknown]
+        if texts and options.validation == "Strict":
+            raise strict_error(resource, texts)
+        if options.validation == "Warn":
+            options.warnings += texts
+        return obj
 
     def _name(self, resource: ResourceType, namespace: str, obj: Object) -> None:
         metadata = obj["metadata"]
@@ -126,8 +133,7 @@ class Writer:
             return
         prefix = metadata.get("generateName")
         if not prefix:
-            causes = [cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")]
-            raise invalid(resource.group, resource.kind, "", causes)
+            return  # validation will say so
         taken = self.ledger.collection(resource).objects
         for _ in range(_NAME_ATTEMPTS):
             name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))
@@ -175,10 +181,8 @@ class Writer:
             metadata.pop("generation", None)
         if resource.builtin:
             admit(resource.kind, obj, creating=True, taint=not options.admin)
-        if resource.builtin and "status" not in obj:
-            status = first_status(resource.kind, obj)
-            if status is not None:
-                obj["status"] = status
+        if resource.builtin and "status" not in obj and "status" in resource.node.fields:
+            obj["status"] = first_status(resource.kind, obj, resource.node.fields["status"])
 
     # -- update ---------------------------------------------------------------------------------------------------
 
@@ -193,14 +197,12 @@ class Writer:
         subresource: str = "",
     ) -> Written:
         """PUT."""
-        obj = copied(body)
-        check_kind(resource, obj)
+        check_kind(resource, body)
+        obj = self._decoded(resource, body, options)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if metadata.setdefault("name", name) != name:
-            raise bad_request(
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-            )
+            raise _other_name(metadata["name"], name)
         existing = self.ledger.collection(resource).get(resource.key(namespace, name))
         if existing is None:
             if resource.create_on_update and not subresource:
@@ -228,13 +230,32 @@ class Writer:
         existing = self.ledger.stored(resource, namespace, name)
         old = decode_stored(resource, existing)
         version = old["metadata"]["resourceVersion"]
-        obj = change(decode_stored(resource, existing))
-        if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
+        changed = change(decode_stored(resource, existing))
+        if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
             raise failure(422, "the server rejected our request due to an error in our request", details={})
+        obj = self._patched(resource, changed, options)
+        self._check_metadata(resource, namespace, obj)
+        if obj["metadata"].setdefault("name", name) != name:
+            raise _other_name(obj["metadata"]["name"], name)
         if obj["metadata"].get("resourceVersion", version) != version:
             raise conflict(resource.group, resource.plural, name)
-        check_kind(resource, obj)
+        if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
+            causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
+            raise invalid(resource.group, resource.kind, name, causes)
         return self._replace(resource, existing, obj, options, subresource)
+
+    def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions) -> Object:
+        """What a patch made of an object, decoded. A 422 `StatusError` for what is no such object any more."""
+        try:
+            check_kind(resource, changed)
+            return self._decoded(resource, changed, options)
+        except StatusError as error:
+            text = str(error).partition(f"cannot be handled as a {resource.kind}: ")[2] or str(error)
+            shown = json.dumps(changed, separators=(",", ":"), ensure_ascii=False)
+            if options.patch is not None:
+                shown = _go_value(options.patch)
+            causes = [cause("FieldValueInvalid", f"Invalid value: {json.dumps(shown)}: {text}", "patch")]
+            raise invalid("", "", "", causes) from None
 
     def apply(
         self,
@@ -254,9 +275,7 @@ class Writer:
         check_kind(resource, applied)
         self._check_metadata(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
-            raise bad_request(
-                f"the name of the object ({applied['metadata']['name']}) does not match the name on the URL ({name})"
-            )
+            raise _other_name(applied["metadata"]["name"], name)
         if applied["metadata"].pop("managedFields", None):
             raise bad_request("metadata.managedFields must be nil")
         manager = FieldManager(options.manager.name, "Apply", subresource)
@@ -293,7 +312,6 @@ class Writer:
     ) -> Written:
         old = decode_stored(resource, existing)
         metadata, before = obj["metadata"], old["metadata"]
-        _drop_empty(metadata)
         self._check_versions(resource, existing, metadata, options)
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             metadata.pop(name, None)
@@ -303,14 +321,11 @@ class Writer:
         if "namespace" in before:
             metadata["namespace"] = before["namespace"]
         metadata.pop("selfLink", None)
-        unknown = self._validated(resource, obj, options)
-        options.warnings += [f'unknown field "{path}"' for path in unknown]
         self._split_status(resource, old, obj, options, subresource)
         if resource.builtin:
             fill_in(resource.kind, obj)
             admit(resource.kind, obj, creating=False)
-        check_object(resource, obj)
-        self._check_finalizers(resource, before, metadata)
+        check_object(resource, obj, None if options.admin else old, subresource=subresource)
         if not tracked:
             metadata["managedFields"] = before.get("managedFields", [])
             if not metadata["managedFields"]:
@@ -320,7 +335,8 @@ class Writer:
         if (resource.generation or not resource.builtin) and spec_differs(resource, old, obj):
             metadata["generation"] = before.get("generation", 0) + 1
         if not tracked and options.tracked:
-            manager = FieldManager(options.manager.name, options.manager.operation, subresource)
+            who = options.manager
+            manager = FieldManager(who.name, who.operation, subresource, timed=who.timed)
             track_update(resource, old, obj, manager, self.ledger.timestamp())
         if metadata.get("deletionTimestamp") and _may_go(resource, obj):
             # The answer shows the version before; the event has that of the deletion.
@@ -368,24 +384,20 @@ class Writer:
         elif options.admin and resource.has_status and "status" not in obj and "status" in old:
             obj["status"] = old["status"]
 
-    def _check_finalizers(self, resource: ResourceType, before: Object, after: Object) -> None:
-        if not before.get("deletionTimestamp"):
-            return
-        fresh = [one for one in after.get("finalizers") or [] if one not in (before.get("finalizers") or [])]
-        if fresh:
-            listed = ", ".join(f'"{one}"' for one in fresh)
-            text = (
-                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
-                f" []string{{{listed}}}"
-            )
-            causes = [cause("FieldValueForbidden", text, "metadata.finalizers")]
-            raise invalid(resource.group, resource.kind, before["name"], causes)
+
+def _other_name(given: str, name: str) -> StatusError:
+    return bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
 
 
-def _drop_empty(metadata: Object) -> None:
-    for name in _OMITTED_EMPTY:
-        if name in metadata and not metadata[name]:
-            del metadata[name]
+def _go_value(value: Any) -> str:
+    """As Go's %+v prints a map."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{_go_value(inner)}" for name, inner in sorted(value.items())) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(_go_value(inner) for inner in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else str(value)
 
 
 def _may_go(resource: ResourceType, obj: Object) -> bool:

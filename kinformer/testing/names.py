@@ -1,0 +1,90 @@
+"""The syntax of names, labels and their keys, in the words of apimachinery (pkg/util/validation)."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
+    " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
+    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
+    " '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'example.com', regex used for validation is"
+    " '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_NAME_TEXT = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+    " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
+    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int) -> list[str]:
+    wrong = [] if pattern.fullmatch(text) else [message]
+    if len(text.encode()) > longest:
+        wrong.insert(0, f"must be no more than {longest} bytes")
+    return wrong
+
+
+def dns_label(text: str) -> list[str]:
+    """What is wrong with an RFC 1123 label; `[]` for a good one. So for all functions here."""
+    return _checked(text, _LABEL, _LABEL_TEXT, 63)
+
+
+def dns_label_1035(text: str) -> list[str]:
+    """A label that starts with a letter, as the name of a service."""
+    return _checked(text, _LABEL_1035, _LABEL_1035_TEXT, 63)
+
+
+def dns_subdomain(text: str) -> list[str]:
+    """An RFC 1123 subdomain: the name of most objects."""
+    return _checked(text, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253)
+
+
+def label_value(text: str) -> list[str]:
+    """The value of a label."""
+    return _checked(text, _VALUE, _VALUE_TEXT, 63)
+
+
+def path_segment(text: str) -> list[str]:
+    """The name of an RBAC object: whatever can stand in a path."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in text]
+
+
+def qualified_name(text: str) -> list[str]:
+    """The key of a label or an annotation: a name, with or without a domain before it."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and "/" in prefix:
+        return [
+            f"a valid label key {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    wrong = []
+    if slash:
+        if not prefix:
+            wrong.append("prefix part must be non-empty")
+        else:
+            wrong += [f"prefix part {one}" for one in dns_subdomain(prefix)]
+    if not name:
+        return [*wrong, "name part must be non-empty", f"name part {_NAME_TEXT}"]
+    return wrong + [f"name part {one}" for one in _checked(name, _NAME, _NAME_TEXT, 63)]

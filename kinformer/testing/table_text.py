@@ -1,0 +1,92 @@
+"""The small words of tables: ages, selectors, lists cut short (apimachinery/pkg/util/duration, printers.go)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["age", "containers", "human_duration", "label_selector", "labels_text", "listed", "none", "since"]
+
+Object = Mapping[str, Any]
+
+
+def human_duration(seconds: int) -> str:
+    """`90s`, `2m5s`, `3h`, `2d`: shorter, the longer it is."""
+    if seconds < 0:
+        return "0s" if seconds >= -1 else "<invalid>"
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 2 * 365:
+        return f"{days}d"
+    if days < 8 * 365:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, unit: str, small: int, lesser: str) -> str:
+    return f"{large}{unit}{small}{lesser}" if small else f"{large}{unit}"
+
+
+def since(moment: str | None, unknown: str = "<unknown>") -> str:
+    """How long ago a timestamp was."""
+    if not moment:
+        return unknown
+    return human_duration(int((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))
+
+
+def age(obj: Object) -> str:
+    """How old an object is."""
+    return since(obj["metadata"].get("creationTimestamp"))
+
+
+def none(value: Any) -> Any:
+    """The value, `<none>` where there is none."""
+    return value if value not in (None, "") else "<none>"
+
+
+def containers(template: Object) -> tuple[str, str]:
+    """Names and images of a template's containers."""
+    found = (template.get("spec") or {}).get("containers") or []
+    return ",".join(one.get("name", "") for one in found), ",".join(one.get("image", "") for one in found)
+
+
+def labels_text(labels: Mapping[str, str] | None) -> str:
+    """`a=b,c=d`."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
+
+
+def label_selector(selector: Object | None) -> str:
+    """A LabelSelector in one line."""
+    if selector is None:
+        return "<none>"
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for one in selector.get("matchExpressions") or []:
+        key, values = one.get("key", ""), ",".join(sorted(one.get("values") or []))
+        text = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, text.get(one.get("operator", ""), key)))
+    return ",".join(text for _, text in sorted(parts)) or "<none>"
+
+
+def listed(values: Sequence[str], most: int = 3, *, separator: str = ",") -> str:
+    """The first few, and how many more there are."""
+    if not values:
+        return "<none>" if most == 2 else "<unset>"
+    text = separator.join(values[:most])
+    return f"{text} + {len(values) - most} more..." if len(values) > most else text

@@ -13,14 +13,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kinformer.applier import Applier as Applier
     from kinformer.backoff import Backoff as Backoff
     from kinformer.client import Client as Client
+    from kinformer.conditions import Condition as Condition
+    from kinformer.conditions import condition_of as condition_of
+    from kinformer.conditions import has_condition as has_condition
+    from kinformer.conditions import with_conditions as with_conditions
     from kinformer.controller import Controller as Controller
     from kinformer.controller_metrics import ControllerStatistics as ControllerStatistics
     from kinformer.delaying_queue import DelayingQueue as DelayingQueue
     from kinformer.delta_fifo import Delta as Delta
     from kinformer.delta_fifo import DeltaFIFO as DeltaFIFO
     from kinformer.delta_fifo import DeltaType as DeltaType
+    from kinformer.event_recorder import EventRecorder as EventRecorder
+    from kinformer.event_recorder import EventRecorderStatistics as EventRecorderStatistics
     from kinformer.event_stream import EventStream as EventStream
     from kinformer.event_stream import InformerEvent as InformerEvent
     from kinformer.exceptions import AlreadyExistsError as AlreadyExistsError
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from kinformer.exceptions import UnauthorizedError as UnauthorizedError
     from kinformer.exceptions import WatchError as WatchError
     from kinformer.factory import SharedInformerFactory as SharedInformerFactory
+    from kinformer.finalizers import Finalizer as Finalizer
     from kinformer.handler import HandlerRegistration as HandlerRegistration
     from kinformer.health import InformerHealth as InformerHealth
     from kinformer.indexer import Indexer as Indexer
@@ -65,6 +73,9 @@ if TYPE_CHECKING:
     from kinformer.metrics import Metrics as Metrics
     from kinformer.object import KubeObject as KubeObject
     from kinformer.object import OwnerReference as OwnerReference
+    from kinformer.owner_references import controller_of as controller_of
+    from kinformer.owner_references import owned_by as owned_by
+    from kinformer.owner_references import owner_reference as owner_reference
     from kinformer.predicates import Predicate as Predicate
     from kinformer.predicates import all_of as all_of
     from kinformer.predicates import annotations_changed as annotations_changed
@@ -88,6 +99,7 @@ if TYPE_CHECKING:
     from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
     from kinformer.selectors import LabelSelector as LabelSelector
     from kinformer.statistics import InformerStatistics as InformerStatistics
+    from kinformer.status import write_status as write_status
     from kinformer.store import Store as Store
     from kinformer.waiting import is_gone as is_gone
     from kinformer.waiting import wait_for as wait_for
@@ -167,6 +179,12 @@ _DOORS: dict[str, tuple[str, ...]] = {
         "resource_version_changed",
         "resynced",
     ),
+    "applier": ("Applier",),
+    "owner_references": ("controller_of", "owned_by", "owner_reference"),
+    "finalizers": ("Finalizer",),
+    "conditions": ("Condition", "condition_of", "has_condition", "with_conditions"),
+    "status": ("write_status",),
+    "event_recorder": ("EventRecorder", "EventRecorderStatistics"),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 
@@ -175,10 +193,12 @@ __all__ = [
     "LOW_PRIORITY",
     "APIError",
     "AlreadyExistsError",
+    "Applier",
     "Backoff",
     "BadRequestError",
     "BucketRateLimiter",
     "Client",
+    "Condition",
     "ConfigError",
     "ConflictError",
     "Controller",
@@ -189,10 +209,13 @@ __all__ = [
     "Delta",
     "DeltaFIFO",
     "DeltaType",
+    "EventRecorder",
+    "EventRecorderStatistics",
     "EventStream",
     "ExpiredError",
     "ExponentialFailureRateLimiter",
     "FastSlowRateLimiter",
+    "Finalizer",
     "ForbiddenError",
     "GroupVersionResource",
     "HandlerRegistration",
@@ -243,16 +266,23 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
+    "condition_of",
+    "controller_of",
     "generation_changed",
+    "has_condition",
     "is_gone",
     "labels_changed",
     "meta_namespace_key",
     "namespace_keyed_indexer_and_reflector",
     "not_",
+    "owned_by",
+    "owner_reference",
     "resource_version_changed",
     "resynced",
     "split_meta_namespace_key",
     "wait_for",
+    "with_conditions",
+    "write_status",
 ]
 
 

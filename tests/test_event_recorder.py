@@ -1,0 +1,296 @@
+"""Kubernetes Events: told once, repeated as a series, dropped before they hurt, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kinformer import (
+    ConfigError,
+    EventRecorder,
+    ForbiddenError,
+    KubeObject,
+    NotFoundError,
+    ServerError,
+    TooManyRequestsError,
+)
+from kinformer.event_series import TokenBuckets
+from kinformer.exceptions import ConnectError
+from kinformer.testing import APIServer
+
+POD = KubeObject.from_dict(
+    {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web-1", "namespace": "prod", "uid": "u-1", "resourceVersion": "7"},
+    }
+)
+
+
+class Server:
+    """What a client is to a recorder: it notes requests, and fails as a test says."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[float, str, str, Any]] = []
+        self.fail: Callable[[], Awaitable[None]] | None = None
+
+    async def request(self, method: str, path: str, *, body: Any) -> Any:
+        self.requests.append((asyncio.get_running_loop().time(), method, path, body))
+        if self.fail is not None:
+            await self.fail()
+        return body
+
+    @property
+    def methods(self) -> list[str]:
+        return [method for _, method, _, _ in self.requests]
+
+
+def recorder(server: Server, **options: Any) -> EventRecorder:
+    return EventRecorder(server, controller="test.example.com", instance="pod-1", **options)  # type: ignore[arg-type]
+
+
+def pod(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "prod", "uid": name}}
+
+
+@pytest.mark.virtual_time
+async def test_an_event_says_what_the_server_asks_for() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n-1"}}
+        assert events.record(POD, "Killed", "out of memory", action="Evict", type="Warning", related=node)
+        await asyncio.sleep(1)
+    ((_, method, path, body),) = server.requests
+    assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/prod/events")
+    assert re.fullmatch(r"web-1\.[0-9a-f]+", body["metadata"].pop("name"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", body.pop("eventTime"))
+    assert body == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "prod"},
+        "reportingController": "test.example.com",
+        "reportingInstance": "pod-1",
+        "action": "Evict",
+        "reason": "Killed",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "prod",
+            "name": "web-1",
+            "uid": "u-1",
+            "resourceVersion": "7",
+        },
+        "related": {"apiVersion": "v1", "kind": "Node", "name": "n-1"},
+        "note": "out of memory",
+        "type": "Warning",
+    }
+
+
+@pytest.mark.virtual_time
+async def test_repeats_are_a_series_that_is_told_at_its_second_every_half_hour_and_at_its_end() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        began = asyncio.get_running_loop().time()
+        for minute in range(65):
+            events.record(POD, "BackOff", f"attempt {minute}")
+            await asyncio.sleep(60)
+        await asyncio.sleep(1000)
+        told = [
+            (round((at - began) / 60), method, (body.get("series") or {}).get("count"))
+            for at, method, _, body in server.requests
+        ]
+        assert told[:2] == [(0, "POST", None), (1, "PATCH", 2)]
+        assert [minute for minute, _, _ in told[2:4]] == [pytest.approx(31, abs=2), pytest.approx(61, abs=3)]
+        assert told[4] == (pytest.approx(71, abs=2), "PATCH", 65), "over after six minutes without a repeat"
+        assert len(told) == 5
+        assert len({path for _, method, path, _ in server.requests if method == "PATCH"}) == 1
+        events.record(POD, "BackOff", "again")
+        await asyncio.sleep(1)
+        assert server.methods[-1] == "POST", "a new series"
+
+
+@pytest.mark.virtual_time
+async def test_leaving_sends_what_waits_and_the_last_count_of_a_series() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        for _ in range(3):
+            events.record(POD, "BackOff")
+            await asyncio.sleep(1)
+        events.record(POD, "Stopping")
+    assert server.methods == ["POST", "PATCH", "POST", "PATCH"]
+    assert server.requests[-1][3]["series"]["count"] == 3
+    figures = events.statistics()
+    assert (figures.recorded, figures.sent, figures.folded, figures.dropped) == (4, 4, 1, 0)
+    assert not events.record(POD, "TooLate")
+
+
+@pytest.mark.virtual_time
+async def test_what_differs_in_its_note_alone_is_a_repeat_and_what_differs_otherwise_is_not() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        for reason, kind, note in (
+            ("A", "Normal", "x"),
+            ("A", "Normal", "y"),
+            ("B", "Normal", "x"),
+            ("A", "Warning", "x"),
+        ):
+            events.record(POD, reason, note, type=kind)
+        events.record(pod("other"), "A", "x")
+        await asyncio.sleep(1)
+        assert server.methods.count("POST") == 4
+
+
+@pytest.mark.virtual_time
+async def test_one_object_cannot_flood_the_server_and_does_not_silence_another() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        taken = [events.record(POD, f"Reason{number}") for number in range(40)]
+        assert taken == [True] * 25 + [False] * 15
+        assert events.record(pod("other"), "Reason0")
+        await asyncio.sleep(301)
+        assert events.record(POD, "Later")
+        assert not events.record(POD, "Later2")
+        assert events.statistics().dropped == 16
+
+
+def test_buckets_of_objects_that_nobody_speaks_of_are_forgotten() -> None:
+    buckets = TokenBuckets()
+    for number in range(10_000):
+        assert buckets.take(number, 0.0)
+    assert len(buckets._buckets) == 4096
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_hangs_keeps_nobody_waiting_and_a_full_queue_drops() -> None:
+    server = Server()
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    server.fail = hang
+    async with recorder(server, queue_size=10) as events:
+        await asyncio.sleep(1)
+        taken = [events.record(pod(f"p-{number}"), "Hello") for number in range(30)]
+        assert taken.count(True) == 10
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began == pytest.approx(2)
+    assert events.statistics().dropped == 30
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize(
+    "error", [ConnectError("refused"), ServerError(503, "", ""), TooManyRequestsError(429, "", "", retry_after=20)]
+)
+async def test_what_a_dead_server_does_not_take_is_tried_for_two_minutes(error: Exception) -> None:
+    server = Server()
+
+    async def refuse() -> None:
+        raise error
+
+    server.fail = refuse
+    async with recorder(server) as events:
+        events.record(POD, "Hello")
+        await asyncio.sleep(60)
+        assert 3 <= len(server.requests) <= 8
+        server.fail = None
+        await asyncio.sleep(30)
+        assert events.statistics().sent == 1
+        server.fail = refuse
+        events.record(POD, "Lost")
+        await asyncio.sleep(400)
+        assert events.statistics().dropped == 1
+        server.fail = None
+        events.record(POD, "Lost")
+        await asyncio.sleep(1)
+        assert server.methods[-1] == "POST", "the server knows nothing of the lost one, so there is no series"
+        assert events.statistics().sent == 2
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("error", [ForbiddenError(403, "Forbidden", "no"), NotFoundError(404, "NotFound", "no ns")])
+async def test_what_the_server_will_not_have_is_dropped_at_once_and_logged(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server()
+
+    async def refuse() -> None:
+        raise error
+
+    server.fail = refuse
+    async with recorder(server) as events:
+        events.record(POD, "Hello")
+        await asyncio.sleep(1)
+        assert len(server.requests) == 1
+        assert events.statistics().dropped == 1
+        assert "the event Hello about" in caplog.text
+
+
+@pytest.mark.virtual_time
+async def test_a_series_whose_event_has_expired_on_the_server_starts_another_event() -> None:
+    server = Server()
+
+    async def patches_fail() -> None:
+        if server.methods[-1] == "PATCH":
+            raise NotFoundError(404, "NotFound", "expired")
+
+    server.fail = patches_fail
+    async with recorder(server) as events:
+        events.record(POD, "BackOff")
+        await asyncio.sleep(1)
+        events.record(POD, "BackOff")
+        await asyncio.sleep(1)
+    assert server.methods == ["POST", "PATCH", "POST"]
+    first, last = server.requests[0][3], server.requests[2][3]
+    assert last["series"]["count"] == 2
+    assert last["metadata"]["name"] != first["metadata"]["name"]
+
+
+@pytest.mark.virtual_time
+async def test_long_notes_and_names_are_cut_to_what_the_server_takes() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        events.record(pod("n" * 253), "Hello", "ä" * 2000)
+        await asyncio.sleep(1)
+    body = server.requests[0][3]
+    assert len(body["note"].encode()) <= 1024
+    assert len(body["metadata"]["name"]) <= 253
+
+
+async def test_wrong_words_are_refused_where_they_are_said() -> None:
+    events = recorder(Server())
+    with pytest.raises(ValueError, match="reason"):
+        events.record(POD, "")
+    with pytest.raises(ValueError, match="action"):
+        events.record(POD, "A", action="x" * 129)
+    with pytest.raises(ValueError, match="'Normal' or 'Warning'"):
+        events.record(POD, "A", type="Error")
+    with pytest.raises(ValueError, match="its kind is needed"):
+        events.record({"metadata": {"name": "a"}}, "A")
+    with pytest.raises(ConfigError, match="controller"):
+        EventRecorder(None, controller="")  # type: ignore[arg-type]
+
+
+async def test_kubectl_finds_it_as_an_event_of_the_core_group_too() -> None:
+    async with APIServer() as server, server.client() as client:
+        made = KubeObject.from_dict(
+            server.create(
+                {
+                    **pod("web-1"),
+                    "metadata": {"name": "web-1", "namespace": "default"},
+                    "spec": {"containers": [{"name": "c", "image": "i"}]},
+                }
+            )
+        )
+        async with EventRecorder(client, controller="test.example.com") as events:
+            for note in ("one", "two", "three"):
+                events.record(made, "Scaled", note)
+        found = await client.request("GET", "/api/v1/namespaces/default/events")
+        (event,) = found["items"]
+        assert event["involvedObject"]["uid"] == made.uid
+        assert event["message"] == "one"
+        assert event["series"]["count"] == 3
+        assert events.statistics().dropped == 0

@@ -86,6 +86,10 @@ class ListRun:
             KinformerError, OSError: The request failed.
         """
         options = ListOptions(resource_version=version or None, limit=limit)
+        if limit is not None and version not in ("", "0"):
+            # Without it a server takes a version with a limit for that very version (legacy "Exact"), however old:
+            # after a 410 the watch would be refused from there again, and so on.
+            options = options.replace(resource_version_match="NotOlderThan")
         self.page, first_version = 1, ""
         while True:
             page = await answered(self._source.list(options), self._head_timeout, "list")

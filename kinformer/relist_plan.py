@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kinformer.exceptions import ConfigError
 from kinformer.meta import compare_resource_versions
 from kinformer.recovery import Remedy
 from kinformer.relist import page_limit
@@ -17,6 +18,9 @@ class RelistPlan:
     Args:
         page_size: See `page_limit`.
 
+    Raises:
+        ConfigError: It is no number of objects.
+
     Attributes:
         cause: Why a full list is due; None where none is.
         wanted: The version that was asked for from outside, and is not reached yet.
@@ -25,10 +29,13 @@ class RelistPlan:
     """
 
     def __init__(self, page_size: int | None) -> None:
+        if page_size is not None and page_size < 1:
+            raise ConfigError(f"page_size={page_size!r}: 1 at least is needed, or None")
         self._page_size = page_size
         self._unset = False
         self._came_in_pages = False
         self._wanted_when_asked: str | None = None
+        self._stood_still = False  # a watch from the version of the last list had expired before that list
         self.cause: str | None = FIRST
         self.wanted: str | None = None
         self.asked = ""
@@ -42,7 +49,8 @@ class RelistPlan:
     def take(self, remedy: Remedy) -> None:
         """Note down what a failure asks for."""
         self.cause = remedy.relist or self.cause
-        self._unset |= remedy.unset
+        # A version that has expired and is listed again is not asked for a third time: there would be no end to it.
+        self._unset |= remedy.unset or (remedy.relist == "expired" and self._stood_still)
         self.unpaged |= remedy.unpaged
 
     def is_due(self, version: str) -> bool:
@@ -77,6 +85,7 @@ class RelistPlan:
     def done(self, before: str, version: str) -> str | None:
         """The store was at `before` and is at `version` now; the cause of this relist, None for the first list."""
         cause = self.cause
+        self._stood_still = cause == "expired" and version == before
         if cause not in (FIRST, "cluster_replaced") and self._unset and not reaches(version, before, unknown=True):
             cause = "rewind"
         # Asked without a version, the server gives the newest that it has: what was wanted before does not exist.

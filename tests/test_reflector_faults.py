@@ -125,7 +125,7 @@ async def test_a_continue_token_that_expires_makes_the_full_list_without_pages_a
             {"resourceVersion": "0", "limit": "100"},
             {"limit": "100", "continue": "t"},
             {"resourceVersion": "0"},
-            {"resourceVersion": "9", "limit": "100"},
+            {"resourceVersion": "9", "resourceVersionMatch": "NotOlderThan", "limit": "100"},
         ]
         assert source.times("list")[:3] == [0.0, 0.0, 0.0]
         assert store.calls[0] == ("replace", ["b"], "9")
@@ -213,6 +213,26 @@ async def test_an_expired_watch_is_a_relist_at_the_last_version(where: str) -> N
         assert dict(reflector.relists) == {"expired": 1}
         assert source.versions("watch")[-1] == "12"
         assert store.objects["default/a"].resource_version == "8"
+
+
+async def test_a_version_that_has_expired_and_is_listed_again_is_not_listed_a_third_time() -> None:
+    """Where etcd keeps a history that the watch cache has not, the old version can be listed and not be watched."""
+    source = ScriptedSource([page(rv=7), page(rv=7), page(rv=9)], [expired(), expired(), [HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 10):
+        assert source.versions("list") == ["0", "7", None]
+        assert source.versions("watch") == ["7", "7", "9"]
+        assert dict(reflector.relists) == {"expired": 2}
+
+
+async def test_pages_at_a_version_are_of_that_version_or_newer() -> None:
+    """Without the match a server gives that very version, which may be older than what it can be watched from."""
+    source = ScriptedSource([page(rv=7), page(rv=9, token="t"), page(rv=9)], [expired(), [HANG]])
+    reflector, _ = reflect(source, page_size=50)
+    async with running(reflector, 5):
+        lists = [asked.options for asked in source.asked if asked.verb == "list"]
+        matches = [(o.resource_version, o.resource_version_match, o.limit, o.continue_token) for o in lists]
+        assert matches == [("0", None, 50, None), ("7", "NotOlderThan", 50, None), (None, None, 50, "t")]
 
 
 @pytest.mark.parametrize("error", [api_error(500), api_error(503), api_error(502, message="<html>"), REFUSED])

@@ -137,7 +137,7 @@ class InitialEvents:
         objects, self._objects = self._objects, WideDict()
         pieces: Pieces[Any] = Pieces()
         while objects.parts:  # part by part: freeing 100,000 keys at once is a stall too
-            pieces.add(objects.parts.pop().values())
+            pieces.add_table(objects.parts.pop())
             if budget.exhausted():
                 await budget.pause()
         return pieces

@@ -177,8 +177,17 @@ class ListWatch:
         """
         client, path = self.client, self._path
         version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=_TIP_TTL)
-        cluster = await client.shared("cluster", _ClusterProbe(client).uid, ttl=_TIP_TTL)
-        return ServerTip(version, cluster)
+        return ServerTip(version, await self.cluster())
+
+    async def cluster(self) -> str | None:
+        """Which cluster it is, as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        # Only the first probe is kept, which remembers for all that it may not ask.
+        uid: str | None = await self.client.shared("cluster", _ClusterProbe(self.client).uid, ttl=_TIP_TTL)
+        return uid
 
     async def presence(self) -> bool | None:
         """Whether discovery serves the resource: True, False, or None where that cannot be had or trusted."""

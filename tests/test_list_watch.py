@@ -440,6 +440,13 @@ class TestTip:
         assert await other.tip() == ("5", "cluster-1")
         assert len(cluster.paths) == 3
 
+    async def test_which_cluster_it_is_costs_no_list(self, serve: Any) -> None:
+        cluster = Cluster()
+        fixture = await serve(cluster)
+        both = [fixture.list_watch(), ListWatch(fixture.client, "v1/pods")]
+        assert await asyncio.gather(*(list_watch.cluster() for list_watch in both)) == ["cluster-1"] * 2
+        assert cluster.paths == ["/api/v1/namespaces/kube-system"]
+
     @pytest.mark.virtual_time
     async def test_after_a_second_it_is_asked_again(self, serve: Any) -> None:
         cluster = Cluster()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.exceptions import APIError, DecodeError, api_error
+from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.object import KubeObject
 
 __all__ = ["decode_answer", "failure"]
@@ -29,7 +29,7 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
         return {}
     try:
         document = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except MALFORMED as error:
         raise DecodeError(f"the answer is not JSON: {error}: {_excerpt(body)!r}") from error
     if not isinstance(document, dict):
         raise DecodeError(f"the answer is no JSON object: {_excerpt(body)!r}")
@@ -49,7 +49,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
     """
     try:
         parsed = _decode(body) if body.lstrip()[:1] == b"{" else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except MALFORMED:
         parsed = None  # quoted below, as any other text
     retry_after = _retry_after(headers)
     if not isinstance(parsed, dict) or not (parsed.get("kind") == "Status" or "status" in parsed):

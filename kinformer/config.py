@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kinformer.credentials import Credential, StaticCredential, TokenFile
+from kinformer.credentials import Credential, StaticCredential, TokenFile, header_text
 from kinformer.exceptions import ConfigError
 from kinformer.proxy import environment_proxy
 
@@ -32,8 +32,9 @@ class Pem:
             return self.data
         try:
             return Path(self.path or "").read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{self.where}: cannot read {self.path}: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+            problem = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,14 @@ def check_server(url: str, *, where: str) -> str:
         raise ConfigError(f"{where}: a URL with a user or password in it; give a token or a client certificate instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: {url!r} is not a URL such as https://host:6443")
+    try:
+        if ":" not in parts.hostname:
+            parts.hostname.encode("idna")
+        usable = url.strip().isprintable() and " " not in parts.netloc
+    except UnicodeError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"{where}: {url!r} has no host that could be found")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
     return url.strip().rstrip("/")
@@ -100,7 +109,7 @@ def check_server(url: str, *, where: str) -> str:
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
     """A server by its URL; `ssl_` is a context, False for no verification, None or True for the system's trust."""
     server = check_server(url, where="url")
-    credential = StaticCredential(f"Bearer {token}" if token else None)
+    credential = StaticCredential(f"Bearer {header_text(token, where='token')}" if token else None)
     tls = TLS(context=ssl_) if isinstance(ssl_, ssl.SSLContext) else TLS(verify=ssl_ is not False)
     return Connection(server=server, source="url", credential=credential, tls=tls, proxy=environment_proxy(server))
 

@@ -21,7 +21,7 @@ import anyio.to_thread
 from kinformer.exceptions import ConfigError
 from kinformer.single_flight import SingleFlight
 
-__all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "TokenFile"]
+__all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "TokenFile", "header_text"]
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,17 @@ class Credential(Protocol):
     async def renew(self) -> None:
         """The server answered 401: look for a newer credential at once."""
         ...
+
+
+def header_text(value: str, *, where: str) -> str:
+    """`value`, if it can stand in a header.
+
+    Raises:
+        ConfigError: A line end, another control character, or what is no text; the value, a secret, is not quoted.
+    """
+    if not value.isprintable():
+        raise ConfigError(f"{where}: must be one line of text")
+    return value
 
 
 class StaticCredential:
@@ -104,10 +115,12 @@ class TokenFile:
         token = ""
         try:
             token = self._path.read_text().strip()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it, or bytes that are no text
             problem = f"{self._where}: cannot read {self._path}: {_reason(error)}"
         else:
             problem = "" if token else f"{self._where}: {self._path} is empty"
+            if not token.isprintable():
+                problem = f"{self._where}: {self._path} must be one line of text"
         self._read_at = asyncio.get_running_loop().time()
         if not problem:
             self._token = token
@@ -186,7 +199,7 @@ class ExecPlugin:
             raise ConfigError(
                 f"{self.where}.command: {self.command} did not end within {_PLUGIN_TIMEOUT:.0f} s"
             ) from None
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
         if done.returncode:
@@ -198,7 +211,7 @@ class ExecPlugin:
         # No part of the output may reach a message: it is a secret, even where it is malformed.
         try:
             answer = json.loads(output)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ConfigError(f"{self.where}.command: {self.command} did not print JSON") from None
         status = answer.get("status") if isinstance(answer, dict) else None
         if not isinstance(status, dict) or answer.get("kind") != "ExecCredential":
@@ -212,8 +225,9 @@ class ExecPlugin:
             )
         expires = status.get("expirationTimestamp")
         self._renew_at = self._deadline(str(expires)) if expires else None
-        self._authorization = f"Bearer {token}" if token else None
-        self.identity = (str(cert).encode(), str(key).encode()) if cert else None
+        what = f"{self.where}.command: the token of {self.command}"
+        self._authorization = f"Bearer {header_text(str(token), where=what)}" if token else None
+        self.identity = (str(cert).encode(errors="replace"), str(key).encode(errors="replace")) if cert else None
         self._ran = True
 
     def _deadline(self, expires: str) -> float:

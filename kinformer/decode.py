@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from kinformer.exceptions import DecodeError, WatchError, api_error
+from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.json_path import Projection
 from kinformer.list_watcher import WatchEvent
 from kinformer.meta import decode_owner_references
+from kinformer.nesting import identity_of, members
 from kinformer.object import KubeObject, decode_bookmark
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
@@ -109,8 +110,6 @@ _encode = msgspec.json.Encoder().encode
 
 _intern = sys.intern
 _new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
-
-_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class _Shared(dict[bytes, V]):
@@ -239,14 +238,16 @@ class EntryDecoder:
                 try:
                     # Strict: if more than the object stands there this raises, and the long way tells what it is.
                     return _new_tuple(WatchEvent, (type_, self._entry(data[size:-1], "", "")))
-                except _MALFORMED:
+                except MALFORMED:
                     pass
         return self._any_event(data)
 
     def _any_event(self, data: bytes) -> WatchEvent:
         try:
             event = _decode_event(data)
-        except _MALFORMED as error:
+        except MALFORMED as error:
+            if isinstance(error, RecursionError):
+                self._refuse_deep_event(data, error)
             self.errors += 1
             raise DecodeError(f"malformed watch event: {error}: {data[:80]!r}") from error
         raw = bytes(event.object)
@@ -274,7 +275,7 @@ class EntryDecoder:
     def _raise_status(self, raw: bytes) -> NoReturn:
         try:
             status = _decode_status(raw)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self.errors += 1
             raise WatchError(f"an ERROR event without a Status: {raw[:200]!r}") from error
         details = status.details or {}
@@ -302,7 +303,7 @@ class EntryDecoder:
         raw = data if type(data) is bytes else bytes(data)
         try:
             return self._entry(raw, api_version, kind)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self._refuse(raw, error)
 
     def list_item(self, data: bytes, api_version: str = "", kind: str = "") -> KubeObject | None:
@@ -361,10 +362,32 @@ class EntryDecoder:
             stamp = self._stamps[kind, api_version] = text[:-1] + b"," if len(text) > 2 else b""
         return stamp
 
+    def _refuse_deep_event(self, data: bytes, error: RecursionError) -> None:
+        """Raises PoisonObjectError where it is an object of this event that is nested too deeply."""
+        found = dict(members(data))
+        kind = found.get(b"type", b"").strip(b'"').decode(errors="replace")
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            try:
+                self._refuse_deep(found.get(b"object", b""), error)
+            except PoisonObjectError as poison:
+                poison.type = kind
+                raise
+
+    def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
+        name, namespace, version = identity_of(raw)  # a DecodeError, where this is not exactly one object
+        self.errors += 1
+        raise PoisonObjectError(
+            f"an object that is nested too deeply: {raw[:80]!r}",
+            key=f"{namespace}/{name}" if name and namespace else name,
+            resource_version=version,
+        ) from error
+
     def _refuse(self, raw: bytes, error: Exception) -> NoReturn:
+        if isinstance(error, RecursionError):
+            self._refuse_deep(raw, error)
         try:
             document = _decode_any(raw)
-        except _MALFORMED as malformed:
+        except MALFORMED as malformed:
             raise DecodeError(f"malformed object: {malformed}: {raw[:80]!r}") from malformed
         if isinstance(error, UnicodeDecodeError):
             raise DecodeError(f"malformed object: {error}: {raw[:80]!r}") from error

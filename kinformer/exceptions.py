@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 __all__ = [
     "APIError",
     "AlreadyExistsError",
@@ -59,6 +61,10 @@ __all__ = [
     "api_error",
     "describe",
 ]
+
+
+# What decoding raises of bytes that are no JSON, or JSON of another shape, or nested more deeply than a decoder goes.
+MALFORMED: tuple[type[Exception], ...] = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KinformerError(Exception):

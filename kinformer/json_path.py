@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
 
 __all__ = ["JSONPath", "PathIndex", "Projection", "covers", "parse_path", "path_value"]
 
@@ -17,7 +17,7 @@ Segment = str | int | None
 """A key, an index, or None for the wildcard `[*]`."""
 
 _NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
-_BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d+)|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
+_BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
 
 # Identity, and what the attributes of an object are read from: kept whatever `fields` says.
 ALWAYS_KEPT = (
@@ -36,6 +36,10 @@ ALWAYS_KEPT = (
 
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+
+
+_MOST_SEGMENTS = 64  # no schema of an API server goes as deep
+_NO_KEY = re.compile(r'["\\\x00-\x1f]')
 
 
 def _parse(text: str) -> tuple[Segment, ...]:
@@ -71,6 +75,12 @@ def _parse(text: str) -> tuple[Segment, ...]:
             raise ConfigError(
                 f"the path {text!r} has {text[position]!r} at position {position}; '.' or '[' may stand there"
             )
+    if len(segments) > _MOST_SEGMENTS:
+        raise ConfigError(f"the path {text[:40]!r}... goes down {len(segments)} levels; {_MOST_SEGMENTS} are the most")
+    for segment in segments:
+        # JSON would have to escape it, and a field of a decoder knows no escapes.
+        if isinstance(segment, str) and _NO_KEY.search(segment):
+            raise ConfigError(f"the path {text!r} names {segment!r}: no quotes, backslashes or control characters")
     return tuple(segments)
 
 
@@ -92,7 +102,7 @@ def _reader_of(keys: Sequence[str]) -> Callable[[bytes], Any]:
                 value = value.value
         except msgspec.ValidationError:
             return None  # on the way stands something that has no keys, so nothing stands at the end
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
         return value
 

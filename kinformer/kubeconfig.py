@@ -13,9 +13,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from kinformer.config import TLS, Connection, Pem, check_server, load_in_cluster
-from kinformer.credentials import Credential, ExecPlugin, LibraryProvider, StaticCredential, TokenFile
+from kinformer.credentials import Credential, ExecPlugin, LibraryProvider, StaticCredential, TokenFile, header_text
 from kinformer.exceptions import ConfigError
 from kinformer.proxy import check_proxy, environment_proxy
 
@@ -128,7 +129,7 @@ class _Field:
     def resolve(self, name: str) -> str:
         """A path, relative to the file that names it (client-go, tools/clientcmd/loader.go)."""
         value = self.text(name)
-        return str(self.file.parent / Path(value).expanduser()) if value else ""
+        return str(self.file.parent / _home(Path(value), self.at(name))) if value else ""
 
     def pem(self, name: str) -> Pem | None:
         """The data where it is given, else the file."""
@@ -142,11 +143,12 @@ class _Field:
         path = self.resolve(name)
         if not path:
             return None
-        if not Path(path).is_file():
+        if not _is_file(path):
             raise ConfigError(f"{self.at(name)}: {path} does not exist")
         return Pem(self.at(name), path=path)
 
 
+_HEADER_KEY = "!#$&'*+-.^_`|~"  # what may stand in the name of a header beside letters and digits (RFC 9110, 5.6.2)
 _KINDS: dict[type, str] = {str: "a string", bool: "true or false", list: "a list", dict: "a mapping"}
 
 
@@ -154,10 +156,24 @@ def _kind(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
+def _home(path: Path, where: str) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:  # "~nobody"
+        raise ConfigError(f"{where}: {path}: {error}") from error
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a NUL in it
+        return False
+
+
 def _read_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> list[_Field]:
     if path is not None:
-        return [_read_file(Path(path).expanduser())]
-    listed = [Path(part).expanduser() for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+        return [_read_file(_home(Path(path), "kubeconfig"))]
+    listed = [_home(Path(part), "KUBECONFIG") for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if not listed:
         return [_read_file(Path("~/.kube/config").expanduser())]
     present = [file for file in listed if file.exists()]
@@ -175,6 +191,8 @@ def _read_file(file: Path) -> _Field:
         document = yaml.safe_load(file.read_bytes())
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # a date that is none, a path with a NUL, a nesting without an end
+        raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
     except yaml.YAMLError as error:
         # Its own text, and so the cause, quotes lines of the file: secrets, as like as not.
         mark = getattr(error, "problem_mark", None)
@@ -234,9 +252,9 @@ def _credential(user: _Field, cluster: _Field) -> Credential:
     if user.text("tokenFile"):
         return TokenFile(user.resolve("tokenFile"), where=user.at("tokenFile"), token=token or None)
     if token:
-        return StaticCredential(f"Bearer {token}")
+        return StaticCredential(f"Bearer {header_text(token, where=user.at('token'))}")
     if user.text("username"):
-        pair = f"{user.text('username')}:{user.text('password')}".encode()
+        pair = f"{user.text('username')}:{user.text('password')}".encode(errors="replace")
         return StaticCredential(f"Basic {base64.b64encode(pair).decode()}")
     return StaticCredential()
 
@@ -286,11 +304,13 @@ def _impersonation(user: _Field) -> Iterator[tuple[str, str]]:
         if user.value.get("as-groups") or user.value.get("as-uid") or extra.value:
             raise ConfigError(f"{user.at('as')}: is missing, but as-groups, as-uid or as-user-extra is there")
         return
-    yield "Impersonate-User", name
+    yield "Impersonate-User", header_text(name, where=user.at("as"))
     if user.text("as-uid"):
-        yield "Impersonate-Uid", user.text("as-uid")
+        yield "Impersonate-Uid", header_text(user.text("as-uid"), where=user.at("as-uid"))
     for group in user.strings("as-groups"):
-        yield "Impersonate-Group", group
+        yield "Impersonate-Group", header_text(group, where=user.at("as-groups"))
     for key in extra.value:
+        # Percent-encoded, as by client-go (transport/round_trippers.go, headerKeyEscape): a key may have a slash.
+        header = f"Impersonate-Extra-{quote(str(key), safe=_HEADER_KEY)}"
         for value in extra.strings(key):
-            yield f"Impersonate-Extra-{key}", value
+            yield header, header_text(value, where=extra.at(str(key)))

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from kinformer.brackets import BracketWalker
-from kinformer.exceptions import DecodeError
+from kinformer.exceptions import MALFORMED, DecodeError
 
 __all__ = ["ListHeader", "ListSplitter"]
 
@@ -27,12 +27,17 @@ _MAX_HEADER_BYTES = 1024 * 1024
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
+# Keys named items at a deeper level, before the list's own; looking at each costs as much as all that stands before it.
+_MAX_NOT_ITEMS = 64
 _WHITESPACE = b" \t\r\n"
 
-_ITEMS_KEY = re.compile(rb'"items"\s*+(:\s*+)?')
-_NEXT_ITEM = re.compile(rb'\s*+,\s*+(?=\{)(\{\s*+"(?:[^"\\]|\\.)*+"\s*+:|\{\s*+[^"\s])', re.DOTALL)
+_ITEMS_KEY = re.compile(rb'"items"[ \t\r\n]*+(:[ \t\r\n]*+)?')
+_NEXT_ITEM = re.compile(
+    rb"""[ \t\r\n]*+,[ \t\r\n]*+(?=\{)(\{[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:|\{[ \t\r\n]*+[^" \t\r\n])""",
+    re.DOTALL,
+)
 _MAX_NEXT_ITEM_BYTES = 4096  # a longer first key is left to the walk
-_SPACE = re.compile(rb"\s*+")
+_SPACE = re.compile(rb"[ \t\r\n]*+")
 
 
 class _ShardInfo(msgspec.Struct):
@@ -98,7 +103,8 @@ class _State(Enum):
 def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
     try:
         _skip(item)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        item.decode()  # what msgspec skips it does not check to be UTF-8
+    except MALFORMED as error:
         raise DecodeError(f"malformed item: {error}: {item[:80]!r}") from error
     return item
 
@@ -143,6 +149,8 @@ class ListSplitter(Generic[T]):
         self._brackets: BracketWalker | None = None
         self._gap = 0
         self._hard_items = 0
+        self._not_items = 0
+        self._too_deep = False  # for a decoder; brackets have no limit
         self._after_item = False
         self.api_version = ""
         self.kind = ""
@@ -203,8 +211,9 @@ class ListSplitter(Generic[T]):
 
     def _decode_head(self, data: bytes) -> _Head:
         try:
+            data.decode()
             return _decode_head(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             raise DecodeError(f"the list is truncated or malformed after {self._fed} bytes: {error}") from error
 
     def _no_end(self) -> DecodeError:
@@ -212,7 +221,7 @@ class ListSplitter(Generic[T]):
         if self._separator:
             try:
                 _decode_rest(b'{"items":[' + self._buffer)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except MALFORMED as error:
                 problem = f"truncated or malformed ({error})"
         return DecodeError(f"the list is {problem}: it ended after {self._fed} bytes, {self._state.value}")
 
@@ -220,7 +229,7 @@ class ListSplitter(Generic[T]):
         body = bytes(self._buffer)
         try:
             head = _decode_head(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             return DecodeError(f"the list is truncated: it ended after {self._fed} bytes ({error}): {body[:200]!r}")
         if head.kind == "Status":
             try:
@@ -247,7 +256,10 @@ class ListSplitter(Generic[T]):
             head = bytes(data[: match.start()]) + b'"items":null'
             try:
                 known = _decode_head(head + b"}")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except MALFORMED as error:
+                self._not_items += 1
+                if self._not_items > _MAX_NOT_ITEMS:
+                    raise DecodeError(f"no items behind {_MAX_NOT_ITEMS} keys that look like them") from error
                 continue
             self._begin_items(head, known, match.end())
             return
@@ -314,7 +326,8 @@ class ListSplitter(Generic[T]):
         self._try_end(found)
         # Looking for the end must not cost more than the body is long, whatever the chunks are like.
         too_costly = self._tried > 4 * self._fed + _MAX_HEADER_BYTES
-        if self._state is _State.ITEMS and (len(data) > min(_MAX_UNCUT_BYTES, self._max) or too_costly):
+        too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
+        if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
             self._walk_from_here()
             return True
         return False
@@ -324,6 +337,7 @@ class ListSplitter(Generic[T]):
         self._wrong_cuts = 0
         self._hard_items += 1
         self._search = 0
+        self._too_deep = False
         self._brackets = BracketWalker()
 
     def _try_end(self, found: list[T]) -> None:
@@ -338,6 +352,10 @@ class ListSplitter(Generic[T]):
         try:
             # A beginning of a JSON object is never a whole one, so this succeeds at the end and only there.
             rest = _decode_rest(b'{"items":[' + data)
+            data.decode()
+        except RecursionError:
+            self._too_deep = True
+            return
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
         for raw in rest.items:
@@ -369,7 +387,10 @@ class ListSplitter(Generic[T]):
         """Drops what stands before an item. False when there is none, or more data is needed to know."""
         data = self._buffer
         position = cast("re.Match[bytes]", _SPACE.match(data)).end()
-        if position == len(data):
+        if position:  # at once, or endless space would be looked at with each chunk anew
+            self._drop(position)
+            position = 0
+        if not data:
             return False
         if data[position] == 0x5D:
             self._state = _State.TAIL
@@ -384,10 +405,12 @@ class ListSplitter(Generic[T]):
             raise self._malformed()
         match = _NEXT_ITEM.match(data)
         if match is None:
+            position = cast("re.Match[bytes]", _SPACE.match(data, 1)).end()
+            if position == len(data):
+                del data[1:]
             if len(data) < _MAX_NEXT_ITEM_BYTES:
                 return False
-            position = cast("re.Match[bytes]", _SPACE.match(data, position + 1)).end()
-            if data[position : position + 1] != b"{":
+            if data[position] != 0x7B:
                 raise self._malformed()
             self._drop(position)
             return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import msgspec
 
-from kinformer.exceptions import DecodeError
+from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.json_path import parse_path, path_value
 from kinformer.meta import OwnerReference, decode_owner_references
 from kinformer.models import decode_as
@@ -127,7 +127,7 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
             head = _decode_head(data)
             data.decode()  # what msgspec skips it does not check to be UTF-8
             owners = decode_owner_references(head.metadata.owner_references)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except MALFORMED as error:
             raise DecodeError(f"no Kubernetes object: {error}: {data[:80]!r}") from error
         metadata = head.metadata
         if not metadata.name:
@@ -393,7 +393,7 @@ def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
     """
     try:
         bookmark = _decode_bookmark(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except MALFORMED as error:
         raise DecodeError(f"malformed bookmark: {error}: {bytes(raw)[:80]!r}") from error
     return KubeObject(
         "",
@@ -411,7 +411,7 @@ def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
 def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:
     try:
         return decode(obj.raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except MALFORMED as error:
         raise DecodeError(f"cannot read {obj!r}: {error}") from error
 
 

@@ -145,9 +145,8 @@ class TransformingListerWatcher:
         return result
 
     def _transformed(self, entry: KubeObject) -> KubeObject | None:
-        document = entry.to_dict()
         try:
-            result: Any = self._transform(document)
+            result: Any = self._transform(entry.to_dict())
         except Exception as error:
             raise TransformError(f"the transform raised on {entry!r}: {error!r}") from error
         if result is None:

@@ -1,0 +1,102 @@
+"""Nesting: what can be read of JSON that is nested more deeply than a decoder goes.
+
+A decoder calls itself at each level, so that some hundred levels end in a RecursionError. An API server stores objects
+of ten thousand: somebody who may write one such object must not be able to stop those who only watch it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from kinformer.exceptions import MALFORMED, DecodeError
+
+__all__ = ["identity_of", "members"]
+
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SCALAR = re.compile(rb'[^ \t\r\n,:{}\[\]"]++')
+_UP_TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+', re.DOTALL)
+
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The keys (as they are written, without quotes) and values of exactly one JSON object, in order.
+
+    Looks at each byte once. What stands within a value is not checked, but for its strings and brackets to be closed.
+
+    Raises:
+        DecodeError: this is no JSON object, or not a whole one, or more than one.
+    """
+    position = _skip(data, 0)
+    if data[position : position + 1] != b"{":
+        raise _malformed(data, position)
+    position = _skip(data, position + 1)
+    more = data[position : position + 1] != b"}"
+    while more:
+        key = _STRING.match(data, position)
+        position = _skip(data, key.end() if key else position)
+        if key is None or data[position : position + 1] != b":":
+            raise _malformed(data, position)
+        start = _skip(data, position + 1)
+        end = _end_of_value(data, start)
+        yield key[0][1:-1], data[start:end]
+        position = _skip(data, end)
+        more = data[position : position + 1] == b","
+        if more:
+            position = _skip(data, position + 1)
+    if data[position : position + 1] != b"}" or _skip(data, position + 1) != len(data):
+        raise _malformed(data, position)
+
+
+def identity_of(raw: bytes) -> tuple[str, str, str]:
+    """Name, namespace and resourceVersion of one object; "" for what is missing or no text.
+
+    Raises:
+        DecodeError: As `members`, of the object and of its metadata.
+    """
+    metadata = dict(members(raw)).get(b"metadata", b"{}")
+    found = dict(members(metadata)) if metadata.startswith(b"{") else {}
+    name, namespace, version = (_text(found.get(field)) for field in (b"name", b"namespace", b"resourceVersion"))
+    return name, namespace, version
+
+
+def _text(value: bytes | None) -> str:
+    if value is None:
+        return ""
+    try:
+        return _decode_text(value)
+    except MALFORMED:
+        return ""
+
+
+def _skip(data: bytes, position: int) -> int:
+    match = _SPACE.match(data, position)
+    return match.end() if match else position
+
+
+def _end_of_value(data: bytes, position: int) -> int:
+    first = data[position : position + 1]
+    if first not in (b"{", b"["):
+        match = (_STRING if first == b'"' else _SCALAR).match(data, position)
+        if match is None:
+            raise _malformed(data, position)
+        return match.end()
+    depth = 0
+    while True:
+        match = _UP_TO_BRACKET.match(data, position)
+        position = match.end() if match else position
+        byte = data[position : position + 1]
+        if byte not in (b"{", b"[", b"}", b"]") or not byte:
+            raise _malformed(data, position)
+        depth += 1 if byte in (b"{", b"[") else -1
+        position += 1
+        if depth == 0:
+            return position
+
+
+def _malformed(data: bytes, position: int) -> DecodeError:
+    return DecodeError(f"malformed JSON at byte {position}: {data[position : position + 40]!r}")

@@ -1,0 +1,210 @@
+"""The driver: everything at once, and a checkpoint every so often."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import resource
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from benchmarks.soak.chaos import EmbeddedChaos, RealChaos
+from benchmarks.soak.followers import SHAPES, Follower
+from benchmarks.soak.writers import NAMESPACES, Writers
+from kinformer import AlreadyExistsError, Client
+from kinformer.testing import APIServer, ControlPlane
+
+_ROUND = 10.0  # seconds between two checkpoints
+_SETTLED = 60.0  # seconds that all have to come to agree once nothing is wrong any more
+_GROWTH = 1.3  # memory at the end over that after the warm-up
+
+WIDGET_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.soak.kinformer.dev"},
+    "spec": {
+        "group": "soak.kinformer.dev",
+        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+        "scope": "Namespaced",
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Disagreement(AssertionError):
+    """At a checkpoint somebody had not seen the truth."""
+
+
+class Soak:
+    """All that runs at once.
+
+    Args:
+        server: Where.
+        client: With all rights.
+        seed: Of every choice.
+        rate: Changes a second.
+    """
+
+    def __init__(self, server: APIServer | ControlPlane, client: Client, seed: int, rate: float) -> None:
+        self.writers = Writers(client, rate=rate, seed=seed)
+        chaos: Any = EmbeddedChaos if isinstance(server, APIServer) else RealChaos
+        self.chaos: EmbeddedChaos | RealChaos = chaos(server, client, self.writers, seed)
+        self.followers = [Follower(client, shape, seed + number) for number, shape in enumerate(SHAPES)]
+        self.checkpoints = 0
+
+    async def run(self, seconds: float) -> None:
+        """Rounds of `_ROUND` seconds, each with a checkpoint at its end."""
+        end = time.monotonic() + seconds
+        async with AsyncExitStack() as stack:
+            for follower in self.followers:
+                await stack.enter_async_context(follower)
+            async with asyncio.TaskGroup() as group:
+                writing = group.create_task(self.writers.run())
+                while time.monotonic() < end:
+                    await self._round(group, min(_ROUND, max(1.0, end - time.monotonic())))
+                writing.cancel()
+
+    async def _round(self, group: asyncio.TaskGroup, seconds: float) -> None:
+        restless = {group.create_task(follower.come_and_go()) for follower in self.followers}
+        restless.add(group.create_task(self.chaos.run()))
+        await asyncio.sleep(seconds)
+        for task in restless:
+            task.cancel()
+        await asyncio.wait(restless)
+        self.chaos.heal()
+        async with self.writers.held():
+            await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
+        contents = {kind: await self.writers.contents(kind) for kind in self.writers.truths}
+        deadline = time.monotonic() + _SETTLED
+        while any(follower.behind(self.writers.truths[follower.shape.kind]) for follower in self.followers):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.05)
+        wrong: list[str] = []
+        for follower in self.followers:
+            await asyncio.wait_for(follower.informer.wait_handlers_synced(), _SETTLED)
+            wrong += follower.faults(self.writers.truths[follower.shape.kind], contents[follower.shape.kind])
+        if wrong:
+            raise Disagreement("\n".join(wrong[:20]))
+        for follower in self.followers:
+            follower.forget()
+        for truth in self.writers.truths.values():
+            truth.forget()
+        self.checkpoints += 1
+
+    @property
+    def faults(self) -> int:
+        """Faults that have struck."""
+        return sum(self.chaos.counts.values())
+
+    def line(self) -> str:
+        """How it goes."""
+        changes = sum(truth.changes for truth in self.writers.truths.values())
+        relists = sum(sum(follower.informer.statistics().relists.values()) for follower in self.followers)
+        return (
+            f"{self.checkpoints} checkpoints, {changes} changes ({self.writers.unsure} unsure), {self.faults} faults, "
+            f"{relists} relists, {memory():.0f} MB"
+        )
+
+
+def memory() -> float:
+    """Resident megabytes at this moment; the most there ever were, where the system does not tell."""
+    try:
+        with open("/proc/self/statm") as statm:  # noqa: PTH123 - no file of ours
+            return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+
+@asynccontextmanager
+async def prepared(kind: str) -> AsyncIterator[tuple[APIServer | ControlPlane, Client]]:
+    """A server with the namespaces and the definition, and a client."""
+    server = APIServer() if kind == "embedded" else ControlPlane()
+    async with server, server.client() as client:
+        await server.install_crds(WIDGET_CRD)
+        for name in NAMESPACES:
+            try:
+                await client.request(
+                    "POST",
+                    "/api/v1/namespaces",
+                    body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+                )
+            except AlreadyExistsError:
+                continue
+        yield server, client
+
+
+async def soak(options: argparse.Namespace) -> int:
+    """Run it, with a line of progress; 1 where somebody did not see the truth, or memory grew."""
+    began = time.monotonic()
+    async with prepared(options.server) as (server, client):
+        if isinstance(server, APIServer):
+            server.requests = _Bounded()  # a log of every request would be the growth that is looked for
+        one = Soak(server, client, options.seed, options.rate)
+        running = asyncio.create_task(one.run(options.minutes * 60))
+        warm = 0.0
+        while not running.done():
+            await asyncio.wait({running}, timeout=5)
+            passed = time.monotonic() - began
+            print(f"[{passed:.0f} of {options.minutes * 60:.0f} s] {one.line()}", file=sys.stderr, flush=True)
+            if not warm and passed > options.minutes * 60 / 5:
+                warm = memory()
+        try:
+            await running
+        except BaseExceptionGroup as group:
+            if (found := group.subgroup(Disagreement)) is None:
+                raise
+            print(f"seed {options.seed}: after {one.line()}:\n{found.exceptions[0]}")
+            return 1
+    print(f"seed {options.seed}: all agreed at {one.line()}")
+    print(", ".join(f"{name} {count}" for name, count in sorted(one.chaos.counts.items())))
+    growth = memory() / warm if warm else 1.0
+    if options.minutes >= 5 and growth > _GROWTH:
+        print(f"memory grew by {growth:.2f} after the first fifth")
+        return 1
+    return 0
+
+
+class _Bounded(list[Any]):
+    """A log that forgets."""
+
+    def append(self, item: Any) -> None:
+        if len(self) > 1000:
+            del self[:500]
+        super().append(item)
+
+
+def main() -> int:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, help="of every choice; by default a random one, which is printed")
+    parser.add_argument("--rate", type=float, default=100.0, help="changes a second")
+    parser.add_argument("--server", choices=("embedded", "control-plane"), default="embedded")
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = random.SystemRandom().randrange(1_000_000)
+    logging.basicConfig(level=logging.CRITICAL)
+    print(f"seed {options.seed}", flush=True)
+    try:
+        return asyncio.run(soak(options))
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

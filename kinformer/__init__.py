@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from kinformer.list_watcher import ListPage as ListPage
     from kinformer.list_watcher import WatchEvent as WatchEvent
     from kinformer.lister import Lister as Lister
+    from kinformer.manager import Manager as Manager
     from kinformer.meta import DeletedFinalStateUnknown as DeletedFinalStateUnknown
     from kinformer.meta import GroupVersionResource as GroupVersionResource
     from kinformer.meta import meta_namespace_key as meta_namespace_key
@@ -98,6 +99,10 @@ if TYPE_CHECKING:
     from kinformer.reflector import Reflector as Reflector
     from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
     from kinformer.selectors import LabelSelector as LabelSelector
+    from kinformer.shard_gate import ShardLostError as ShardLostError
+    from kinformer.shard_membership import ShardMembershipHealth as ShardMembershipHealth
+    from kinformer.sharded_controller import ShardedController as ShardedController
+    from kinformer.snapshot import Snapshot as Snapshot
     from kinformer.statistics import InformerStatistics as InformerStatistics
     from kinformer.status import write_status as write_status
     from kinformer.store import Store as Store
@@ -151,6 +156,10 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "object": ("KubeObject", "OwnerReference"),
     "reflector": ("Reflector", "namespace_keyed_indexer_and_reflector"),
     "selectors": ("LabelSelector",),
+    "snapshot": ("Snapshot",),
+    "shard_gate": ("ShardLostError",),
+    "shard_membership": ("ShardMembershipHealth",),
+    "sharded_controller": ("ShardedController",),
     "statistics": ("InformerStatistics",),
     "store": ("Store",),
     "work_queue": ("LOW_PRIORITY", "QueueStatistics", "WorkQueue"),
@@ -185,6 +194,7 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "conditions": ("Condition", "condition_of", "has_condition", "with_conditions"),
     "status": ("write_status",),
     "event_recorder": ("EventRecorder", "EventRecorderStatistics"),
+    "manager": ("Manager",),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 
@@ -237,6 +247,7 @@ __all__ = [
     "ListWatch",
     "Lister",
     "ListerWatcher",
+    "Manager",
     "MaxOfRateLimiter",
     "Metrics",
     "NotFoundError",
@@ -253,8 +264,12 @@ __all__ = [
     "Result",
     "SelectorError",
     "ServerError",
+    "ShardLostError",
+    "ShardMembershipHealth",
+    "ShardedController",
     "SharedInformer",
     "SharedInformerFactory",
+    "Snapshot",
     "StoppedError",
     "Store",
     "TerminalError",

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -29,13 +28,12 @@ from starlette.routing import Route
 
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
-from kinformer.exceptions import describe
 from kinformer.factory import SharedInformerFactory
-from kinformer.health import InformerHealth
 from kinformer.informer import SharedInformer
 from kinformer.lister import Lister
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject
+from kinformer.readiness import readiness, status_report
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -152,31 +150,6 @@ def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[
 # --- health -------------------------------------------------------------------------------------------------------
 
 
-def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, Any]]:
-    """Whether every informer has synced and follows its server; and, by resource, why not.
-
-    An informer that is `optional`, and whose resource is absent, is as ready as it can be.
-    """
-    by_name = zip(factory.health().items(), factory.informers, strict=True)
-    found = {name: _ready(health, optional=informer.optional) for (name, health), informer in by_name}
-    return all(one["ready"] for one in found.values()), found
-
-
-def _ready(health: InformerHealth, *, optional: bool) -> dict[str, Any]:
-    ready = (health.synced and health.live) or (optional and health.state == "absent")
-    answer: dict[str, Any] = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
-    if not ready:
-        answer["reason"] = describe(health.last_error) if health.last_error else _quiet_reason(health)
-    return answer
-
-
-def _quiet_reason(health: InformerHealth) -> str:
-    """Why an informer is not ready that has no error to tell of."""
-    if health.state == "stopped":
-        return "the informer has been stopped"
-    return "the server is asked again" if health.synced else "the first list has not come yet"
-
-
 def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
     """The routes of `health_router`, for Starlette."""
 
@@ -188,7 +161,7 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
         return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
     async def statusz(request: Request) -> Response:
-        return JSONResponse(status(factory(request)))
+        return JSONResponse(status_report(factory(request)))
 
     return [
         Route("/livez", livez, name="livez"),
@@ -213,20 +186,6 @@ def health_router(factory: FactoryOf = get_factory) -> APIRouter:
     for route in health_routes(factory):
         router.add_api_route(route.path, route.endpoint, name=route.name, tags=["health"], response_class=JSONResponse)
     return router
-
-
-def status(factory: SharedInformerFactory) -> dict[str, Any]:
-    """What `/statusz` says."""
-    from kinformer import __version__
-
-    ready, _ = readiness(factory)
-    health, figures = factory.health(), factory.statistics()
-    resources = {}
-    for name, one in health.items():
-        shown = asdict(one)
-        shown["last_error"] = describe(one.last_error) if one.last_error else None
-        resources[name] = {"health": shown, "statistics": asdict(figures[name])}
-    return {"kinformer": __version__, "ready": ready, "resources": resources}
 
 
 # --- objects ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
 from kinformer.metrics import Reading
@@ -98,6 +99,11 @@ class PrometheusMetrics:
         self._broken = 0.0
         self._registry = registry
         registry.register(self)
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """All that the registry holds, in the form that this `Accept` header asks for, and its Content-Type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self._registry), content_type
 
     def close(self) -> None:
         """Take it out of the registry."""

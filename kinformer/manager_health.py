@@ -1,0 +1,130 @@
+"""What a manager says of itself: live, ready, and in figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any, Protocol, runtime_checkable
+
+from kinformer.controller import Controller
+from kinformer.exceptions import describe
+from kinformer.factory import SharedInformerFactory
+from kinformer.health_server import Answer, Page
+from kinformer.leader_election import LeaderElector
+from kinformer.readiness import readiness, status_report
+
+__all__ = ["Check", "Exposition", "ManagerHealth"]
+
+Check = Callable[[], str | None]
+
+
+@runtime_checkable
+class Exposition(Protocol):
+    """A metrics sink that can be read over HTTP."""
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """The body and its Content-Type, for what the `Accept` header asks for."""
+        ...
+
+
+class ManagerHealth:
+    """Reads the parts of a manager; owns nothing but the checks that a program added.
+
+    Args:
+        factory: Whose informers count.
+        controllers: Those that there are at the moment.
+        elector: The election, where there is one.
+        metrics: The sink; `/metrics` is there if it is an `Exposition`.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], SharedInformerFactory | None],
+        controllers: Callable[[], Iterable[Controller]],
+        elector: Callable[[], LeaderElector | None],
+        metrics: Any,
+    ) -> None:
+        self._factory = factory
+        self._controllers = controllers
+        self._elector = elector
+        self._metrics = metrics
+        self._checks: dict[str, tuple[Check, bool]] = {}
+        self.stopping = False
+
+    def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
+        """See `Manager.add_check`."""
+        if name in self._checks:
+            raise ValueError(f"there is a check {name!r} already")
+        self._checks[name] = (check, live)
+
+    def pages(self) -> dict[str, Page]:
+        """The pages of the health server, by path."""
+        pages: dict[str, Page] = {
+            "/livez": lambda _: _json(*self.live()),
+            "/healthz": lambda _: _json(*self.live()),
+            "/readyz": lambda _: _json(*self.ready()),
+            "/statusz": lambda _: _json(True, self.status()),
+        }
+        if isinstance(self._metrics, Exposition):
+            pages["/metrics"] = self._expose
+        return pages
+
+    def _expose(self, accept: str) -> Answer:
+        body, content_type = self._metrics.exposition(accept)
+        return Answer(200, content_type, body)
+
+    def live(self) -> tuple[bool, dict[str, Any]]:
+        """Whether the process should go on; a restart helps against nothing but what a program's own checks find."""
+        failed = self._failed(live=True)
+        return not failed, {"live": not failed, "failed": failed}
+
+    def ready(self) -> tuple[bool, dict[str, Any]]:
+        """Whether caches follow the server and the election works; a replica that waits for the lead is ready."""
+        failed = self._failed(live=False)
+        factory, elector = self._factory(), self._elector()
+        resources: dict[str, Any] = {}
+        if factory is None:
+            failed["manager"] = "it is starting, or has been left"
+        else:
+            all_ready, resources = readiness(factory)
+            if not all_ready:
+                failed["caches"] = "; ".join(
+                    f"{name}: {one['reason']}" for name, one in resources.items() if not one["ready"]
+                )
+        if self.stopping:
+            failed["manager"] = "it is stopping"
+        for controller in self._controllers():
+            if controller.statistics().running and not controller.synced:
+                failed[f"controller {controller.name}"] = "it waits for its informers"
+        if elector is not None and not (health := elector.health()).live:
+            failed["leader election"] = describe(health.last_error)
+        return not failed, {"ready": not failed, "failed": failed, "resources": resources}
+
+    def status(self) -> dict[str, Any]:
+        """Everything that is known, for people."""
+        factory, elector = self._factory(), self._elector()
+        report = status_report(factory) if factory is not None else {}
+        report["ready"], _ = self.ready()
+        report["controllers"] = {one.name: asdict(one.statistics()) for one in self._controllers()}
+        if elector is not None:
+            health = asdict(elector.health())
+            health["last_error"] = describe(health["last_error"]) if health["last_error"] else None
+            report["leader_election"] = {"is_leader": elector.is_leader, **health}
+        return report
+
+    def _failed(self, *, live: bool) -> dict[str, str]:
+        failed = {}
+        for name, (check, of_life) in self._checks.items():
+            if of_life or not live:
+                try:
+                    problem = check()
+                except Exception as error:  # noqa: BLE001 - a check that raises is a check that fails, and says so
+                    problem = describe(error)
+                if problem:
+                    failed[name] = problem
+        return failed
+
+
+def _json(good: bool, document: dict[str, Any]) -> Answer:
+    return Answer(200 if good else 503, "application/json", json.dumps(document, indent=2).encode() + b"\n")

@@ -16,6 +16,7 @@ from kinformer.identity import InformerIdentity, check_index_paths
 from kinformer.informer import IndexFunc, SharedInformer
 from kinformer.list_watch import ListWatch
 from kinformer.meta import GroupVersionResource
+from kinformer.snapshot import SECRETS
 from kinformer.statistics import InformerStatistics
 
 __all__ = ["SharedInformerFactory"]
@@ -53,7 +54,7 @@ _DEFAULTS: dict[str, Any] = {
     "on_error": None,
 }
 _SHARED = ("resync_period", "page_size", "watch_list", "watch_timeout", "idle_timeout", "backoff")
-_COMPARED = (*_SHARED, "max_event_bytes", "shutdown_timeout", "tweak_list_options", "optional", "on_error")
+_COMPARED = (*_SHARED, "max_event_bytes", "shutdown_timeout", "tweak_list_options", "snapshot", "optional", "on_error")
 
 
 class _Held:
@@ -144,7 +145,8 @@ class SharedInformerFactory:
             metadata_only: Ask the server for PartialObjectMetadata.
             keep_managed_fields: False, because nobody reads them and they are a third of a Pod.
             resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
-            shutdown_timeout, optional, on_error, metrics: See `SharedInformer`.
+            shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `SharedInformer`. A `snapshot` that
+                is the factory's default should be a folder, and leaves Secrets out.
 
         Raises:
             ConfigError: An option that does not exist, or differs from what the informer has.
@@ -155,6 +157,8 @@ class SharedInformerFactory:
         _refuse_unknown(options)
         settings = {**self._defaults, **options}
         gvr = GroupVersionResource.parse(resource)
+        if "snapshot" not in options and str(gvr) == SECRETS:
+            settings["snapshot"] = None  # a default is nobody's word that Secrets may be written to disk
         identity = InformerIdentity.of(gvr, settings)
         indexers = {**(self._defaults["indexers"] or {}), **(indexers or {})}
         check_index_paths(gvr, indexers, fields=settings["fields"], metadata_only=settings["metadata_only"])
@@ -165,6 +169,7 @@ class SharedInformerFactory:
             held.holders += 1
             return held.informer
         informer = self._make(gvr, identity, indexers, settings)
+        self._refuse_shared_file(informer)
         if self._entered:
             informer.start_tasks()
         self._held[identity] = _Held(informer, settings)
@@ -206,6 +211,14 @@ class SharedInformerFactory:
             metrics=settings["metrics"],
             **{option: settings[option] for option in _SHARED},
         )
+
+    def _refuse_shared_file(self, informer: SharedInformer) -> None:
+        for held in self._held.values():
+            if informer.snapshot_file is not None and held.informer.snapshot_file == informer.snapshot_file:
+                raise ConfigError(
+                    f"snapshot: {informer.name} and {held.informer.name} would write to the same file, "
+                    f"{informer.snapshot_file}; give a folder, or a file for each"
+                )
 
     async def release(self, informer: SharedInformer) -> None:
         """Give an informer back; when its last holder has, it is stopped.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
 from kinformer.backoff import Backoff
-from kinformer.compaction import Compaction
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
@@ -21,6 +21,7 @@ from kinformer.health import InformerHealth, combine_health
 from kinformer.index_view import IndexView
 from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.informer_metrics import InformerMetrics
+from kinformer.informer_statistics import gather_statistics
 from kinformer.intake import Intake
 from kinformer.list_watcher import ListerWatcher, by_scope
 from kinformer.lister import Lister
@@ -29,8 +30,10 @@ from kinformer.object import KubeObject
 from kinformer.processor import Processor
 from kinformer.reflector import Reflector
 from kinformer.resync import ResyncSchedule
+from kinformer.snapshot import Snapshot
+from kinformer.snapshot_keeper import SnapshotKeeper
 from kinformer.source_stack import stack_sources
-from kinformer.statistics import InformerStatistics, added_up
+from kinformer.statistics import InformerStatistics
 from kinformer.tasks import Tasks
 from kinformer.versions import VersionWaiters, version_number
 
@@ -68,6 +71,7 @@ class SharedInformer:
             raises stops this informer, and becomes its `last_error`.
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
         compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (needs zstandard).
+        snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start goes on from it.
         shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
         metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
     """
@@ -89,10 +93,9 @@ class SharedInformer:
         optional: bool = False,
         on_error: Callable[[Any, BaseException], Any] | None = None,
         compact: bool = False,
-        snapshot: Any = None,
+        snapshot: str | os.PathLike[str] | Snapshot | None = None,
         metrics: Metrics | None = None,
     ) -> None:
-        _refuse_unbuilt(snapshot=snapshot)
         sources = by_scope(list_watch)
         source = next(iter(sources.values()))
         self.name = name or getattr(source, "name", None) or type(source).__name__
@@ -105,16 +108,25 @@ class SharedInformer:
         self._schedule = ResyncSchedule(self._fifo.resync)
         self._versions = VersionWaiters(sources)
         self._intakes = {scope: Intake(self._fifo, self._indexer, scope) for scope in sources}
+        self._sources = stack_sources(sources, self._intakes, transform=transform, compact=compact)
+        self._keeper = SnapshotKeeper(
+            snapshot,
+            sources,
+            self._sources,
+            transform=transform,
+            name=self.name,
+            indexer=self._indexer,
+            intakes=self._intakes,
+            cluster=lambda: next((found for r in self._reflectors.values() if (found := r.cluster)), None),
+        )
         self._processor = Processor(
             self._fifo,
             self._indexer,
             scopes=tuple(sources),
             taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
-            applied=self._versions.applied,
+            applied=self._keeper.beside(self._versions.applied),
             resync_due=self._schedule.take_due,
         )
-        compaction = Compaction() if compact else None
-        self._sources = sources = stack_sources(sources, self._intakes, transform=transform, compaction=compaction)
         self._reflectors = {
             scope: Reflector(
                 source,
@@ -126,8 +138,9 @@ class SharedInformer:
                 idle_timeout=idle_timeout,
                 backoff=backoff or Backoff(),
                 on_error=self._failed,
+                resume=self._keeper.resume(scope),
             )
-            for scope, source in sources.items()
+            for scope, source in self._sources.items()
         }
         self.indexer = IndexView(self._indexer)
         """The cache by key and by index; reads return snapshots and may come from any thread."""
@@ -145,6 +158,7 @@ class SharedInformer:
         self._stopped = False
         self._error: BaseException | None = None
         self._denials = Denials()
+        self.snapshot_file = self._keeper.file
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -178,6 +192,7 @@ class SharedInformer:
             for reflector in self._reflectors.values()
         ]
         self._feeding.append(self._tasks.start(self._schedule.run(), f"kinformer resync of {self.name}"))
+        self._feeding += self._keeper.start(self._tasks)
         self._handlers.start()
 
     async def leave(self, deadline: float) -> None:
@@ -194,7 +209,9 @@ class SharedInformer:
             self._fifo.close()
             if self._processing is not None:
                 await self._tasks.finish([self._processing], deadline)
+            saving = self._keeper.finish(self._tasks, self._processing) if self._error is None else ()
             await self._handlers.finish(deadline)
+            await self._tasks.finish(saving, deadline)
         finally:
             self._give_up(StoppedError(f"informer {self.name} has been left"))
             await self._tasks.cancel()
@@ -418,28 +435,15 @@ class SharedInformer:
 
     def statistics(self) -> InformerStatistics:
         """What has gone through, and what waits."""
-        mailboxes = self._handlers.mailboxes
-        ingest = [stats for s in self._sources.values() if (stats := getattr(s, "stats", None)) is not None]
-        reflectors = self._reflectors.values()
-        return InformerStatistics(
-            objects=len(self._indexer),
-            queued=len(self._fifo),
-            events=dict(self._processor.events),
-            bytes=sum(stats.bytes for stats in ingest),
-            pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
-            coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
-            handler_errors=self._handlers.errors,
-            index_errors=self._indexer.index_errors,
-            decode_errors=sum(stats.decode_errors for stats in ingest),
-            transform_errors=sum(getattr(s, "transform_errors", 0) for s in self._sources.values()),
-            relists=added_up(reflector.relists for reflector in reflectors),
-            watch_restarts=added_up(reflector.watch_restarts for reflector in reflectors),
+        return gather_statistics(
+            fifo=self._fifo,
+            indexer=self._indexer,
+            processor=self._processor,
+            handlers=self._handlers,
+            sources=self._sources.values(),
+            reflectors=self._reflectors.values(),
+            snapshots=self._keeper.counts,
         )
 
     def __repr__(self) -> str:
         return f"<SharedInformer {self.name}: {len(self._indexer)} objects, {self.health().state}>"
-
-
-def _refuse_unbuilt(*, snapshot: Any) -> None:
-    if snapshot:
-        raise NotImplementedError("the option snapshot= is not built yet")

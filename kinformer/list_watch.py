@@ -7,10 +7,11 @@ import builtins
 import logging
 import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -20,10 +21,11 @@ from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.discovery import nearest_resource, presence
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
 from kinformer.frames import MAX_EVENT_BYTES, LineFramer
-from kinformer.list_stream import ListHeader, ListSplitter
+from kinformer.list_stream import MAX_LIST_BYTES, ListHeader, ListSplitter
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject, Remnant, decode_bookmark
+from kinformer.resumption import ReadBack
 from kinformer.transport import Body
 
 __all__ = ["IngestStats", "ListWatch"]
@@ -65,6 +67,8 @@ class ListWatch:
         fields: JSON paths; the rest of each object is dropped.
         keep_managed_fields: False, because they are a third of many objects and next to nobody reads them.
         max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
+        max_list_bytes: Bytes of one answer to a LIST, above which it fails; 16 GiB, which no API server sends in the
+            60 s that it gives a request. A program with less memory may want less.
 
     Raises:
         ConfigError: `resource` or a path of `fields` does not parse.
@@ -88,6 +92,7 @@ class ListWatch:
         fields: Sequence[str] | None = None,
         keep_managed_fields: bool = False,
         max_event_bytes: int = MAX_EVENT_BYTES,
+        max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
         self.client = client
         self.resource = GroupVersionResource.parse(resource)
@@ -107,10 +112,12 @@ class ListWatch:
         self._tweak = tweak_list_options
         self._accept = _AS_METADATA if metadata_only else "application/json"
         self._max_event_bytes = max_event_bytes
+        self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._logged: set[str] = set()
         self._warned_of_shards = False
         self._kind = ""  # of what has come; "" before
+        self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
@@ -197,6 +204,33 @@ class ListWatch:
         """The resource that the server has and that comes nearest to this one, as text; None if nothing does."""
         return await nearest_resource(self.client, self.resource)
 
+    @property
+    def contents(self) -> Mapping[str, str]:
+        """What the objects are, and in which form, in words: equal for sources that give the same."""
+        query = urlencode(sorted(self._options(ListOptions()).params().items()))
+        where = {"resource": str(self.resource), "namespace": self.namespace or ""}
+        return {**where, "query": query, "accept": self._accept, **self._kept}
+
+    async def read_back(self, namespace: str, name: str) -> ReadBack:
+        """The metadata of one object as etcd has it now; None where it is not, or no longer selected.
+
+        By a LIST of that one name, which costs a server no more than a GET, and needs no other permission than the
+        informer has.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        own = self._options(ListOptions())
+        escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
+        selector = ",".join(part for part in (own.field_selector, f"metadata.name={escaped}") if part)
+        path = self.resource.path(self.namespace or namespace)
+        headers = {"Accept": _AS_METADATA.format("List")}
+        answer = await self.client.request(
+            "GET", path, params=own.replace(field_selector=selector).params(), headers=headers
+        )
+        found = answer.get("items") or []
+        return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+
     def _options(self, options: ListOptions) -> ListOptions:
         merged = options.replace(**self._selectors) if self._selectors else options
         return self._tweak(merged) if self._tweak else merged
@@ -215,7 +249,7 @@ class ListWatch:
     async def _items(
         self, body: Body, page: weakref.ref[_Page], options: ListOptions
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
-        splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes)
+        splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
         budget = YieldBudget()
         reader = _Reader(body, budget, DecodeError)
         while chunk := await reader.read():
@@ -363,7 +397,10 @@ class _ClusterProbe:
 
 async def _resource_version(client: Client, path: str) -> str:
     headers = {"Accept": _AS_METADATA.format("List")}
-    answer = await client.request("GET", path, params={"limit": "1"}, headers=headers)
+    return _version_of(await client.request("GET", path, params={"limit": "1"}, headers=headers), path)
+
+
+def _version_of(answer: Mapping[str, Any], path: str) -> str:
     metadata: Any = answer.get("metadata")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     if not isinstance(version, str) or not version:

@@ -38,6 +38,7 @@ from kinformer.recovery import (
 )
 from kinformer.relist import ListRun
 from kinformer.relist_plan import RelistPlan, reaches
+from kinformer.resumption import Resume
 from kinformer.resync_timer import ResyncTimer
 from kinformer.store_writer import ReflectorStore, StoreFailedError, StoreWriter
 from kinformer.tip import TipCheck
@@ -85,6 +86,7 @@ class Reflector:
         on_error: Called as `on_error(reflector, error)` for every error that ends a request or a stream, before it is
             dealt with. May raise: then `run` raises that.
         clock: For tests.
+        resume: Asked before the first list for a state to go on from, which is taken for a list.
 
     Raises:
         ConfigError: An option that cannot work, by name.
@@ -104,8 +106,9 @@ class Reflector:
         idle_timeout: float = 120,
         on_error: Callable[[Any, Exception], Any] | None = None,
         clock: Clock = SYSTEM,
+        resume: Resume | None = None,
     ) -> None:
-        _check(resync_period=resync_period, page_size=page_size, watch_timeout=watch_timeout, idle_timeout=idle_timeout)
+        _check(watch_timeout=watch_timeout, idle_timeout=idle_timeout)
         self.name = name or getattr(lister_watcher, "name", None) or type(lister_watcher).__name__
         self.lister_watcher = lister_watcher
         self.store = store
@@ -114,6 +117,7 @@ class Reflector:
         self._head_timeout = min(HEAD_TIMEOUT, idle_timeout)
         self._on_error = on_error
         self._clock = clock
+        self._resume = resume
 
         self._writer = StoreWriter(store)
         self._health = HealthRecord()
@@ -145,6 +149,11 @@ class Reflector:
     def last_sync_resource_version(self) -> str:
         """How far the store has been told; "" before the first list."""
         return self._writer.version
+
+    @property
+    def cluster(self) -> str | None:
+        """Which cluster the source is, or None where that is not known (yet)."""
+        return self._tip.cluster
 
     @property
     def relists(self) -> Mapping[str, int]:
@@ -215,7 +224,9 @@ class Reflector:
     async def _step(self) -> Exception | None:
         self._learner.check()
         try:
-            if self._plan.is_due(self._writer.version):
+            if self._resume is not None:
+                await self._go_on(self._resume)
+            elif self._plan.is_due(self._writer.version):
                 self._health.listing()
                 self._resync.stop()
                 await (self._stream_all() if self._choice.wanted() else self._list_all())
@@ -228,6 +239,14 @@ class Reflector:
         except RETRIED as error:
             return error
         return None
+
+    async def _go_on(self, resume: Resume) -> None:
+        self._phase = Phase.SNAPSHOT
+        found = await resume()
+        self._resume = None
+        if found is not None:
+            self._tip.cluster = found.cluster
+            self._replace(found.objects, found.resource_version)
 
     async def _list_all(self) -> None:
         self._phase = Phase.LIST
@@ -424,11 +443,7 @@ def namespace_keyed_indexer_and_reflector(lister_watcher: ListerWatcher, **optio
     return indexer, Reflector(lister_watcher, indexer, **options)
 
 
-def _check(*, resync_period: float, page_size: int | None, watch_timeout: float, idle_timeout: float) -> None:
-    for name, value in (("watch_timeout", watch_timeout), ("idle_timeout", idle_timeout)):
+def _check(**seconds: float) -> None:
+    for name, value in seconds.items():
         if not value > 0:
             raise ConfigError(f"{name}={value!r}: seconds above 0 are needed")
-    if not resync_period >= 0:
-        raise ConfigError(f"resync_period={resync_period!r}: seconds are needed, or 0 for never")
-    if page_size is not None and page_size < 1:
-        raise ConfigError(f"page_size={page_size!r}: 1 at least is needed, or None")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kinformer.exceptions import ConfigError
+
 __all__ = ["ResyncTimer"]
 
 
@@ -18,9 +20,14 @@ class ResyncTimer:
         period: Seconds; 0 is off.
         resync: What is called.
         failed: Called with what `resync` raised; the timer has stopped then.
+
+    Raises:
+        ConfigError: `period` is below 0.
     """
 
     def __init__(self, period: float, resync: Callable[[], object], failed: Callable[[Exception], None]) -> None:
+        if not period >= 0:
+            raise ConfigError(f"resync_period={period!r}: seconds are needed, or 0 for never")
         self._period = period
         self._resync = resync
         self._failed = failed

@@ -21,13 +21,14 @@ def stack_sources(
     intakes: Mapping[Scope, Intake],
     *,
     transform: Callable[[dict[str, Any]], dict[str, Any] | None] | None,
-    compaction: Compaction | None,
+    compact: bool,
 ) -> dict[Scope, ListerWatcher]:
     """Each source with the transform, and then the compression, around it.
 
     Raises:
-        ConfigError: The transform cannot be one.
+        ConfigError: The transform cannot be one, or `compact` lacks its library.
     """
+    compaction = Compaction() if compact else None
     stacked: dict[Scope, ListerWatcher] = {}
     for scope, source in sources.items():
         known = intakes[scope].known

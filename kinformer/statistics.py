@@ -26,6 +26,8 @@ class InformerStatistics:
         transform_errors: Objects left out because the transform failed on them.
         relists: Full lists after the first, by their cause (`Reflector.relists`).
         watch_restarts: Watches that ended, by their cause (`Reflector.watch_restarts`).
+        snapshots: What became of snapshots, by outcome: `saved`, `failed` and `refused` of those that were written,
+            `loaded` or the reason why not of the one at the start (docs/snapshots.md has the reasons).
     """
 
     objects: int = 0
@@ -40,6 +42,7 @@ class InformerStatistics:
     transform_errors: int = 0
     relists: Mapping[str, int] = field(default_factory=dict)
     watch_restarts: Mapping[str, int] = field(default_factory=dict)
+    snapshots: Mapping[str, int] = field(default_factory=dict)
 
 
 def added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -525,12 +525,6 @@ async def test_a_wrong_thread_is_refused_but_for_reads() -> None:
             await asyncio.to_thread(informer.add_event_handler, on_add=print)
 
 
-async def test_options_that_are_not_built_yet_name_themselves() -> None:
-    for option in ("snapshot",):
-        with pytest.raises(NotImplementedError, match=option):
-            SharedInformer(MemorySource(), **{option: True})
-
-
 async def test_a_handler_without_callbacks_is_refused() -> None:
     informer = SharedInformer(MemorySource())
     with pytest.raises(ConfigError, match="on_add"):

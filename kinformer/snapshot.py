@@ -1,0 +1,70 @@
+"""The option `snapshot`: where a cache is kept on disk, how often it is written, and whether it may hold Secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kinformer.exceptions import ConfigError
+
+__all__ = ["SECRETS", "Snapshot"]
+
+SECRETS = "v1/secrets"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A cache on disk, from which the next start of the program goes on: `snapshot=path`, or one of these.
+
+    Attributes:
+        path: The file, readable by its owner alone (0600). A folder (one that exists, or a path that ends with a
+            slash) gets a file for each informer, named by what it holds, so it fits a whole factory. Missing folders
+            are made.
+        interval: Seconds between two writes, 300 by default: as long as etcd keeps history at least, so that a program
+            that is killed without warning can mostly resume.
+        secrets: Whether the data of Secrets may be written. False: a snapshot of `v1/secrets` is a `ConfigError`, and
+            any other one that would hold a Secret is not written.
+    """
+
+    path: str | os.PathLike[str]
+    interval: float = 300
+    secrets: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | os.PathLike) or not os.fspath(self.path):
+            raise ConfigError(f"snapshot={self.path!r}: a path is needed, or Snapshot(path, ...)")
+        if not self.interval > 0:
+            raise ConfigError(f"snapshot: interval={self.interval!r}: seconds above 0 are needed")
+
+    @classmethod
+    def of(cls, option: str | os.PathLike[str] | Snapshot) -> Snapshot:
+        """What somebody gave as `snapshot`.
+
+        Raises:
+            ConfigError: It is no path.
+        """
+        return option if isinstance(option, Snapshot) else cls(option)
+
+    def check(self, resource: str) -> None:
+        """Refuse what may not be written.
+
+        Raises:
+            ConfigError: Secrets, without having been asked for.
+        """
+        if resource == SECRETS and not self.secrets:
+            raise ConfigError(
+                f"snapshot of {resource}: Secrets are not written to disk unless asked; "
+                f"give snapshot=Snapshot({os.fspath(self.path)!r}, secrets=True)"
+            )
+
+    def file(self, contents: Mapping[str, str]) -> Path:
+        """The file for a cache with these contents."""
+        path, text = Path(self.path), os.fspath(self.path)
+        if not (text.endswith(("/", os.sep)) or path.is_dir()):
+            return path
+        mark = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
+        name = contents.get("resource", "objects").replace("/", ".")
+        return path / f"{name}-{mark}.snapshot"

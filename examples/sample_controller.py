@@ -1,10 +1,11 @@
 """The sample controller: for each Foo there is a Deployment of that name and size, and its state in the Foo.
 
-Two informers of one factory; handlers that put keys into a queue and do nothing else; workers that read the
-listers, never the server, and write what differs. Every decision follows from the cache as it is now, never from
-the event: events may be folded, and a program that starts again has missed some.
+Two informers of one factory; handlers that put keys into a rate-limited queue and do nothing else; workers that
+read the listers, never the server, and write what differs. Every decision follows from the cache as it is now, never
+from the event: events may be folded, and a program that starts again has missed some.
 
-The queue is a plain `asyncio.Queue` here: a key that fails comes back after a second, however often it failed.
+The queue hands a key to one worker at a time, however much happens to it meanwhile, and a key that fails comes back
+after 5 ms, 10 ms, 20 ms and so on. `kinformer.Controller` does all this by itself; here it is to be seen.
 On a cluster of yours: kubectl apply -f examples/foo_crd.json
 """
 
@@ -23,14 +24,16 @@ from kinformer import (
     ConflictError,
     KinformerError,
     KubeObject,
+    RateLimitingQueue,
     SharedInformerFactory,
+    StoppedError,
     split_meta_namespace_key,
 )
 from kinformer.testing import APIServer
 
 FOOS = "samplecontroller.example.com/v1alpha1/foos"
 WORKERS = 2
-RETRY = 1.0  # seconds
+SHUTDOWN = 5.0  # seconds for what is queued and under way when the program ends
 
 
 class SampleController:
@@ -42,8 +45,7 @@ class SampleController:
         foos = factory.for_resource(FOOS)
         deployments = factory.for_resource("apps/v1/deployments")
         self._foos, self._deployments = foos.lister, deployments.lister
-        self._queue: asyncio.Queue[str] = asyncio.Queue()
-        self._waiting: set[str] = set()  # a key waits once, however much happens to it
+        self._queue: RateLimitingQueue[str] = RateLimitingQueue(name="foos")
         foos.add_event_handler(on_add=self._foo, on_update=self._foo_changed, on_delete=self._foo, name="foos")
         deployments.add_event_handler(
             on_add=self._owned, on_update=self._owned_changed, on_delete=self._owned, name="deployments"
@@ -52,43 +54,54 @@ class SampleController:
     # --- handlers: which Foo is concerned? ------------------------------------------------------------------
 
     def _foo(self, foo: KubeObject) -> None:
-        self._enqueue(foo.key)
+        self._queue.add(foo.key)
 
     def _foo_changed(self, old: KubeObject, new: KubeObject) -> None:
-        self._enqueue(new.key)
+        self._queue.add(new.key)
 
     def _owned(self, deployment: KubeObject) -> None:
         for owner in deployment.owner_references:
             if owner.controller and owner.kind == "Foo":
-                self._enqueue(f"{deployment.namespace}/{owner.name}")
+                self._queue.add(f"{deployment.namespace}/{owner.name}")
 
     def _owned_changed(self, old: KubeObject, new: KubeObject) -> None:
         self._owned(new)
 
-    def _enqueue(self, key: str) -> None:
-        if key not in self._waiting:
-            self._waiting.add(key)
-            self._queue.put_nowait(key)
-
     # --- workers -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled; starts to work when both caches are complete."""
+        """Until cancelled; starts to work when both caches are complete, and ends when what is queued is done."""
         await self._factory.wait_for_cache_sync(timeout=30)
         print(f"synced: {len(self._foos)} foos, {len(self._deployments)} deployments")
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(WORKERS):
-                tasks.create_task(self._work())
+        workers = [asyncio.create_task(self._work(), name=f"worker {number}") for number in range(WORKERS)]
+        try:
+            ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+            for worker in ended:
+                worker.result()  # they end by what nobody foresaw: it comes out
+        finally:
+            try:
+                await self._queue.shut_down_with_drain(timeout=SHUTDOWN)
+            except TimeoutError as error:
+                print(error)
+            finally:
+                for worker in workers:
+                    worker.cancel()
 
     async def _work(self) -> None:
         while True:
-            key = await self._queue.get()
-            self._waiting.discard(key)
+            try:
+                key = await self._queue.get()
+            except StoppedError:
+                return
             try:
                 await self._reconcile(key)
             except KinformerError as error:
-                print(f"{key}: {error}; again in {RETRY:g} s")
-                asyncio.get_running_loop().call_later(RETRY, self._enqueue, key)
+                self._queue.add_rate_limited(key)
+                print(f"{key}: {error}; to be tried again, for the {self._queue.num_requeues(key)}. time")
+            else:
+                self._queue.forget(key)  # its next failure is a first one again
+            finally:
+                self._queue.done(key)
 
     async def _reconcile(self, key: str) -> None:
         namespace, name = split_meta_namespace_key(key)

@@ -31,8 +31,7 @@ HERE = Path(__file__).parent
 TRANSCRIPTS = HERE / "transcripts"
 STARTED = pytest.StashKey[list[ControlPlane]]()
 EMBEDDED, REAL = "embedded", "control-plane"
-USERS = ["alice", "bob"]  # of both servers: alice reads configmaps of the namespace `shared`, bob may do nothing
-RULES = [("alice", verb, "v1/configmaps") for verb in ("get", "list", "watch")]
+USERS = ["alice", "bob"]
 
 StartControlPlane = Callable[..., Awaitable[ControlPlane]]
 OpenApi = Callable[..., Awaitable[Api]]
@@ -137,13 +136,19 @@ def real_server(request: pytest.FixtureRequest, server_kind: str) -> ControlPlan
     return control_plane
 
 
+@pytest.fixture
+def embedded_options() -> dict[str, Any]:
+    """What a module whose tests are about users gives to the embedded server."""
+    return {}
+
+
 @pytest_asyncio.fixture
-async def server(real_server: ControlPlane | None) -> AsyncIterator[ClusterServer]:
+async def server(real_server: ControlPlane | None, embedded_options: dict[str, Any]) -> AsyncIterator[ClusterServer]:
     """A server of each kind; the real one is shared, and to be left as it was found."""
     if real_server is not None:
         yield real_server
         return
-    async with APIServer(users=USERS, rules=RULES) as embedded:
+    async with APIServer(**embedded_options) as embedded:
         yield embedded
 
 

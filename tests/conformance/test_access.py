@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.conformance.api import read_configmaps
+from tests.conformance.conftest import USERS
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap, pod
+
+
+@pytest.fixture
+def embedded_options() -> dict[str, Any]:
+    """The users of the real server; what alice gets there by a Role is a rule here."""
+    rules = [("alice", verb, "v1/configmaps") for verb in ("get", "list", "watch")]
+    return {"users": USERS, "rules": rules}
 
 
 async def test_a_token_that_nobody_has_is_unauthorized(site: Site) -> None:

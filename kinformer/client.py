@@ -15,7 +15,7 @@ import msgspec
 
 from kinformer.answers import decode_answer, failure
 from kinformer.config import Connection, from_url, load_in_cluster
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.fence import check_fences
 from kinformer.kubeconfig import load_default, load_kubeconfig
 from kinformer.object import KubeObject
@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 30.0  # seconds: an API server gives up on a request after 60, and few take one
 _ERROR_BODY = 64 * 1024  # bytes of an error's body that are read
+_MOST_BYTES = 1024 * 1024 * 1024  # of an answer that is held as a whole; what is longer has no end, or is for `stream`
 
 
 class Client:
@@ -180,7 +181,7 @@ class Client:
         Raises:
             APIError: A subclass by status and reason.
             ConnectError: No answer in time, or not all of it.
-            DecodeError: An answer that is no JSON object; use `text` for those.
+            DecodeError: An answer that is no JSON object (use `text` for those), or longer than 1 GiB.
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
@@ -260,7 +261,10 @@ class Client:
             answer = await transport.send(method, path, params=params, headers=merged, data=data)
             try:
                 await _check(answer)
-                return await answer.read_all()
+                data = await answer.read_all(_MOST_BYTES + 1)
+                if len(data) > _MOST_BYTES:
+                    raise DecodeError(f"{method} {path}: the answer is longer than {_MOST_BYTES} bytes; use `stream`")
+                return data
             finally:
                 answer.close()
 

@@ -13,12 +13,16 @@ import msgspec
 from kinformer.brackets import BracketWalker
 from kinformer.exceptions import MALFORMED, DecodeError
 
-__all__ = ["ListHeader", "ListSplitter"]
+__all__ = ["MAX_LIST_BYTES", "ListHeader", "ListSplitter"]
 
 T = TypeVar("T")
 
 # As for the event of a watch, for both carry one object; what client-go takes at most.
 MAX_ITEM_BYTES = 16 * 1024 * 1024
+
+# A whole list: an API server breaks off after the 60 s that it gives a request, and sends no 16 GiB in them. What goes
+# on beyond that has no end.
+MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
 
 # What stands before and after the items: kind, apiVersion, the list's metadata. A kilobyte in practice.
 _MAX_HEADER_BYTES = 1024 * 1024
@@ -125,6 +129,7 @@ class ListSplitter(Generic[T]):
             for what is not exactly one JSON object. None as its result leaves the item out. Without it, `feed` returns
             the bytes of the items.
         max_item_bytes: Bytes that one item may have.
+        max_list_bytes: Bytes that the list may have.
 
     Feed it chunks of at most some hundred KB: what is complete with a chunk is decoded in one go.
     """
@@ -134,9 +139,11 @@ class ListSplitter(Generic[T]):
         decode: Callable[[bytes, str, str], T | None] | None = None,
         *,
         max_item_bytes: int = MAX_ITEM_BYTES,
+        max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
         self._decode = decode or cast("Callable[[bytes, str, str], T]", _check_object)
         self._max = max_item_bytes
+        self._max_list = max_list_bytes
         self._state = _State.HEAD
         self._buffer = bytearray()
         self._search = 0  # up to here there is nothing to be found in the buffer
@@ -164,10 +171,13 @@ class ListSplitter(Generic[T]):
         """The items that are complete with this chunk, in order.
 
         Raises:
-            DecodeError: this is no list, a malformed one, or has an item above `max_item_bytes`.
+            DecodeError: this is no list, a malformed one, or above `max_list_bytes`, or an item is above
+                `max_item_bytes`.
         """
         self._buffer += chunk
         self._fed += len(chunk)
+        if self._fed > self._max_list:
+            raise DecodeError(f"a list is longer than max_list_bytes={self._max_list}")
         found: list[T] = []
         if self._rest is not None:
             if self._buffer.strip(_WHITESPACE):

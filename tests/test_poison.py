@@ -5,6 +5,7 @@ The transform and the index function have their tests in tests/test_traps.py (5 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -58,6 +59,28 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
         (record,) = [record for record in caplog.records if "cannot be decoded" in record.message]
         text = "v1/configmaps in default: default/b cannot be decoded and is left out: an object that cannot be kept: "
         assert record.message.startswith(text + "Expected `str`, got `int`")
+        assert w.health.live
+        w.check_replica()
+
+
+@pytest.mark.parametrize("path", ["list", "watch list", "watch", "relist"])
+async def test_an_object_that_is_nested_too_deeply_does_not_end_the_informer(path: str) -> None:
+    """Whoever may write one custom resource could stop all who watch it."""
+    text = json.dumps({**config_map("b", rv=8), "data": "HERE"})
+    deep = text.replace('"HERE"', "[" * 5000 + "]" * 5000).encode()
+    bad_list = Reply([listed(A, {"x": 1}, rv=8).pieces[0].replace(b'{"x": 1}', deep)])  # type: ignore[union-attr]
+    bad_line = b'{"type":"ADDED","object":%s}\n' % deep
+    then_c = Reply([THEN_C, HANG])
+    lists, watches = {
+        "list": ([bad_list], [then_c]),
+        "watch list": ([], [Reply([line("ADDED", A), bad_line, mark(8, end=True), THEN_C, HANG])]),
+        "watch": ([listed(A, B, rv=7)], [Reply([bad_line, THEN_C, HANG])]),
+        "relist": ([listed(A, B, rv=7), bad_list], [Reply([b"{}\n"]), then_c]),
+    }[path]
+    async with wire(lists, watches, watch_list=None if path == "watch list" else False) as w:
+        await w.until(lambda: "default/c" in w.cached)
+        assert w.cached.keys() == {"default/a", "default/c"}
+        assert w.informer.statistics().decode_errors == 1
         assert w.health.live
         w.check_replica()
 

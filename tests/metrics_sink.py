@@ -48,6 +48,11 @@ class MemoryMetrics:
         self.collected[owner] = read
         return lambda: self.collected.pop(owner, None) and None
 
+    @property
+    def names(self) -> set[str]:
+        """All names that there are."""
+        return {name for series in (self._counters, self._histograms, self._gauges) for name, _ in series}
+
     def values(self, **labels: str) -> dict[str, Any]:
         """What the series with exactly these labels hold, by name."""
         wanted = tuple(sorted(labels.items()))

@@ -38,6 +38,12 @@ __all__ = ["Api"]
 Object = dict[str, Any]
 
 
+_DEPRECATED = {
+    "v1/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    "v1/componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+}
+
+
 class Api:
     """All resources of one server."""
 
@@ -63,6 +69,9 @@ class Api:
         info = call.info
         resource = self._registry.serve(info.group, info.version, info.plural)
         self._check_scope(resource, info)
+        deprecated = _DEPRECATED.get(resource.name)
+        if deprecated:
+            call.answer.warnings.append(deprecated)
         if is_review(resource):
             await self._actions.review(call, resource)
             return
@@ -82,7 +91,8 @@ class Api:
         elif info.method == "DELETE":
             await self._delete(call, resource)
         elif not info.name:
-            raise bad_request("name must be provided") if info.method == "PUT" else method_not_allowed()
+            custom = info.method == "PUT" and not resource.builtin
+            raise bad_request("name must be provided") if custom else method_not_allowed()
         elif info.method == "PUT":
             await self._update(call, resource)
         elif info.method == "PATCH":
@@ -105,10 +115,13 @@ class Api:
         info = call.info
         collection = info.verb in ("list", "watch")
         watch = info.verb == "watch"
-        wanted = negotiate(call.request.headers, watch=watch)
+        wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin)
         go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
-        view = View(resource, wanted.form, wanted.version)
+        include = call.params.get("includeObject") or "Metadata"
+        if include not in ("Metadata", "Object", "None") and wanted.form == "table":
+            raise bad_request(f'unrecognized includeObject value: "{include}"')
+        view = View(resource, wanted.form, wanted.version, include=include)
         if watch:
             await self._watch(call, resource, view)
         elif collection:
@@ -196,6 +209,7 @@ class Api:
         namespace = call.namespace(resource)
         if info.name:
             written = self._deleter.delete(resource, namespace, info.name, options)
+            call.answer.warnings += written.warnings
             if written.status is not None:
                 await call.send_object(written.status)
             else:

@@ -32,7 +32,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
 def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] | None = None) -> Object:
     """JSON or YAML to a dict; `duplicates` gets the fields that it has twice. A 400 or 415 `StatusError`."""
     media = content_type.partition(";")[0].strip().lower()
-    if media not in ("", "application/json", "application/yaml", "text/plain", "*/*"):  # protobuf, above all
+    if media not in ("", "application/json", "application/yaml"):  # protobuf, above all
         raise failure(
             415,
             "the body of the request was in an unknown format - accepted media types include: application/json,"

@@ -18,7 +18,8 @@ def _paths(*labels: str) -> dict[str, tuple[str, ...]]:
 
 # Field labels beside metadata.name and metadata.namespace (pkg/apis/core/v1/conversion.go and its like).
 _SELECTABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "pods": _paths(
+    "pods": {"spec.host": ("spec", "nodeName")}
+    | _paths(
         "spec.nodeName",
         "spec.restartPolicy",
         "spec.schedulerName",
@@ -38,12 +39,20 @@ _SELECTABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
         "source": ("source", "component"),
     },
+    # Looked for in the stored form, which is that of v1.
+    "events.k8s.io/events": {
+        **{f"regarding.{one}": ("involvedObject", one) for one in ("kind", "namespace", "name", "uid", "apiVersion")},
+        **{f"regarding.{one}": ("involvedObject", one) for one in ("resourceVersion", "fieldPath")},
+        **_paths("reason", "type"),
+        "reportingController": ("reportingComponent",),
+    },
     "apps/replicasets": _paths("status.replicas"),
     "batch/jobs": {"status.successful": ("status", "succeeded")},
     "certificates.k8s.io/certificatesigningrequests": _paths("spec.signerName"),
 }
 _GENERATION = {
     "pods",
+    "podtemplates",
     "replicationcontrollers",
     "apps/deployments",
     "apps/replicasets",
@@ -89,6 +98,11 @@ _RETURNS_DELETED = {
     "resourcequotas",
     "serviceaccounts",
     "services",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/storageclasses",
+    "storage.k8s.io/volumeattachments",
+    "storage.k8s.io/volumeattributesclasses",
 }
 # Versions that are kept in the form of another one: what they are stored as, there and back.
 _STORED_AS: Mapping[str, Mapping[str, Any]] = {

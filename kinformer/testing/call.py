@@ -24,7 +24,7 @@ from kinformer.testing.write_query import dry_run_causes, read_write_options
 __all__ = ["Call"]
 
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
-_POLICIES = ("Orphan", "Background", "Foreground")
+_POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 Object = dict[str, Any]
 

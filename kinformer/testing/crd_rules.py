@@ -92,6 +92,9 @@ def _version_causes(spec: Object, versions: Sequence[Object]) -> Causes:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
             causes.append(required(f"{at}.schema.openAPIV3Schema"))
+            if version.get("selectableFields"):
+                place = "spec.selectableFields" if len(versions) == 1 else f"{at}.selectableFields"
+                causes.append(invalid_value(place, "", "may only be set when validations.schema is included"))
             continue
         # A single version is moved into the field of old, and is named there.
         place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{at}.schema.openAPIV3Schema"

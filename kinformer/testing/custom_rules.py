@@ -154,6 +154,9 @@ def _validate(schema: Schema, value: Any, path: str, causes: Causes) -> None:
             return
     elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
         causes.append(_type_error(path, wanted, kind))
+        if wanted == "integer" and kind == "number":
+            text = f'Invalid value: "": Checked value must be of type integer (default format) in {path}'
+            causes.append(cause("FieldValueInvalid", text, "<nil>"))
         return
     if schema.get("enum") and value not in schema["enum"]:
         causes.append(unsupported(path, value, tuple(schema["enum"])))

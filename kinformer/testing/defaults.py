@@ -6,133 +6,17 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kinformer.testing.pod_defaults import fill_pod, fill_template, quality
 from kinformer.testing.schema import Node
 from kinformer.testing.typed import zero
 
-__all__ = ["admit", "fill_in", "first_status"]
+__all__ = ["fill_in", "first_status"]
 
 Object = dict[str, Any]
 
-_TOLERATIONS = [
-    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    for key in ("not-ready", "unreachable")
-]
-
-
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_MODES = {"configMap", "secret", "downwardAPI", "projected"}
-
-
-def _pull_policy(image: str) -> str:
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
-
-
-def _container(container: Object) -> None:
-    container.setdefault("resources", {})
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
-    for port in container.get("ports") or []:
-        port.setdefault("protocol", "TCP")
-    for probe in _PROBES:
-        if probe in container:
-            _probe(container[probe])
-    for hook in (container.get("lifecycle") or {}).values():
-        if isinstance(hook, dict):
-            _handler(hook)
-    for variable in container.get("env") or []:
-        field = (variable.get("valueFrom") or {}).get("fieldRef")
-        if field is not None:
-            field.setdefault("apiVersion", "v1")
-    resources = container["resources"]
-    for name, quantity in (resources.get("limits") or {}).items():
-        resources.setdefault("requests", {}).setdefault(name, quantity)
-
-
-def _handler(handler: Object) -> None:
-    if "httpGet" in handler:
-        handler["httpGet"].setdefault("path", "/")
-        handler["httpGet"].setdefault("scheme", "HTTP")
-    if "grpc" in handler:
-        handler["grpc"].setdefault("service", "")
-
-
-def _probe(probe: Object) -> None:
-    _handler(probe)
-    for name, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
-        probe.setdefault(name, value)
-
-
-def _volume(volume: Object) -> None:
-    if volume.keys() <= {"name"}:
-        volume["emptyDir"] = {}
-    for name in _MODES & volume.keys():
-        volume[name].setdefault("defaultMode", 420)
-    if "hostPath" in volume:
-        volume["hostPath"].setdefault("type", "")
-    items = (volume.get("downwardAPI") or {}).get("items") or []
-    for source in (volume.get("projected") or {}).get("sources") or []:
-        items = [*items, *((source.get("downwardAPI") or {}).get("items") or [])]
-        if "serviceAccountToken" in source:
-            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-    for item in items:
-        if "fieldRef" in item:
-            item["fieldRef"].setdefault("apiVersion", "v1")
-
-
-def _pod_spec(spec: Object) -> None:
-    for name in ("initContainers", "containers"):
-        for container in spec.get(name) or []:
-            _container(container)
-    for volume in spec.get("volumes") or []:
-        _volume(volume)
-    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
-    if account:
-        spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if spec.get("hostNetwork"):
-        for container in spec.get("containers") or []:
-            for port in container.get("ports") or []:
-                port.setdefault("hostPort", port.get("containerPort"))
-    spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
-
-
-def _quality(spec: Object) -> str:
-    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
-    resources = [one.get("resources") or {} for one in containers]
-    if not any(one.get("requests") or one.get("limits") for one in resources):
-        return "BestEffort"
-    guaranteed = all(
-        one.get("limits") and (one.get("requests") or one["limits"]) == one["limits"] and len(one["limits"]) >= 2
-        for one in resources
-    )
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _pod(obj: Object) -> None:
-    spec = obj.setdefault("spec", {})
-    _pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
-
-
-def _admit_pod(obj: Object) -> None:
-    """The plugins DefaultTolerationSeconds and Priority."""
-    spec = obj["spec"]
-    if spec.get("terminationGracePeriodSeconds", 0) < 0:
-        spec["terminationGracePeriodSeconds"] = 1
-    spec.setdefault("tolerations", [dict(one) for one in _TOLERATIONS])
-    spec.setdefault("priority", 0)
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
 
 def _template(obj: Object) -> None:
-    template = obj.setdefault("spec", {}).get("template")
-    if isinstance(template, dict):
-        _pod_spec(template.setdefault("spec", {}))
+    fill_template(obj.setdefault("spec", {}).get("template"))
 
 
 def _deployment(obj: Object) -> None:
@@ -153,35 +37,65 @@ def _replicas(obj: Object) -> None:
     _template(obj)
 
 
+def _controller(obj: Object) -> None:
+    _replicas(obj)
+    spec = obj["spec"]
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:
+        spec.setdefault("selector", dict(labels))
+        obj["metadata"].setdefault("labels", dict(labels))
+
+
+def _rolling(spec: Object, defaults: Object) -> None:
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        for name, value in defaults.items():
+            rolling.setdefault(name, value)
+
+
 def _stateful_set(obj: Object) -> None:
     _replicas(obj)
     spec = obj["spec"]
     spec.setdefault("podManagementPolicy", "OrderedReady")
-    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    _rolling(spec, {"partition": 0})
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
+    for claim in spec.get("volumeClaimTemplates") or []:
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        claim.setdefault("apiVersion", "v1")
+        _claim(claim)
+        claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
 def _daemon_set(obj: Object) -> None:
+    annotations = obj["metadata"].setdefault("annotations", {})
+    annotations.setdefault("deprecated.daemonset.template.generation", "1")
     _template(obj)
-    spec = obj["spec"]
-    rolling = {"maxUnavailable": 1, "maxSurge": 0}
-    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": rolling})
-    spec.setdefault("revisionHistoryLimit", 10)
+    _rolling(obj["spec"], {"maxUnavailable": 1, "maxSurge": 0})
+    obj["spec"].setdefault("revisionHistoryLimit", 10)
+
+
+def _job_spec(spec: Object) -> None:
+    fill_template(spec.get("template"))
 
 
 def _job(obj: Object) -> None:
-    _template(obj)
-    spec = obj["spec"]
+    spec = obj.setdefault("spec", {})
+    _job_spec(spec)
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("completions", 1)
     spec.setdefault("backoffLimit", 6)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
+    spec.setdefault("manualSelector", False)
 
 
 def _cron_job(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
+    _job_spec((spec.get("jobTemplate") or {}).get("spec") or {})
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
     spec.setdefault("successfulJobsHistoryLimit", 3)
@@ -190,21 +104,30 @@ def _cron_job(obj: Object) -> None:
 
 def _service(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    spec.setdefault("internalTrafficPolicy", "Cluster")
+    kind = spec.setdefault("type", "ClusterIP")
+    if kind == "ExternalName":
+        spec.setdefault("sessionAffinity", "None")
+    else:
+        spec.setdefault("sessionAffinity", "None")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind in ("NodePort", "LoadBalancer"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
     for port in spec.get("ports") or []:
         port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
+        port["targetPort"] = port.get("targetPort") or port.get("port", 0)
 
 
 def _namespace(obj: Object) -> None:
-    obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+    obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"].get("name", "")
     obj.setdefault("spec", {})
 
 
 def _node(obj: Object) -> None:
-    obj.setdefault("spec", {})
+    spec = obj.setdefault("spec", {})
+    if spec.get("podCIDR"):
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
 
 
 def _secret(obj: Object) -> None:
@@ -212,6 +135,7 @@ def _secret(obj: Object) -> None:
     if plain:
         data = obj.setdefault("data", {})
         data.update({name: base64.b64encode(text.encode()).decode() for name, text in plain.items()})
+        obj["data"] = dict(sorted(data.items()))
     obj.setdefault("type", "Opaque")
 
 
@@ -234,11 +158,83 @@ def _event(obj: Object) -> None:
     obj.setdefault("reportingInstance", "")
 
 
+def _endpoints(obj: Object) -> None:
+    for subset in obj.get("subsets") or []:
+        for port in subset.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+
+
+def _endpoint_slice(obj: Object) -> None:
+    for port in obj.get("ports") or []:
+        port.setdefault("name", "")
+        port.setdefault("protocol", "TCP")
+
+
+def _volume(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+    if "hostPath" in spec:
+        spec["hostPath"].setdefault("type", "")
+
+
+def _claim(obj: Object) -> None:
+    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+def _limit_range(obj: Object) -> None:
+    for limit in (obj.get("spec") or {}).get("limits") or []:
+        if limit.get("type") != "Container":
+            continue
+        for given, filled in (("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")):
+            for name, quantity in (limit.get(given) or {}).items():
+                limit.setdefault(filled, {}).setdefault(name, quantity)
+
+
+def _pod_template(obj: Object) -> None:
+    fill_template(obj.get("template"))
+
+
+def _network_policy(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    for rule in [*(spec.get("ingress") or []), *(spec.get("egress") or [])]:
+        for port in rule.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+    spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+
+
+def _scaler(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("minReplicas", 1)
+    if obj.get("apiVersion") == "autoscaling/v1":
+        spec.setdefault("targetCPUUtilizationPercentage", 80)
+    elif not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+
+def _storage_class(obj: Object) -> None:
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+def _role_binding(obj: Object) -> None:
+    role = obj.setdefault("roleRef", {})
+    role["apiGroup"] = role.get("apiGroup") or "rbac.authorization.k8s.io"
+    for subject in obj.get("subjects") or []:
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _priority_class(obj: Object) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
 _FILL: Mapping[str, Callable[[Object], None]] = {
-    "Pod": _pod,
+    "Pod": fill_pod,
     "Deployment": _deployment,
     "ReplicaSet": _replicas,
-    "ReplicationController": _replicas,
+    "ReplicationController": _controller,
     "StatefulSet": _stateful_set,
     "DaemonSet": _daemon_set,
     "Job": _job,
@@ -249,9 +245,20 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "Secret": _secret,
     "Event": _event,
     "CustomResourceDefinition": _definition,
+    "Endpoints": _endpoints,
+    "EndpointSlice": _endpoint_slice,
+    "PersistentVolume": _volume,
+    "PersistentVolumeClaim": _claim,
+    "LimitRange": _limit_range,
+    "PodTemplate": _pod_template,
+    "NetworkPolicy": _network_policy,
+    "HorizontalPodAutoscaler": _scaler,
+    "StorageClass": _storage_class,
+    "RoleBinding": _role_binding,
+    "ClusterRoleBinding": _role_binding,
+    "PriorityClass": _priority_class,
 }
 _PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolumeClaim": "Pending"}
-_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def fill_in(kind: str, obj: Object) -> None:
@@ -261,25 +268,15 @@ def fill_in(kind: str, obj: Object) -> None:
         fill(obj)
 
 
-def admit(kind: str, obj: Object, *, creating: bool, taint: bool = True) -> None:
-    """What admission and the strategies add, in place; nobody owns it. `taint` False leaves nodes untainted."""
-    if kind == "Pod":
-        _admit_pod(obj)
-    elif kind == "Namespace" and creating:
-        obj["spec"].setdefault("finalizers", ["kubernetes"])
-    elif kind == "Node" and creating and taint:  # plugin/pkg/admission/nodetaint
-        taints = obj["spec"].setdefault("taints", [])
-        if not any(one.get("key") == _NOT_READY["key"] for one in taints):
-            taints.append(dict(_NOT_READY))
-
-
-def first_status(kind: str, obj: Object, node: Node) -> Object:
+def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
     """The status of a new object of a built-in kind."""
     status: Object = zero(node) or {}
     if kind == "Pod":
-        status.update(phase="Pending", qosClass=_quality(obj.get("spec") or {}))
+        status.update(phase="Pending", qosClass=quality(obj.get("spec") or {}))
     elif kind in _PHASES:
         status["phase"] = _PHASES[kind]
+        if kind == "PersistentVolume":
+            status["lastPhaseTransitionTime"] = now
     elif kind == "CustomResourceDefinition":
         status["storedVersions"] = [one["name"] for one in obj["spec"].get("versions") or [] if one.get("storage")]
     return status

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer.testing.admission import Admission
 from kinformer.testing.forms import copied, decode_stored
 from kinformer.testing.ledger import Ledger, Written, same
 from kinformer.testing.resources import ResourceType
@@ -14,6 +15,13 @@ from kinformer.testing.storage import Stored
 __all__ = ["DeleteOptions", "Deleter"]
 
 Object = dict[str, Any]
+
+_DEPENDENTS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
+    " propagationPolicy=Orphan to suppress this warning"
+)
+_ORPHANING = ("Job", "ReplicationController")  # strategy.go, DefaultGarbageCollectionPolicy
 
 
 @dataclass(slots=True)
@@ -31,11 +39,14 @@ class DeleteOptions:
 class Deleter:
     """All deletions of one server. Plain, and done at once."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, admission: Admission) -> None:
         self._ledger = ledger
+        self._admission = admission
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
         """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
+        if not options.admin:
+            self._admission.check_delete(resource, name)
         existing = self._ledger.stored(resource, namespace, name)
         self._check_preconditions(resource, existing, options)
         obj = decode_stored(resource, existing)
@@ -43,9 +54,7 @@ class Deleter:
         old = copied(obj)
         if resource.kind == "Namespace" and resource.builtin:
             return self._delete_namespace(resource, existing, obj, options)
-        finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(options.propagation)
-        if finalizer and finalizer not in (metadata.get("finalizers") or []):
-            metadata["finalizers"] = [*(metadata.get("finalizers") or []), finalizer]
+        self._set_propagation(resource, metadata, options)
         grace = self._grace(resource, obj, options)
         marked = "deletionTimestamp" in metadata
         waits = bool(metadata.get("finalizers")) or grace > 0
@@ -58,12 +67,27 @@ class Deleter:
                 metadata["generation"] += 1
             saved = self._ledger.save(resource, old, obj, dry_run=options.dry_run)
             if waits:
-                return Written(saved)
+                warned = resource.kind == "Job" and not (options.propagation or options.admin)
+                return Written(saved, warnings=(_PODS_STAY,) if warned else ())
             obj = decode_stored(resource, saved) if not options.dry_run else obj
         _, gone = self._ledger.remove(resource, obj, dry_run=options.dry_run)
         if resource.returns_deleted:
             return Written(gone)
         return Written(gone, status=self._deleted(resource, gone))
+
+    def _set_propagation(self, resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
+        """The finalizer that stands for what becomes of dependents; one excludes the other."""
+        policy = options.propagation
+        if not policy and resource.builtin and resource.kind in _ORPHANING and not options.admin:
+            policy = "Orphan"
+        if not policy:
+            return
+        finalizers = [one for one in metadata.get("finalizers") or [] if one not in _DEPENDENTS.values()]
+        if policy in _DEPENDENTS:
+            finalizers.append(_DEPENDENTS[policy])
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            del metadata["finalizers"]
 
     def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
         details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
@@ -93,7 +117,7 @@ class Deleter:
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0
         grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
-        return max(0, int(grace))
+        return 1 if grace < 0 else int(grace)
 
     def _delete_namespace(
         self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions

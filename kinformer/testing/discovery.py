@@ -22,13 +22,14 @@ VERSION: Object = {
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.3",
-    "gitCommit": "",
+    "gitCommit": "$Format:%H$",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
+    "goVersion": "go1.26.8",
+    "compiler": "gc",
     "platform": "linux/amd64",
 }
+CHECKS = ("ping", "log", "etcd")
 PROBES = ("/healthz", "/livez", "/readyz")
 
 

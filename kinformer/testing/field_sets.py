@@ -42,6 +42,7 @@ _META_IGNORED = {
 }
 # Stands for a map, a list or an item of one: it may be owned by several, a value belongs to whoever wrote it last.
 NODE = object()
+_ZERO: tuple[Any, ...] = (None, {}, "", 0)  # what Go writes for fields that were never set
 
 
 def leaves(node: Node, obj: Object, *, nodes: bool) -> dict[Path, Any]:
@@ -68,7 +69,7 @@ def _walk(node: Node, value: Any, path: Path, found: dict[Path, Any], *, nodes: 
             _walk(child, inner, (*path, f"f:{name}"), found, nodes=nodes, fresh=fresh or not child.always)
     elif isinstance(value, list) and value:
         _walk_list(node, value, path, found, nodes=nodes, fresh=fresh)
-    elif fresh or not (value is None or value == {}):
+    elif fresh or value not in _ZERO:
         found[path] = value
 
 
@@ -108,7 +109,7 @@ def new_fields(node: Node, obj: Object) -> Object:
                 fields["f:metadata"] = _new(node.child(name), value, fresh=False)
         elif name not in ("apiVersion", "kind"):
             child = node.child(name)
-            if child.always and (value is None or value == {}):
+            if child.always and value in _ZERO:
                 continue
             below = _new(child, value, fresh=not child.always)
             if below is not None:
@@ -127,12 +128,12 @@ def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
                 owned = _new(child, inner, fresh=fresh_inner)
                 if owned is not None:
                     below[f"f:{name}"] = owned
-            elif fresh_inner or inner is not None:
+            elif fresh_inner or inner not in _ZERO:
                 below[f"f:{name}"] = {}
         return below or None
     if isinstance(value, list) and value:
         return _new_list(node, value, fresh=fresh)
-    return {} if fresh or not (value is None or value == {}) else None
+    return {} if fresh or value not in _ZERO else None
 
 
 def _new_list(node: Node, value: list[Any], *, fresh: bool) -> Object:

@@ -13,7 +13,7 @@ import msgspec
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.storage import Change, Stored
 from kinformer.testing.table import Table
-from kinformer.testing.typed import zero
+from kinformer.testing.typed import conform, zero
 
 __all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "store", "with_revision"]
 
@@ -135,6 +135,8 @@ def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
         if resource.from_storage is not None:
             obj = resource.from_storage(obj)
         obj["apiVersion"] = resource.api_version
+        if resource.builtin:
+            obj, _ = conform(resource.node, obj)
     return obj
 
 
@@ -156,11 +158,14 @@ def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stor
 class View:
     """One version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
 
-    def __init__(self, resource: ResourceType, form: str = "", version: str = "v1") -> None:
+    def __init__(
+        self, resource: ResourceType, form: str = "", version: str = "v1", *, include: str = "Metadata"
+    ) -> None:
         self.resource = resource
+        self._include = include  # what a row of a table has as its object: Metadata, Object or None
         self.form = form  # "", "partial" or "table"
         self.meta = f"meta.k8s.io/{version}"
-        self.key = (resource.api_version, form, version)  # equal views share encoded events
+        self.key = (resource.api_version, form, version, include)  # equal views share encoded events
         self._head = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
         self._table = Table(resource, self.meta) if form == "table" else None
 
@@ -226,8 +231,14 @@ class View:
         return b'{"type":"BOOKMARK","object":%s}\n' % text
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
-        """What a table row is made of: the object, and its PartialObjectMetadata."""
-        return decode_stored(self.resource, stored), self._partial(stored)
+        """What a table row is made of: the object, and what is shown of it."""
+        if self._include == "None":
+            shown = b"null"
+        elif self._include == "Object":
+            shown = self._head + stored.raw[1:] if self.resource.builtin else stored.raw
+        else:
+            shown = self._partial(stored)
+        return decode_stored(self.resource, stored), shown
 
     def table(self, items: list[Stored], metadata: dict[str, Any]) -> bytes:
         """A whole Table for a list or a single object."""

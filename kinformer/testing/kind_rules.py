@@ -8,7 +8,6 @@ from typing import Any
 
 from kinformer.testing.crd_rules import definition_causes
 from kinformer.testing.metadata_rules import invalid_value
-from kinformer.testing.names import dns_label_1035
 from kinformer.testing.pod_rules import (
     duplicate,
     pod_causes,
@@ -103,8 +102,8 @@ def _secret(obj: Object, old: Object | None) -> Causes:
 
 
 def _service(obj: Object, old: Object | None) -> Causes:
-    spec, name = _spec(obj), obj["metadata"].get("name", "")
-    causes = [invalid_value("metadata.name", name, text) for text in dns_label_1035(name)] if old is None else []
+    spec = _spec(obj)
+    causes: Causes = []
     kind, ports = spec.get("type", "ClusterIP"), spec.get("ports") or []
     if not ports and spec.get("clusterIP") != "None" and kind != "ExternalName":
         causes.append(required("spec.ports"))

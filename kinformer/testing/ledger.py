@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kinformer.clock import SYSTEM, Clock
-from kinformer.testing.forms import store, with_revision
+from kinformer.testing.forms import decode_stored, store, with_revision
 from kinformer.testing.resources import Registry, ResourceType
 from kinformer.testing.storage import Collection, Storage, Stored
 
@@ -24,6 +24,7 @@ class Written:
     stored: Stored
     created: bool = False
     status: Object | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Ledger:
@@ -54,14 +55,22 @@ class Ledger:
         """Seconds since 1970."""
         return self._clock.wall()
 
+    def read(self, resource: ResourceType, stored: Stored) -> Object:
+        """A fresh dict of a stored object."""
+        return decode_stored(resource, stored)
+
     def timestamp(self, later: float = 0) -> str:
         """The time of metadata, some seconds from now: whole seconds, UTC."""
         moment = datetime.fromtimestamp(self._clock.wall(), UTC) + timedelta(seconds=later)
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def save(self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool = False) -> Stored:
-        """Stores an object under the next revision; a dry run only gives what would be stored."""
+    def save(
+        self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool = False, preview: bool = False
+    ) -> Stored:
+        """Stores an object under the next revision; a dry run only gives what would be stored, a preview as it is."""
         metadata = obj["metadata"]
+        if preview:
+            return store(resource, _as_stored(resource, obj))
         if dry_run:
             if old is None:
                 metadata.pop("resourceVersion", None)
@@ -127,4 +136,6 @@ def spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
     """Whether the generation grows."""
     # With a status subresource everything but status counts, without it everything does.
     left_out = ("status",) if resource.has_status or resource.builtin else ()
+    if resource.plural == "endpointslices" and old["metadata"].get("labels") != new["metadata"].get("labels"):
+        return True  # discovery/endpointslice/strategy.go counts labels too
     return _rest(old, left_out) != _rest(new, left_out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.names import dns_label, dns_label_1035, dns_subdomain, label_value, path_segment, qualified_name
+from kinformer.testing.names import dns_label, dns_subdomain, label_value, path_segment, qualified_name
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import Causes, cause
 
@@ -37,7 +37,7 @@ def _name_rule(resource: ResourceType) -> Callable[[str], list[str]]:
         return path_segment
     if resource.kind == "Namespace":
         return dns_label
-    return dns_label_1035 if resource.kind == "Service" and resource.name != "v1/services" else dns_subdomain
+    return dns_label if resource.kind == "Service" else dns_subdomain
 
 
 def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Mapping[str, Any] | None) -> Causes:
@@ -47,9 +47,11 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
         check = _CHECKS.get(name)
         if check is not None:
             causes += check(value, old)
-    if old is not None:
-        causes += _immutable(metadata, old)
-    return causes
+    if old is None:
+        return causes
+    causes += _immutable(metadata, old)
+    # An update is validated twice, that of a custom resource thrice; the message names each cause once.
+    return causes * (2 if resource.builtin else 3)
 
 
 def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:

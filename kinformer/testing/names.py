@@ -38,26 +38,28 @@ _VALUE_TEXT = (
 )
 
 
-def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int) -> list[str]:
+def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int, unit: str = "bytes") -> list[str]:
     wrong = [] if pattern.fullmatch(text) else [message]
     if len(text.encode()) > longest:
-        wrong.insert(0, f"must be no more than {longest} bytes")
+        wrong.insert(0, f"must be no more than {longest} {unit}")
     return wrong
 
 
 def dns_label(text: str) -> list[str]:
     """What is wrong with an RFC 1123 label; `[]` for a good one. So for all functions here."""
-    return _checked(text, _LABEL, _LABEL_TEXT, 63)
+    wrong = _checked(text, _LABEL, _LABEL_TEXT, 63, "characters")
+    # What would be a subdomain has too many dots, as the length is told of already.
+    return ["must not contain dots" if one is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else one for one in wrong]
 
 
 def dns_label_1035(text: str) -> list[str]:
     """A label that starts with a letter, as the name of a service."""
-    return _checked(text, _LABEL_1035, _LABEL_1035_TEXT, 63)
+    return _checked(text, _LABEL_1035, _LABEL_1035_TEXT, 63, "characters")
 
 
 def dns_subdomain(text: str) -> list[str]:
     """An RFC 1123 subdomain: the name of most objects."""
-    return _checked(text, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253)
+    return _checked(text, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "characters")
 
 
 def label_value(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kinformer.testing.status import not_acceptable
+from kinformer.testing.status import failure, not_acceptable
 
 __all__ = ["Wanted", "is_pretty", "negotiate"]
 
@@ -30,6 +30,10 @@ class Wanted:
     version: str = "v1"  # of meta.k8s.io
 
 
+_PLAIN = Wanted()
+_MEDIA = {"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "*/*", "application/*"}
+
+
 def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
     """True for who asks with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
     pretty = params.get("pretty")
@@ -51,9 +55,13 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return clauses
 
 
-def negotiate(headers: Mapping[str, str], *, watch: bool = False) -> Wanted:
+def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool = True) -> Wanted:
     """The first acceptable clause of `Accept`. A 406 `StatusError` where there is none."""
-    for media, parameters in _clauses(headers.get("Accept", "") or "*/*"):
+    accept = headers.get("Accept", "")
+    if accept in ("", "*/*", "application/json"):
+        return _PLAIN
+    clauses = _clauses(accept)
+    for media, parameters in clauses:
         kind = parameters.get("as", "")
         version = parameters.get("v", "v1")
         if kind not in _FORMS or version not in ("v1", "v1beta1"):
@@ -62,6 +70,11 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False) -> Wanted:
             return Wanted(_FORMS[kind], kind, version=version)
         if media == "application/yaml" and not watch:
             return Wanted(_FORMS[kind], kind, yaml=True, version=version)
+    if builtin and not any(media in _MEDIA for media, _ in clauses):
+        # The router before the handlers knows the media types of built-in kinds (go-restful).
+        listed = f"{_ACCEPTED}, {_STREAMED}" if watch else _ACCEPTED
+        text = f"406: Not Acceptable\n\nAvailable representations: {listed}"
+        raise failure(406, text, details={})
     listed = _STREAMED if watch else _ACCEPTED
     raise not_acceptable(f"only the following media types are accepted: {listed}")
 

@@ -67,7 +67,7 @@ class ContinueToken(NamedTuple):
             version = fields.get("v", "") if isinstance(fields, dict) else ""
             raise bad_request(
                 "invalid continue token: continue key is not valid: server does not recognize this encoded version"
-                f' "{version}"'
+                f" {version}"
             )
         revision, start = fields.get("rv"), fields.get("start")
         if not isinstance(revision, int) or not isinstance(start, str) or not start or revision == 0:
@@ -76,7 +76,7 @@ class ContinueToken(NamedTuple):
 
 
 def _go_char(char: str) -> str:
-    return f"'{char}'" if char.isprintable() and ord(char) < 128 else f"'\\x{ord(char):02x}'"
+    return f"'{char}'" if char.isprintable() and ord(char) < 128 else f"'\\u{ord(char):04x}'"
 
 
 def _boolean(params: Mapping[str, str], name: str) -> bool | None:

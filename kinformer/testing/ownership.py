@@ -97,6 +97,10 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
             entry = {**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": fields}
             new["metadata"]["managedFields"] = [entry]
         return
+    if not old["metadata"].get("managedFields"):
+        # Who never owned anything is not followed until somebody applies (fieldmanager/skipnonapplied.go).
+        new["metadata"].pop("managedFields", None)
+        return
     # Only what differs is taken apart: most writes change a field or two of a large object.
     old_part, new_part = difference(bare(old), bare(new))
     before = leaves(resource.node, old_part, nodes=True)
@@ -163,12 +167,27 @@ def apply_fields(
         raise _conflict(conflicts)
     owned_by_others = set().union(*(paths for _, paths in entries)) if entries else set()
     merged: Object = _merge(live, applied, resource.node)
-    for path in sorted(previous - wanted.keys() - owned_by_others, key=len, reverse=True):
-        drop_field(merged, path)
+    for path in sorted(previous - wanted.keys() - owned_by_others, key=len):  # a whole item before its fields
+        if not any(other[: len(path)] == path for other in owned_by_others):
+            drop_field(merged, path)
     entries = [(entry, _still_there(paths, merged, resource)) for entry, paths in entries]
-    entries.append((_entry(resource, manager, now), set(wanted)))
+    mine = _entry(resource, manager, now)
+    if _same_content(live, merged):  # the time is that of the last change
+        before = next((entry for entry, _ in _read(live) if manager.key(entry)), {})
+        mine = {name: value for name, value in mine.items() if name != "time"}
+        if before.get("time"):
+            mine["time"] = before["time"]
+    entries.append((mine, set(wanted)))
     merged["metadata"]["managedFields"] = _written(entries)
     return merged
+
+
+def _same_content(live: Object, merged: Object) -> bool:
+    def content(obj: Object) -> Object:
+        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+        return {**obj, "metadata": metadata}
+
+    return "uid" in live["metadata"] and content(live) == content(merged)
 
 
 def _still_there(paths: set[Path], merged: Object, resource: ResourceType) -> set[Path]:

@@ -35,6 +35,8 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
     strategic = resource.builtin or subresource == "scale"
     if kind and (strategic or kind != "strategic"):
         return kind
+    if resource.builtin:
+        raise failure(415, "415: Unsupported Media Type", details={})
     accepted = [name for name, one in _PATCHES.items() if strategic or one != "strategic"]
     raise failure(
         415,
@@ -113,7 +115,7 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
         return _remove(document, path)
     value = copy.deepcopy(operation["value"])
     if kind == "replace":
-        _get(document, path)
+        _get(document, path[:-1])  # the last field of an object may be missing, as evanphx/json-patch has it
         return _replace(document, path, value)
     if kind == "add":
         return _add(document, path, value)
@@ -202,8 +204,8 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
 
 def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
     key = node.merge
-    if key is True:
-        return [*target, *(one for one in patch if one not in target)]
+    if key is True:  # what the patch names comes first
+        return [*patch, *(one for one in target if one not in patch)]
     if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
         return [one for one in patch if one.get("$patch") != "replace"]
     if not key or not all(isinstance(one, dict) for one in patch):

@@ -155,10 +155,12 @@ class Registry:
         found = self.get(api_version, plural)
         if found is not None:
             return found
-        known = [one for one in self if one.api_version == api_version]
-        if known and known[0].builtin:
-            raise missing_resource()
-        raise page_not_found()
+        raise self.nothing(group)
+
+    def nothing(self, group: str) -> StatusError:
+        """404 for what a group does not serve: as JSON for a built-in group, else in plain text."""
+        builtin = any(one.builtin for one in self if one.group == group)
+        return missing_resource() if builtin else page_not_found()
 
     def versions(self) -> dict[str, list[str]]:
         """The versions of each group, in order of registration."""

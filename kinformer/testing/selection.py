@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from kinformer.testing.names import qualified_name
 from kinformer.testing.status import bad_request
 
 __all__ = ["parse_fields", "parse_labels"]
@@ -18,14 +19,8 @@ Requirement = Callable[[Mapping[str, str]], bool]
 _SPECIAL = "=!(),><"
 _TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
 _END = ""
-_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
-_BAD_KEY = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric"
-    " character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is"
-    " '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 _BAD_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
@@ -103,8 +98,8 @@ class _LabelParser:
         key = self._take()
         if not _is_word(key):
             raise _SyntaxError(f"found '{key}', expected: identifier")
-        if not _KEY.match(key):
-            raise _SyntaxError(f'key: Invalid value: "{key}": {_BAD_KEY}')
+        if qualified_name(key):
+            raise _SyntaxError(f'<nil>: Invalid value: "{key}": {qualified_name(key)[0]}')
         if negated:
             return lambda labels: key not in labels
         if self._peek() in (_END, ","):
@@ -169,7 +164,8 @@ class _LabelParser:
                 values.add(token)
                 wanted = False
             else:
-                raise _SyntaxError(f"found '{token}', expected: ',', ')' or identifier")
+                after = "',' or ')'" if not wanted else "',', ')' or identifier"
+                raise _SyntaxError(f"found '{token}', expected: {after}")
 
 
 def parse_labels(text: str) -> Requirement | None:

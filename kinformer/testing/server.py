@@ -18,7 +18,7 @@ from kinformer.testing.answers import TEXT, Answer, Cut
 from kinformer.testing.api import Api
 from kinformer.testing.auth import AccessControl
 from kinformer.testing.call import Call
-from kinformer.testing.discovery import AGGREGATED, PROBES, Discovery
+from kinformer.testing.discovery import AGGREGATED, CHECKS, PROBES, Discovery
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.negotiation import is_pretty
 from kinformer.testing.openapi import openapi
@@ -307,13 +307,12 @@ class APIServer(State):
         if info.plural:
             await self._api.handle(call)
             return
-        if info.method not in ("GET", "HEAD"):
-            raise page_not_found()
         path = info.path.rstrip("/")
         if path.startswith(PROBES):
-            headers = {"X-Content-Type-Options": "nosniff"}
-            await answer.send(_probe(path, call.params), content_type=TEXT, headers=headers)
+            await self._probe(call, path)
             return
+        if info.method not in ("GET", "HEAD"):
+            raise page_not_found()
         discovery = Discovery(self._registry, f"{self._host}:{self._port}")
         accept = call.request.headers.get("Accept", "")
         if (
@@ -325,9 +324,26 @@ class APIServer(State):
             return
         document = openapi(self._registry, path) if path.startswith("/openapi") else discovery.answer(path)
         if document is None:
-            raise page_not_found()
+            parts = path.strip("/").split("/")
+            known = len(parts) > 1 and parts[0] in ("api", "apis")
+            raise self._registry.nothing(parts[1] if parts[0] == "apis" else "") if known else page_not_found()
         answer.pretty = answer.pretty or path == "/version"
         await answer.json(document)
+
+    async def _probe(self, call: Call, path: str) -> None:
+        """Health as a whole, or one check of it."""
+        name, _, check = path.strip("/").partition("/")
+        if not check:
+            headers = {"X-Content-Type-Options": "nosniff"}
+            text = b"ok"
+            if "verbose" in call.params:
+                lines = [*(f"[+]{one} ok" for one in CHECKS), f"{name} check passed"]
+                text = ("\n".join(lines) + "\n").encode()
+            await call.answer.send(text, content_type=TEXT, headers=headers)
+        elif check in CHECKS:
+            await call.answer.send(b"ok", content_type=TEXT)
+        else:
+            raise page_not_found()
 
     async def _aggregated(self, call: Call, discovery: Discovery, path: str) -> None:
         body, tag = discovery.aggregated(path)
@@ -336,13 +352,6 @@ class APIServer(State):
             await call.answer.send(b"", status=304, headers=headers)
             return
         await call.answer.send(body, content_type=AGGREGATED, headers=headers)
-
-
-def _probe(path: str, params: Mapping[str, str]) -> bytes:
-    if "verbose" not in params:
-        return b"ok"
-    name = path.strip("/").partition("/")[0]
-    return f"[+]ping ok\n[+]log ok\n[+]etcd ok\n{name} check passed\n".encode()
 
 
 async def _stop_accepting(listener: asyncio.Server) -> None:

@@ -23,6 +23,9 @@ _STEP = re.compile(
 )
 
 
+_ENDED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+
+
 def _column(name: str, kind: str, *, text: str = "", form: str = "", priority: int = 0) -> Object:
     return {"name": name, "type": kind, "format": form, "description": text, "priority": priority}
 
@@ -42,6 +45,7 @@ class Table:
 
     def __init__(self, resource: ResourceType, api_version: str = "meta.k8s.io/v1") -> None:
         self._api_version = api_version
+        self._pods = resource.name == "v1/pods"
         self._row: Callable[[Object], list[Any]]
         if resource.builtin:
             self.columns: list[Object] = [dict(one) for one in resource.columns]
@@ -75,7 +79,11 @@ class Table:
         }
 
     def _cells(self, obj: Object, partial: bytes) -> Object:
-        return {"cells": self._row(obj), "object": msgspec.Raw(partial)}
+        row: Object = {"cells": self._row(obj)}
+        phase = (obj.get("status") or {}).get("phase") if self._pods else None
+        if phase in _ENDED:
+            row["conditions"] = [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDED[phase]}]
+        return {**row, "object": msgspec.Raw(partial)}
 
 
 def _custom_column(column: Mapping[str, Any]) -> Object:

@@ -366,7 +366,7 @@ ROWS: Mapping[str, Callable[[Object], list[Any]]] = {
     "Service": _service,
     "Node": _node,
     "Namespace": lambda obj: [_name(obj), (obj.get("status") or {}).get("phase", ""), age(obj)],
-    "ConfigMap": lambda obj: [_name(obj), str(len(obj.get("data") or {}) + len(obj.get("binaryData") or {})), age(obj)],
+    "ConfigMap": lambda obj: [_name(obj), len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj)],
     "Secret": lambda obj: [_name(obj), obj.get("type", ""), len(obj.get("data") or {}), age(obj)],
     "ServiceAccount": _definition_less(),
     "Event": _event,

@@ -71,7 +71,21 @@ def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     """
     reading = _Reading()
     decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
-    return decoded, sorted(reading.unknown)
+    unknown = reading.unknown
+    return decoded, unknown if len(unknown) < 2 else _in_order(value, set(unknown))
+
+
+def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
+    """The unknown paths in the order in which they stand in the document."""
+    found: list[str] = []
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            below = f"{path}.{name}" if path else name
+            found += [below] if below in unknown else _in_order(inner, unknown, below)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            found += _in_order(inner, unknown, f"{path}[{index}]")
+    return found
 
 
 def _struct(node: Node, value: Any, reading: _Reading, owner: str) -> Any:

@@ -43,7 +43,12 @@ def check_kind(resource: ResourceType, obj: Object) -> None:
         api_version = obj["apiVersion"] = api_version or resource.api_version
         kind = obj["kind"] = kind or resource.kind
     elif not kind:
-        raise bad_request(f"Object 'Kind' is missing in '{json.dumps(obj)}'")
+        text = json.dumps(obj)
+        start = f"{text[:30]} ..." if len(text) > 30 else text
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing in"
+            f" '{text}' ({start})"
+        )
     if api_version == resource.api_version and kind == resource.kind:
         return
     if resource.builtin:
@@ -118,6 +123,10 @@ def check_object(resource: ResourceType, obj: Object, old: Object | None = None,
     if resource.builtin:
         if not subresource:
             causes += kind_causes(resource.group, resource.kind, obj, old)
+    elif resource.schema and subresource == "status":
+        below = (resource.schema.get("properties") or {}).get("status")
+        if below and "status" in obj:
+            causes += [{**one, "field": f"status.{one['field']}"} for one in schema_causes(below, obj["status"], "")]
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "")
     if causes:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kinformer.testing.defaults import admit, fill_in, first_status
+from kinformer.testing.admission import Admission
+from kinformer.testing.defaults import fill_in, first_status
 from kinformer.testing.forms import copied, decode_stored
 from kinformer.testing.ledger import Ledger, Written, managers_of, same, spec_differs
 from kinformer.testing.metadata_rules import invalid_value
@@ -64,6 +65,7 @@ class Writer:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.admission = Admission(ledger)
 
     # -- create ---------------------------------------------------------------------------------------------------
 
@@ -177,12 +179,10 @@ class Writer:
         metadata.pop("selfLink", None)
         if resource.generation or not resource.builtin:
             metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
-        else:
-            metadata.pop("generation", None)
         if resource.builtin:
-            admit(resource.kind, obj, creating=True, taint=not options.admin)
+            self.admission.create(resource, obj, admin=options.admin)
         if resource.builtin and "status" not in obj and "status" in resource.node.fields:
-            obj["status"] = first_status(resource.kind, obj, resource.node.fields["status"])
+            obj["status"] = first_status(resource.kind, obj, resource.node.fields["status"], self.ledger.timestamp())
 
     # -- update ---------------------------------------------------------------------------------------------------
 
@@ -241,6 +241,7 @@ class Writer:
             raise conflict(resource.group, resource.plural, name)
         if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
             causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
+            causes *= 2 if resource.builtin else 3  # as often as the real server validates it
             raise invalid(resource.group, resource.kind, name, causes)
         return self._replace(resource, existing, obj, options, subresource)
 
@@ -311,7 +312,7 @@ class Writer:
         tracked: bool = False,
     ) -> Written:
         old = decode_stored(resource, existing)
-        metadata, before = obj["metadata"], old["metadata"]
+        metadata, before, forgotten = obj["metadata"], old["metadata"], False
         self._check_versions(resource, existing, metadata, options)
         for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             metadata.pop(name, None)
@@ -324,29 +325,36 @@ class Writer:
         self._split_status(resource, old, obj, options, subresource)
         if resource.builtin:
             fill_in(resource.kind, obj)
-            admit(resource.kind, obj, creating=False)
+            self.admission.update(resource, obj, old)
         check_object(resource, obj, None if options.admin else old, subresource=subresource)
+        if not tracked and metadata.get("managedFields") == [{}]:  # the way to have them forgotten
+            old["metadata"].pop("managedFields", None)
+            forgotten = True
         if not tracked:
             metadata["managedFields"] = before.get("managedFields", [])
             if not metadata["managedFields"]:
                 del metadata["managedFields"]
-        if same(old, obj) and not (tracked and managers_of(old) != managers_of(obj)):
+        if same(old, obj) and not forgotten and not (tracked and managers_of(old) != managers_of(obj)):
             return Written(existing)  # a write that changes nothing makes no revision and no event
-        if (resource.generation or not resource.builtin) and spec_differs(resource, old, obj):
+        counted = (resource.generation or not resource.builtin) and subresource != "binding"
+        if counted and spec_differs(resource, old, obj):
             metadata["generation"] = before.get("generation", 0) + 1
         if not tracked and options.tracked:
             who = options.manager
             manager = FieldManager(who.name, who.operation, subresource, timed=who.timed)
             track_update(resource, old, obj, manager, self.ledger.timestamp())
         if metadata.get("deletionTimestamp") and _may_go(resource, obj):
-            # The answer shows the version before; the event has that of the deletion.
-            return Written(self.ledger.remove(resource, obj, dry_run=options.dry_run)[0])
+            # The answer shows what was written under the version before; the event what was stored last.
+            self.ledger.remove(resource, old, dry_run=options.dry_run)
+            return Written(self.ledger.save(resource, None, obj, preview=True))
         return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run))
 
     def _check_versions(
         self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
     ) -> None:
         version = str(metadata.get("resourceVersion") or "")
+        if version and not version.isdigit() and not options.admin:
+            raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(existing.revision) and not options.admin:
             raise conflict(resource.group, resource.plural, existing.name)
         uid = metadata.get("uid")

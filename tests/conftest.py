@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from tests.virtual_time import VirtualTimeLoop
+
+# A machine that is busy is no failure of what is tested. A failing example is printed so that it can be run again.
+settings.register_profile("kinformer", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kinformer")
 
 
 def pytest_configure(config: pytest.Config) -> None:

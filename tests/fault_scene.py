@@ -79,8 +79,10 @@ class Watched:
     async def until(self, condition: Callable[[], Any], seconds: float = 30.0, *, what: str = "") -> None:
         try:
             async with asyncio.timeout(seconds):
-                while not condition():  # noqa: ASYNC110 - what is waited for has no event
-                    await asyncio.sleep(0.02)
+                step = 0.02  # of virtual time; each costs some milliseconds of the real one
+                while not condition():
+                    await asyncio.sleep(step)
+                    step = min(step * 1.3, 0.2)
         except TimeoutError:
             told = f"{what or 'it'} did not come: {self.health}, {self.relists}, {self.errors}, {self.replica.calls}"
             raise AssertionError(told) from None

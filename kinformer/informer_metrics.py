@@ -18,7 +18,7 @@ from kinformer.metrics import Metrics, Reading
 from kinformer.object import KubeObject
 from kinformer.statistics import InformerStatistics
 
-__all__ = ["HANDLER_BUCKETS", "InformerMetrics", "MeasuredInformer", "cause_of"]
+__all__ = ["HANDLER_BUCKETS", "InformerMetrics", "MeasuredInformer", "cause_of", "memory_of"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
@@ -102,7 +102,7 @@ class InformerMetrics:
         health, figures = informer.health(), informer.statistics()
         one = self._one
         yield one("objects", "Objects in the cache", figures.objects)
-        yield one("cache_bytes", "Memory of the objects, estimated from a sample", _memory(informer, figures.objects))
+        yield one("cache_bytes", "Memory of the objects, estimated from a sample", memory_of(informer, figures.objects))
         yield one("synced", "1 once the first full list is in the cache", health.synced)
         yield one("live", "1 while the cache follows the server", health.live)
         yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
@@ -143,6 +143,7 @@ class InformerMetrics:
         )
 
 
-def _memory(informer: MeasuredInformer, objects: int) -> float:
+def memory_of(informer: MeasuredInformer, objects: int) -> float:
+    """Bytes that so many objects of a cache take, estimated from a sample of them."""
     sample = informer.indexer.sample(_SAMPLE)
     return sum(_OVERHEAD + len(obj._data) for obj in sample) / len(sample) * objects if sample else 0.0

@@ -32,7 +32,7 @@ from kinformer.contrib.fastapi import (
     sse_response,
 )
 from kinformer.testing import APIServer, faults
-from tests.waiting import until
+from tests.waiting import answer_until, until
 from tests.web_server import reading, serving
 
 Factory = Annotated[SharedInformerFactory, Depends(get_factory)]
@@ -96,9 +96,7 @@ async def asking(app: Any) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def until_ready(client: httpx.AsyncClient, status: int = 200) -> Any:
-    async with asyncio.timeout(15):
-        while (answer := await client.get("/readyz")).status_code != status:  # noqa: ASYNC110 - a probe asks again
-            await asyncio.sleep(0.02)
+    answer = await answer_until(lambda: client.get("/readyz"), lambda answer: answer.status_code == status, 15)
     return answer.json()
 
 

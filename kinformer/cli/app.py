@@ -11,7 +11,7 @@ import typer
 
 from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, run_command
 from kinformer.cli.target import Selection, Server, UsageError
-from kinformer.exceptions import KinformerError
+from kinformer.exceptions import ConfigError, KinformerError
 
 __all__ = ["app", "run"]
 
@@ -160,6 +160,46 @@ def serve(
     from kinformer.cli.serve import serve as command
 
     _run(lambda: command(host=host, port=port, objects=objects or [], churn=churn, duration=duration))
+
+
+@app.command()
+def dashboard(
+    resources: Annotated[
+        list[str] | None, typer.Argument(metavar="RESOURCE", help="What to show; default: the usual ones.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A small living cluster in this process.")] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NS", help="Only this one; default: all.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8080,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
+    ] = None,
+    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Default: until Ctrl-C.")] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show a cluster as it lives, on a web page. Changes nothing in it."""
+    try:
+        from kinformer.cli.dashboard.command import dashboard as command
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed; pip install 'kinformer[dashboard]'") from error
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    _run(
+        lambda: command(
+            target,
+            resources or [],
+            demo=demo,
+            namespace=namespace,
+            host=host,
+            port=port,
+            names=allow_host or [],
+            duration=duration,
+        )
+    )
 
 
 def _selection(

@@ -27,7 +27,7 @@ from kinformer.selectors import LabelSelector
 
 __all__ = ["EventSourceResponse", "sse_response"]
 
-Render = Callable[[str, KubeObject], bytes]
+Render = Callable[[str, str, KubeObject], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -52,7 +52,8 @@ class EventSourceResponse(Response):
     Args:
         log: What is sent.
         matches: Of labels, whether their object is shown; a change across its edge is an add or a delete.
-        render: Informer's name and object -> what is sent as `data`; default: the object's JSON, as it is kept.
+        render: Event's type, informer's name and object -> what is sent as `data`; default: the object's JSON, as it is
+            kept.
         wait_synced: Send nothing before the first lists are there.
         pause: Seconds between two batches of changes, for pages that need not be told of each within milliseconds.
         beat: What is sent every `interval` seconds; a comment by default, only where nothing else was sent.
@@ -76,7 +77,7 @@ class EventSourceResponse(Response):
         del self.headers["content-length"]
         self._log = log
         self._matches = matches
-        self._render = render or (lambda _, obj: obj.raw)
+        self._render = render or (lambda _type, _source, obj: obj.raw)
         self._wait_synced = wait_synced
         self._pause = pause
         self._beat = beat
@@ -174,9 +175,9 @@ class EventSourceResponse(Response):
 
         def events() -> Iterator[bytes]:
             for source, obj in objects:
-                yield _event("ADDED", None, self._render(source, obj))
+                yield _event("ADDED", None, self._render("ADDED", source, obj))
             objects.clear()
-            yield _event("ADDED", name, self._render(*last))
+            yield _event("ADDED", name, self._render("ADDED", *last))
 
         await self._send(events(), write)
         return number
@@ -190,7 +191,7 @@ class EventSourceResponse(Response):
             # Of folded changes only the last has an id: each of the others stands for changes before and after it.
             at = number if place == len(seen) else at
             name = self._log.name_of(at) if (whole or place == len(seen)) and at else None
-            yield _event(kind, name, self._render(source, obj))
+            yield _event(kind, name, self._render(kind, source, obj))
 
     def _seen(self, change: Change) -> list[tuple[str, str, KubeObject, int]]:
         """A change as this reader sees it: type, informer, object and number (0 where it is half a change)."""

@@ -1,0 +1,9 @@
+"""The dashboard: `kinformer dashboard`, and the web application behind it, for your own to mount."""
+
+from __future__ import annotations
+
+from kinformer.cli.dashboard.app import cluster_app, cluster_router
+from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
+from kinformer.cli.dashboard.secrets import hide
+
+__all__ = ["LOOPBACK_NAMES", "cluster_app", "cluster_router", "hide"]

@@ -1,0 +1,165 @@
+"""The web application: one page, what it is fed from, and an API over the caches. Nothing here writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+import yaml
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
+from starlette.requests import HTTPConnection
+
+from kinformer.cli.dashboard.board import NODE_INDEX, OWNER_INDEX, Board, board_of
+from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
+from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
+from kinformer.exceptions import SelectorError
+from kinformer.informer import SharedInformer
+from kinformer.object import KubeObject
+
+__all__ = ["cluster_app", "cluster_router"]
+
+_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Guard:
+    """The whole application, to be served, or mounted in another whose lifespan is a `kinformer_lifespan`.
+
+    ::
+
+        app.mount("/cluster", cluster_app(names=["ops.example.com"]))
+
+    It shows every informer that the factory has when the page is first asked for.
+
+    Args:
+        names: The host names under which it answers; requests under any other are refused. Give those under which your
+            users reach it.
+        options: For `FastAPI`, such as a `lifespan`.
+    """
+    app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)
+    app.include_router(health_router())
+    app.include_router(cluster_router)
+    for name, (content, kind, tag) in _page().items():
+        app.add_route(f"/{name}", _static(content, kind, tag), include_in_schema=False)
+    return Guard(app, names)
+
+
+# --- the API over the caches --------------------------------------------------------------------------------------
+
+cluster_router = APIRouter(prefix="/api", tags=["cluster"])
+"""The API alone, for an application of your own, whose lifespan has to be a `kinformer_lifespan`."""
+
+
+async def _board(connection: HTTPConnection) -> Board:
+    return await board_of(get_factory(connection))
+
+
+TheBoard = Annotated[Board, Depends(_board)]
+
+
+async def _informer(board: TheBoard, resource: str) -> SharedInformer:
+    found = board.informers.get(resource)
+    if found is None:
+        raise HTTPException(404, f"{resource} is not watched; there are {', '.join(board.informers)}")
+    return found
+
+
+Informer = Annotated[SharedInformer, Depends(_informer)]
+
+
+@cluster_router.get("/events", response_class=Response)
+async def events(board: TheBoard) -> Response:
+    """Rows of all resources, their changes, and reports on the informers; what the page reads."""
+    return board.stream()
+
+
+@cluster_router.get("/report")
+async def report(board: TheBoard) -> dict[str, Any]:
+    """How the informers do."""
+    return board.report()
+
+
+@cluster_router.get("/counts")
+async def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
+    """Objects of each resource, in all and by namespace."""
+    return {name: _counts(informer) for name, informer in board.informers.items()}
+
+
+@cluster_router.get("/objects", response_class=Response)
+async def objects(
+    informer: Informer, namespace: str = "", selector: str = "", node: str = "", owner: str = ""
+) -> Response:
+    """Objects of a resource: by namespace, labels, node (pods) and owner (`uid`, or `namespace/Kind/name`)."""
+    try:
+        found = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
+    except SelectorError as error:
+        raise HTTPException(400, str(error)) from error
+    return list_response(_visible(obj) for obj in found)
+
+
+@cluster_router.get("/object", response_class=Response)
+async def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
+    """One object, by its key."""
+    found: KubeObject | None = informer.indexer.get_by_key(key)
+    if found is None:
+        raise HTTPException(404, f"there is no {key} among {informer.name}")
+    shown = _visible(found)
+    if format == "json":
+        return object_response(shown)
+    text = yaml.safe_dump(shown.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+    return Response(text, media_type="text/plain; charset=utf-8")
+
+
+@cluster_router.get("/changes")
+async def changes(board: TheBoard, resource: str, key: str) -> list[dict[str, Any]]:
+    """What changed lately in one object, newest first; also in one that is gone."""
+    return board.history.of(resource, key)
+
+
+def _select(informer: SharedInformer, *, namespace: str, selector: str, node: str, owner: str) -> list[KubeObject]:
+    found: list[KubeObject] = informer.lister.list(selector or None, namespace=namespace or None)
+    for index, value in ((NODE_INDEX, node), (OWNER_INDEX, owner)):
+        if value:
+            if index == NODE_INDEX and not informer.name.startswith("v1/pods"):
+                raise HTTPException(400, "only pods are on nodes")
+            keys = {obj.key for obj in informer.indexer.by_index(index, value)}
+            found = [obj for obj in found if obj.key in keys]
+    return found
+
+
+def _counts(informer: SharedInformer) -> dict[str, Any]:
+    indexer = informer.indexer
+    by_namespace = {name: len(indexer.index_keys("namespace", name)) for name in indexer.index_values("namespace")}
+    by_namespace.pop("", None)
+    return {"objects": len(informer.lister), "namespaces": dict(sorted(by_namespace.items()))}
+
+
+def _visible(obj: KubeObject) -> KubeObject:
+    return KubeObject.from_dict(hide(obj.to_dict())) if is_secret(obj) else obj
+
+
+# --- the page -----------------------------------------------------------------------------------------------------
+
+
+def _page() -> dict[str, tuple[bytes, str, str]]:
+    """Path to content, type and tag, of the files that make the page."""
+    found = {}
+    for file in (files("kinformer.cli.dashboard") / "page").iterdir():
+        kind = _TYPES.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            content = file.read_bytes()
+            tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+            found["" if file.name == "index.html" else f"page/{file.name}"] = (content, kind, tag)
+    return found
+
+
+def _static(content: bytes, kind: str, tag: str) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+    return answer

@@ -1,0 +1,85 @@
+"""Who may ask: pages of this very server, under a name that is its own.
+
+A page somewhere on the web can make a browser send requests to 127.0.0.1. It cannot read the answers, unless it has its
+own name lead to 127.0.0.1 (DNS rebinding): then the browser takes both for one site. The `Host` header still has the
+page's name, so a server that knows its own names is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["LOOPBACK_NAMES", "Guard"]
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+_HEADERS = {
+    # Everything comes from here, nothing is inline: what a cluster holds cannot become a program in the page.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+class Guard:
+    """Refuses requests under another name, from another origin, or that would write, with 403 and 405.
+
+    Args:
+        app: What is guarded.
+        names: The host names, without ports, under which it may be asked for; ports are not looked at, since a tunnel
+            changes them.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str] = LOOPBACK_NAMES) -> None:
+        self._app = app
+        self._names = frozenset(name.lower().strip("[]") for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or have it answered (ASGI)."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            status, text = refusal
+            await PlainTextResponse(text, status_code=status, headers=_HEADERS)(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    *((name.encode(), value.encode()) for name, value in _HEADERS.items()),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if _name(f"//{host}") not in self._names:
+            return 403, "403: this server is not known by that name\n"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return 403, "403: pages of other origins are not answered\n"
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "405: this server only shows\n"
+        return None
+
+
+def _name(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:  # brackets that do not close
+        return ""

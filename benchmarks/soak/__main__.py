@@ -104,6 +104,7 @@ class Soak:
             follower.forget()
         for truth in self.writers.truths.values():
             truth.forget()
+        await self.chaos.tidy()
         self.checkpoints += 1
 
     @property

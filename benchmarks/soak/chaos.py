@@ -89,6 +89,10 @@ class EmbeddedChaos:
         self._handles.clear()
         self._server.faults.clear()
 
+    async def tidy(self) -> None:
+        """Everybody is at the present: the server forgets the past, which would be the growth that is looked for."""
+        self._rewindable = await self._server.compact()
+
     def _wire_fault(self) -> None:
         choice = self._choice
         fault = choice.choice(_WIRE)(choice)
@@ -160,6 +164,9 @@ class RealChaos:
 
     def heal(self) -> None:
         """Each act has ended with a healthy server."""
+
+    async def tidy(self) -> None:
+        """etcd keeps the past on its disk."""
 
     async def _killed(self) -> None:
         await self._plane.stop_api_server(kill=True)

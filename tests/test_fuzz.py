@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,9 @@ from kinformer.meta import GroupVersionResource
 from kinformer.nesting import identity_of, members
 from kinformer.selectors import FieldSelector
 
-settings.register_profile("fuzz", deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+# Raise it for a long run by hand.
+EXAMPLES = int(os.environ.get("KINFORMER_FUZZ_EXAMPLES", "150"))
+settings.register_profile("fuzz", deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 fuzz = settings(settings.get_profile("fuzz"))
 
 # What parsers look for stands out in these.

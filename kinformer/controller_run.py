@@ -119,7 +119,7 @@ class ControllerRun:
         if not self._end.done():
             self._end.set_exception(error)
             self._end.exception()  # where the run is being cancelled, nobody asks for it
-        elif self._leaving and isinstance(error, KinformerError):
+        elif isinstance(error, LeadershipLostError) or (self._leaving and isinstance(error, KinformerError)):
             log.debug("%s ended by %s: %s", task, type(error).__name__, error)  # the informers are leaving too
         else:
             log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -68,9 +69,12 @@ class HealthServer:
             application.router.add_get(path, self._handler(page))
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN, handle_signals=False)
         await runner.setup()
+        starting = asyncio.ensure_future(web.TCPSite(runner, self._host, self._port).start())
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            await asyncio.shield(starting)
         except BaseException:
+            # asyncio's create_server, cancelled half-way, leaves a socket that listens and belongs to nobody.
+            await asyncio.wait({starting})
             await runner.cleanup()
             raise
         self._runner = runner

@@ -23,7 +23,7 @@ from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_fun
 from kinformer.informer_metrics import InformerMetrics
 from kinformer.informer_statistics import gather_statistics
 from kinformer.intake import Intake
-from kinformer.list_watcher import ListerWatcher, by_scope
+from kinformer.list_watcher import ListerWatcher, by_scope, followed_namespaces
 from kinformer.lister import Lister
 from kinformer.metrics import Metrics
 from kinformer.object import KubeObject
@@ -146,6 +146,7 @@ class SharedInformer:
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         self.lister = Lister(self._indexer, default_namespace=getattr(source, "namespace", None) or "")
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        self.namespaces = followed_namespaces(sources)  # None is all
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(metrics, self)
         self._handlers = HandlerSet(

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from kinformer.exceptions import ConfigError
 
-__all__ = ["ListOptions", "ListPage", "ListerWatcher", "ServerProbe", "ServerTip", "WatchEvent", "by_scope"]
+__all__ = [
+    "ListOptions",
+    "ListPage",
+    "ListerWatcher",
+    "ServerProbe",
+    "ServerTip",
+    "WatchEvent",
+    "by_scope",
+    "followed_namespaces",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,3 +138,11 @@ def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[st
         return {None: next(iter(list_watch.values()))}
     scopes: dict[str | None, ListerWatcher] = dict(list_watch.items())
     return scopes
+
+
+def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[str, ...] | None:
+    """The namespaces of the objects that these sources, by scope, can give; None is all."""
+    if None not in sources:
+        return tuple(name for name in sources if name is not None)
+    only = getattr(sources[None], "namespace", None)
+    return (only,) if only else None

@@ -57,6 +57,7 @@ class OwnWrites:
 
     def __init__(self, informers: Iterable[SharedInformer]) -> None:
         self._informers = [(informer, _resource(informer.name)) for informer in dict.fromkeys(informers)]
+        self._kinds: dict[SharedInformer, tuple[str, str]] = {}
         self._outstanding: dict[str, list[_Outstanding]] = {}
         self.waits = 0
         self.timeouts = 0
@@ -68,17 +69,15 @@ class OwnWrites:
             return
         resource, namespace, name = parsed
         answer = write.answer
-        informer = next((one for one, has in self._informers if has == resource), None)
-        if informer is None:
-            return
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
-        if write.method == "DELETE" and name and not is_marked:
-            target = f"{namespace}/{name}" if namespace else name
-            cached = informer.indexer.get_by_key(target)
-            uid = _details(answer).get("uid") or uid_of(answer) or (cached.uid if cached is not None else "")
-            self._expect(key, _Outstanding(informer, target, uid, 0))
-        elif isinstance(answer, KubeObject):
-            self._expect(key, _Outstanding(informer, answer.key, answer.uid, _number(answer.resource_version)))
+        for informer in [one for one, has in self._informers if has == resource]:
+            if write.method == "DELETE" and name and not is_marked:
+                target = f"{namespace}/{name}" if namespace else name
+                cached = informer.indexer.get_by_key(target)
+                uid = _details(answer).get("uid") or uid_of(answer) or (cached.uid if cached is not None else "")
+                self._expect(key, _Outstanding(informer, target, uid, 0))
+            elif isinstance(answer, KubeObject):
+                self._expect(key, _Outstanding(informer, answer.key, answer.uid, _number(answer.resource_version)))
 
     def wrote(self, key: str, obj: Any) -> None:
         """What a program says that it wrote, in a reconcile of `key`."""
@@ -87,12 +86,14 @@ class OwnWrites:
         except KeyFuncError as error:
             raise TypeError(f"wrote({obj!r}): an object of the API is needed, as the server answered it") from error
         version = _number(resource_version_of(obj))
-        informer = self._informer_of(obj)
-        if informer is not None and version:
-            self._expect(key, _Outstanding(informer, target, uid_of(obj), version))
+        if version:
+            for informer in self._informers_of(obj):
+                self._expect(key, _Outstanding(informer, target, uid_of(obj), version))
 
     def _expect(self, key: str, outstanding: _Outstanding) -> None:
-        if not outstanding.seen:
+        followed = outstanding.informer.namespaces
+        namespace = outstanding.key.rpartition("/")[0]
+        if (followed is None or namespace in followed) and not outstanding.seen:
             self._outstanding.setdefault(key, []).append(outstanding)
 
     def behind(self, key: str) -> bool:
@@ -126,18 +127,34 @@ class OwnWrites:
             log.debug("%s: not waiting for its writes: the informer has been left", key)
         self._outstanding.pop(key, None)
 
-    def _informer_of(self, obj: Any) -> SharedInformer | None:
+    def _informers_of(self, obj: Any) -> list[SharedInformer]:
+        """Those that follow objects of this kind.
+
+        An informer knows its resource, and an object its kind. Which goes with which is told by what a cache holds;
+        of an empty one it is guessed from the words, and where no word fits by what else there is in the group.
+        """
         api_version, kind = _type_of(obj)
         group = api_version.rpartition("/")[0]
+        certain: list[SharedInformer] = []
+        guessed: list[SharedInformer] = []
+        possible: list[SharedInformer] = []
         for informer, resource in self._informers:
-            sample_key = informer.indexer.any_key()
-            sample = informer.indexer.get_by_key(sample_key) if sample_key is not None else None
+            held = self._kind_of(informer)
+            if held is not None:
+                certain += [informer] if held == (group, kind) else []
+            elif resource is not None and resource[0] == group:
+                (guessed if resource[1] in _plurals(kind) else possible).append(informer)
+        return certain or guessed or possible
+
+    def _kind_of(self, informer: SharedInformer) -> tuple[str, str] | None:
+        """Group and kind of what the informer holds, or has held."""
+        known = self._kinds.get(informer)
+        if known is None:
+            key = informer.indexer.any_key()
+            sample = informer.indexer.get_by_key(key) if key is not None else None
             if sample is not None and sample.kind:
-                if sample.kind == kind and sample.api_version.rpartition("/")[0] == group:
-                    return informer
-            elif resource is not None and resource[0] == group and resource[1] in _plurals(kind):
-                return informer
-        return None
+                known = self._kinds[informer] = (sample.api_version.rpartition("/")[0], sample.kind)
+        return known
 
 
 def _number(resource_version: str) -> int:

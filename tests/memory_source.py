@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 from kinformer import (
@@ -25,6 +26,7 @@ class MemorySource:
     """Holds config maps; every write gets the next resourceVersion and reaches open watches at once."""
 
     name = "v1/configmaps"
+    type: Mapping[str, str] = MappingProxyType({"apiVersion": "v1", "kind": "ConfigMap"})
 
     def __init__(self, *, watch_list: bool = True, namespace: str | None = None) -> None:
         self.version = 1
@@ -47,7 +49,8 @@ class MemorySource:
         old = self.objects.get(key)
         self.version += 1
         uid = uid or (old.uid if old is not None else f"uid-{self.version}")
-        obj = KubeObject.from_dict(config_map(name, namespace=namespace, rv=self.version, uid=uid, **fields))
+        document = config_map(name, namespace=namespace, rv=self.version, uid=uid, **fields)
+        obj = KubeObject.from_dict({**document, **self.type})
         self.objects[key] = obj
         self._record("ADDED" if old is None or old.uid != uid else "MODIFIED", obj)
         return obj
@@ -56,7 +59,7 @@ class MemorySource:
         old = self.objects.pop(f"{namespace}/{name}")
         self.version += 1
         last = config_map(name, namespace=namespace, rv=self.version, uid=old.uid, data=old["data"])
-        self._record("DELETED", KubeObject.from_dict(last))
+        self._record("DELETED", KubeObject.from_dict({**last, **self.type}))
 
     def _record(self, kind: str, obj: KubeObject) -> None:
         self.history.append((self.version, WatchEvent(kind, obj)))

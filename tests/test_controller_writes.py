@@ -86,10 +86,13 @@ async def test_reads_and_writes_to_what_nobody_follows_delay_nothing() -> None:
             await client.request("GET", f"{PATH}/main")
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"s-{len(runs)}"}}
             await client.request("POST", "/api/v1/namespaces/default/secrets", body=secret)
+            elsewhere = {**config_map(f"c-{len(runs)}"), "metadata": {"name": f"c-{len(runs)}"}}
+            await client.request("POST", "/api/v1/namespaces/kube-system/configmaps", body=elsewhere)
             controller.trigger(request) if len(runs) < 3 else finished.set()
 
         controller = Controller(reconcile, name="test").for_(informer)
         await run_until(controller, finished)
+        assert informer.namespaces == ("default",)
         assert controller.statistics().own_write_waits == 0
 
 

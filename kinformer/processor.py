@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kinformer.clock import YieldBudget
@@ -38,7 +38,8 @@ class Processor:
         fifo: The queue, with `atomic=True`.
         indexer: The cache; nobody else writes to it.
         scopes: The namespaces whose first list makes the cache complete; `(None,)` for a single source.
-        applied: Called after each batch, when the cache has everything that the batch held.
+        applied: Called after each batch, when the cache has everything that the batch held. What it gives to be
+            awaited finds a cache that nothing changes.
         resync_due: Which mailboxes a resync is meant for.
     """
 
@@ -49,7 +50,7 @@ class Processor:
         *,
         scopes: Sequence[str | None] = (None,),
         taken: Callable[[], Any] = lambda: None,
-        applied: Callable[[Any], None] = lambda _: None,
+        applied: Callable[[Any], Awaitable[None] | None] = lambda _: None,
         resync_due: Callable[[], Sequence[Mailbox]] = lambda: (),
     ) -> None:
         self.events: Counter[str] = Counter()
@@ -151,7 +152,9 @@ class Processor:
                 calls = []
                 await budget.pause()
         self._notify(calls)
-        self._applied(position)
+        waiting = self._applied(position)
+        if waiting is not None:
+            await waiting
 
     def _notify(self, calls: list[Notification]) -> None:
         if not calls:

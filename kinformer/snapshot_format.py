@@ -4,7 +4,7 @@ r"""The bytes of a snapshot: a row of blocks, each with a checksum over itself a
 
     kinformer snapshot 1\n
     block: header     what the cache holds, of which server, at which resourceVersion, and how many objects
-    block: objects    up to 256 objects: what identifies each, then their JSON as it is kept
+    block: objects    some objects: what identifies each, then their JSON as it is kept
     ...
     block: end        and nothing behind it
 

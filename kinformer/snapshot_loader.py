@@ -82,14 +82,13 @@ class SnapshotLoader:
             part.cluster = await SnapshotCheck(self._sources[scope], name=self._name).verify(part)
         except SnapshotRefusedError as error:
             self._refused(error)
-            part = None
-        else:
-            self._count("loaded")
-            self.loaded[scope] = part.resource_version
-            text = "%s: going on from %d objects of resourceVersion %s in %s"
-            log.info(text, self._name, len(part.objects), part.resource_version, self._file)
-        del self._parts[scope]
-        return part
+            await _let_go(self._parts.pop(scope))
+            return None
+        self._count("loaded")
+        self.loaded[scope] = part.resource_version
+        text = "%s: going on from %d objects of resourceVersion %s in %s"
+        log.info(text, self._name, len(part.objects), part.resource_version, self._file)
+        return self._parts.pop(scope)
 
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
@@ -109,18 +108,26 @@ class SnapshotLoader:
             self._compare(header)
             versions = header.resource_versions
             parts = {scope: Resumption(Pieces(), versions[scope or ""], header.cluster) for scope in self._sources}
-            objects = ObjectReader()
-            budget = YieldBudget()
-            async with aclosing(reader.batches()) as batches:
-                async for blocks in batches:
-                    for block in blocks:
-                        await self._take(parts, objects.read(block))
-                        if budget.exhausted():
-                            await budget.pause()
-        count = sum(len(part.objects) for part in parts.values())
-        if count != header.objects:
-            raise SnapshotRefusedError("torn", f"{header.objects} objects were to be in it, {count} are")
+            try:
+                await self._read_objects(reader, parts)
+            except SnapshotRefusedError:
+                for part in parts.values():
+                    await _let_go(part)
+                raise
         return parts
+
+    async def _read_objects(self, reader: SnapshotReader, parts: Mapping[Scope, Resumption]) -> None:
+        objects = ObjectReader()
+        budget = YieldBudget()
+        async with aclosing(reader.batches()) as batches:
+            async for blocks in batches:
+                for block in blocks:
+                    await self._take(parts, objects.read(block))
+                    if budget.exhausted():
+                        await budget.pause()
+        count = sum(len(part.objects) for part in parts.values())
+        if count != reader.header.objects:
+            raise SnapshotRefusedError("torn", f"{reader.header.objects} objects were to be in it, {count} are")
 
     def _compare(self, header: SnapshotHeader) -> None:
         if dict(header.contents) != dict(self._contents):
@@ -149,6 +156,15 @@ class SnapshotLoader:
         part.newest = _newest(part.newest, objects)
         shrink = self._shrink.get(scope)
         part.objects.add(objects if shrink is None else await shrink(objects))
+
+
+async def _let_go(part: Resumption) -> None:
+    """Free the objects, in slices: at once they would stall the loop."""
+    budget = YieldBudget()
+    part.newest.clear()
+    for _ in part.objects.drain():
+        if budget.exhausted():
+            await budget.pause()
 
 
 def _newest(so_far: list[KubeObject], objects: list[KubeObject]) -> list[KubeObject]:

@@ -142,9 +142,9 @@ class Store:
         # One call into C over all shards: no other thread runs in between, so it is the state of one moment.
         return list(chain.from_iterable(map(_dict_values, self._shards)))
 
-    def tables(self) -> Shards:
-        """All objects, by key, in dicts that are the caller's."""
-        return [shard.copy() for shard in self._shards]
+    def tables(self) -> Iterator[dict[str, Any]]:
+        """All objects, by key, in dicts that are the caller's; each is copied when it is reached."""
+        return map(dict.copy, self._shards)
 
     def list_keys(self) -> Keys:
         """All keys, in no order."""

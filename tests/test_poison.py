@@ -6,14 +6,13 @@ The transform and the index function have their tests in tests/test_traps.py (5 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from kinformer import DecodeError
-from kinformer.testing import APIServer, faults
+from kinformer.testing import faults
 from tests.fault_scene import HANG, Replica, Reply, Scene, event, listed, mark, scene, wire
 from tests.http_server import line
 from tests.kube import config_map
@@ -240,32 +239,3 @@ async def test_an_event_stream_with_a_filter_that_fails_goes_on() -> None:
             s.put("c")
             assert [(await anext(stream)).object.name for _ in range(2)] == ["a", "c"]
         assert s.informer.statistics().handler_errors == 1
-
-
-async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(tmp_path: Path) -> None:
-    """An index function, a filter and a handler that cannot take one object, on a start from a file."""
-
-    def by_value(obj: Any) -> list[str]:
-        if obj.name == "bad":
-            raise ValueError("cannot take it")
-        return [obj["data"]["v"]]
-
-    def choose(obj: Any) -> bool:
-        return by_value(obj) is not None
-
-    async with APIServer() as server:
-        async with scene("a", "bad", "z", server=server, snapshot=tmp_path / "maps") as s:
-            await s.in_step()
-        options: dict[str, Any] = {"snapshot": tmp_path / "maps", "indexers": {"v": by_value}}
-        async with scene(server=server, synced=False, **options) as s:
-            failing, filtered = Failing("raises"), Replica()
-            s.informer.add_event_handler(failing, name="failing")
-            s.informer.add_event_handler(filtered, filter=choose, name="filtered")
-            await s.informer.wait_synced(timeout=10)
-            await s.until(lambda: s.cached == s.truth and not any(s.informer.statistics().pending.values()))
-            statistics = s.informer.statistics()
-            assert statistics.snapshots["loaded"] == 1
-            assert s.cached.keys() == {"default/a", "default/bad", "default/z"}
-            assert failing.objects.keys() == filtered.objects.keys() == {"default/a", "default/z"}
-            assert sorted(s.informer.indexer.index_keys("v", "0")) == ["default/a", "default/z"]
-            assert (statistics.index_errors, statistics.handler_errors) == (1, 2)

@@ -142,8 +142,11 @@ def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
 
 
-def _without_managed_fields(raw: bytes, metadata: int, fields: bytes) -> bytes:
-    """An object without its managedFields; its metadata open at the brace at `metadata`, 0 if that is unknown."""
+def _without_managed_fields(raw: bytes, metadata: int, fields: msgspec.Raw, stamp: bytes) -> bytes:
+    """An object without its managedFields, and with `stamp`, if it is any, in the place of its first brace.
+
+    Its metadata open at the brace at `metadata`, 0 if that is unknown.
+    """
     if metadata:
         # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
         value = raw.find(b"[", metadata)
@@ -154,13 +157,17 @@ def _without_managed_fields(raw: bytes, metadata: int, fields: bytes) -> bytes:
         else:
             value = raw.find(_MANAGED_FIELDS, metadata) + 17
         if value > metadata + 16 and raw.startswith(fields, value):
-            return raw[: value - 17] + raw[value + len(fields) :]
+            # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
+            view = memoryview(raw)
+            end = value + memoryview(fields).nbytes
+            return b"".join((stamp, view[1 if stamp else 0 : value - 17], view[end:]))
     # Whatever the order and spacing of its keys are like; each value stays as it was written.
     members = _decode_members(raw)
     inner = _decode_members(members["metadata"])
     inner.pop("managedFields", None)
     members["metadata"] = msgspec.Raw(_encode(inner))
-    return _encode(members)
+    raw = _encode(members)
+    return stamp + raw[1:] if stamp else raw
 
 
 class _Opening(NamedTuple):
@@ -334,8 +341,8 @@ class EntryDecoder:
             raise msgspec.ValidationError("metadata.name is missing")
         fields = metadata.managed_fields
         if fields and not self._keep_managed_fields:
-            raw = _without_managed_fields(raw, brace, bytes(fields))
-        if stamp:
+            raw = _without_managed_fields(raw, brace, fields, stamp)
+        elif stamp:
             raw = stamp + raw[1:]
         if not raw.isascii():
             raw.decode()  # what msgspec skips it does not check to be UTF-8

@@ -232,10 +232,12 @@ class ControlPlane:
         """
         await self._start_again(self._started_etcd(), self._etcd_is_ready)
 
-    @property
-    def running(self) -> bool:
-        """Whether both processes run."""
-        return all(child is not None and child.running for child in (self._etcd, self._api_server))
+    async def ensure_running(self) -> None:
+        """Start whichever part was stopped or has died, and wait until it is ready; nothing to do if both run."""
+        if not self._started_etcd().running:
+            await self.start_etcd()
+        if not self._started().running:
+            await self.start_api_server()
 
     async def restart(self, downtime: float = 0.0) -> None:
         """Stop the API server, wait `downtime` seconds, start it.
@@ -283,8 +285,8 @@ class ControlPlane:
             TimeoutError: one is not served within 30 s; the text has its conditions.
         """
         crds = read_crds(*sources)
-        async with self._session() as session:
-            await install(session, crds, CRD_TIMEOUT)
+        async with self.client() as client:
+            await install(client, crds, CRD_TIMEOUT)
 
     # -- how it is done -------------------------------------------------------------------------------------------
 

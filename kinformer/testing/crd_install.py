@@ -1,4 +1,4 @@
-"""Installing CustomResourceDefinitions on a server, over plain HTTP, and waiting until they are served."""
+"""Installing CustomResourceDefinitions on a server, and waiting until they are served; plain questions over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import aiohttp
 
-from kinformer.exceptions import api_error
+from kinformer.client import Client
+from kinformer.exceptions import AlreadyExistsError, NotFoundError, ServerError, TooManyRequestsError
 
 __all__ = ["answers", "call", "install"]
 
@@ -34,11 +35,11 @@ async def answers(session: aiohttp.ClientSession, path: str) -> bool:
     return False
 
 
-async def install(session: aiohttp.ClientSession, crds: Sequence[dict[str, Any]], timeout: float) -> None:
+async def install(client: Client, crds: Sequence[dict[str, Any]], timeout: float) -> None:
     """Create or replace each, then wait until all are established and answer in every version that they serve.
 
     Args:
-        session: Logged in as one who may, with the server's URL as its base.
+        client: Entered, and logged in as one who may.
         crds: Whole CustomResourceDefinitions.
         timeout: Seconds for all of them together.
 
@@ -47,40 +48,45 @@ async def install(session: aiohttp.ClientSession, crds: Sequence[dict[str, Any]]
         TimeoutError: the text has the conditions of the one that was waited for.
     """
     for crd in crds:
-        await _apply(session, crd)
+        await _create_or_replace(client, crd)
     deadline = time.monotonic() + timeout
     for crd in crds:
-        await _wait_served(session, crd, deadline)
+        await _wait_served(client, crd, deadline)
 
 
-async def _apply(session: aiohttp.ClientSession, crd: dict[str, Any]) -> None:
-    status, answer = await call(session, "POST", COLLECTION, crd)
-    if status == 409:
+async def _create_or_replace(client: Client, crd: dict[str, Any]) -> None:
+    try:
+        await client.request("POST", COLLECTION, body=crd)
+    except AlreadyExistsError:
         path = f"{COLLECTION}/{crd['metadata']['name']}"
-        _, current = await call(session, "GET", path)
-        version = current.get("metadata", {}).get("resourceVersion", "")
-        replacement = {**crd, "metadata": {**crd["metadata"], "resourceVersion": version}}
-        status, answer = await call(session, "PUT", path, replacement)
-    if status >= 300:
-        raise api_error(status, answer.get("reason", ""), answer.get("message", ""), details=answer.get("details"))
+        version = (await client.request("GET", path))["metadata"].get("resourceVersion", "")
+        await client.request("PUT", path, body={**crd, "metadata": {**crd["metadata"], "resourceVersion": version}})
 
 
-async def _wait_served(session: aiohttp.ClientSession, crd: dict[str, Any], deadline: float) -> None:
+async def _wait_served(client: Client, crd: dict[str, Any], deadline: float) -> None:
     # Established alone comes too early: the handler for the new path follows a moment later.
     spec, name = crd["spec"], crd["metadata"]["name"]
     paths = [
-        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}?limit=1"
+        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
         for version in spec["versions"]
         if version.get("served")
     ]
     while True:
-        _, current = await call(session, "GET", f"{COLLECTION}/{name}")
+        current = await client.request("GET", f"{COLLECTION}/{name}")
         # `conditions` is null for a moment after the creation
         conditions = {item["type"]: item["status"] for item in (current.get("status", {}).get("conditions") or ())}
         if conditions.get("Established") == "True":
-            paths = [path for path in paths if not await answers(session, path)]
+            paths = [path for path in paths if not await _is_served(client, path)]
             if not paths:
                 return
         if time.monotonic() >= deadline:
             raise TimeoutError(f"{name} is not served in time: conditions {conditions}, no answer from {paths}")
         await asyncio.sleep(POLL)
+
+
+async def _is_served(client: Client, path: str) -> bool:
+    try:
+        await client.request("GET", path, params={"limit": "1"})
+    except (NotFoundError, ServerError, TooManyRequestsError):  # not yet, or its watch cache is being filled
+        return False
+    return True

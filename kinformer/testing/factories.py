@@ -1,0 +1,189 @@
+"""Objects for tests, made with as little said as possible: `await make_pod(labels={"app": "web"}, phase="Running")`."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.client import Client
+from kinformer.discovery import APIResource, discover
+from kinformer.exceptions import ConfigError, NotFoundError
+from kinformer.object import KubeObject
+
+__all__ = ["ObjectFactory"]
+
+IMAGE = "registry.invalid/app:1"  # a name that no registry has: nothing is ever pulled
+DISCOVERY_PATIENCE = 5.0  # seconds until a custom kind must be found; discovery follows a new definition within two
+POLL = 0.05  # seconds between two looks
+
+
+class ObjectFactory:
+    """Makes objects through a client, in one namespace where nothing else is said, and can take them away again.
+
+    Args:
+        client: Entered, and logged in as one who may.
+        namespace: Where namespaced objects go; None before there is one.
+    """
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._kinds: dict[tuple[str, str], APIResource] = {}
+        self._numbers = itertools.count(1)
+        self._outside: list[str] = []  # paths of what was made outside of the namespace
+
+    async def make_object(
+        self,
+        manifest: Mapping[str, Any] | None = None,
+        *,
+        api_version: str | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> KubeObject:
+        """Create an object of any kind that the server serves, custom ones too.
+
+        Args:
+            manifest: The object, or as much of it as is wanted; the other arguments win over it.
+            api_version: `"v1"`, `"apps/v1"`, `"example.com/v1"`.
+            kind: `"Pod"`, `"Widget"`.
+            name: By default the kind in lower case with a number that counts up: `"widget-1"`.
+            namespace: By default the test's own; cluster-scoped kinds have none.
+            labels: Added to the manifest's.
+            annotations: Added to the manifest's.
+            **fields: Further fields at the top: `spec={...}`, `data={...}`. A `status` is written through the status
+                subresource, in a second request, as a server takes none on creation.
+
+        Returns:
+            The object as the server has it, with uid and resourceVersion.
+
+        Raises:
+            ConfigError: the server serves no such kind.
+            APIError: it refuses the object.
+        """
+        body = {**copy.deepcopy(dict(manifest or {})), **fields}
+        metadata = dict(body.get("metadata") or {})
+        body["apiVersion"] = api_version or body.get("apiVersion", "")
+        body["kind"] = kind or body.get("kind", "")
+        resource = await self._resource(body["apiVersion"], body["kind"])
+        if name or not (metadata.get("name") or metadata.get("generateName")):
+            metadata["name"] = name or f"{resource.kind.lower()}-{next(self._numbers)}"
+        for field, more in (("labels", labels), ("annotations", annotations)):
+            if more:
+                metadata[field] = {**(metadata.get(field) or {}), **more}
+        if resource.namespaced:
+            metadata["namespace"] = namespace or metadata.get("namespace") or self._namespace
+        status = body.pop("status", None)
+        path = resource.gvr.path(metadata.get("namespace"))
+        made = await self._object("POST", path, {**body, "metadata": metadata})
+        if not resource.namespaced or made.namespace != self._namespace:
+            self._outside.append(f"{path}/{made.name}")
+        if status is not None:
+            made = await self._object("PATCH", f"{path}/{made.name}/status", {"status": status})
+        return made
+
+    async def make_pod(
+        self,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        image: str = IMAGE,
+        node: str | None = None,
+        phase: str | None = None,
+        **spec: Any,
+    ) -> KubeObject:
+        """Create a Pod with one container.
+
+        Args:
+            name: By default `pod-1` and so on.
+            namespace: By default the test's own.
+            labels: Its labels.
+            annotations: Its annotations.
+            image: Of its container `main`.
+            node: The node that it is bound to; nobody schedules it otherwise.
+            phase: `"Running"` and so on; nobody runs it, so it stays Pending otherwise.
+            **spec: Further fields of the spec, such as `containers=[...]`.
+        """
+        body = {"containers": [{"name": "main", "image": image}], **({"nodeName": node} if node else {}), **spec}
+        fields: dict[str, Any] = {"spec": body, **({"status": {"phase": phase}} if phase else {})}
+        return await self.make_object(
+            fields,
+            api_version="v1",
+            kind="Pod",
+            name=name,
+            namespace=namespace,
+            labels=labels,
+            annotations=annotations,
+        )
+
+    async def make_deployment(
+        self,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        image: str = IMAGE,
+        replicas: int = 1,
+        **spec: Any,
+    ) -> KubeObject:
+        """Create a Deployment; it makes no Pods, as there is no controller for that in a test.
+
+        Args:
+            name: By default `deployment-1` and so on; it is the label `app` of its Pods, too.
+            namespace: By default the test's own.
+            labels: Of the Deployment itself.
+            annotations: Of the Deployment itself.
+            image: Of the container `main` of its Pods.
+            replicas: How many Pods are wanted.
+            **spec: Further fields of the spec, such as `strategy={...}`.
+        """
+        name = name or f"deployment-{next(self._numbers)}"
+        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": image}]}}
+        body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template, **spec}
+        return await self.make_object(
+            api_version="apps/v1",
+            kind="Deployment",
+            name=name,
+            namespace=namespace,
+            labels=labels,
+            annotations=annotations,
+            spec=body,
+        )
+
+    async def remove_outside(self) -> None:
+        """Delete what was made outside of the namespace: cluster-scoped objects, and those of other namespaces."""
+        while self._outside:
+            path = self._outside.pop()
+            try:
+                await self._client.request("DELETE", path, body={"gracePeriodSeconds": 0})
+            except NotFoundError:
+                continue  # the test has deleted it itself
+
+    async def _object(self, method: str, path: str, body: dict[str, Any]) -> KubeObject:
+        answer = await self._client.request(method, path, body=body)
+        assert isinstance(answer, KubeObject), f"{method} {path} is answered with an object"
+        return answer
+
+    async def _resource(self, api_version: str, kind: str) -> APIResource:
+        loop = asyncio.get_running_loop()
+        # a built-in kind is there or not; a custom one may come
+        group = api_version.rpartition("/")[0].removesuffix(".k8s.io")
+        deadline = loop.time() + (DISCOVERY_PATIENCE if "." in group else 0.0)
+        while (api_version, kind) not in self._kinds:
+            self._kinds = {(one.gvr.api_version, one.kind): one for one in await discover(self._client)}
+            if (api_version, kind) not in self._kinds:
+                if loop.time() >= deadline:
+                    raise ConfigError(
+                        f"the server has no kind {kind!r} in {api_version!r}; is its definition installed?"
+                    )
+                await asyncio.sleep(POLL)
+        return self._kinds[api_version, kind]

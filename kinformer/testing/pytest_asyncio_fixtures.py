@@ -1,0 +1,30 @@
+"""What `pytest_plugin` needs under pytest-asyncio: it is registered only where that is there.
+
+pytest-asyncio runs a fixture in the loop of the scope that the fixture names, not of the test that asks for it; so
+there is one for each scope, and the plugin picks that of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kinformer.testing.pytest_plugin import Scene, scene
+
+
+def _in_loop_of(scope: Any) -> Any:
+    async def set_up(request: pytest.FixtureRequest, _kube_shared: Any) -> AsyncIterator[Scene]:
+        async with scene(request, _kube_shared) as found:
+            yield found
+
+    return pytest_asyncio.fixture(loop_scope=scope, name=f"_kube_scene_asyncio_{scope}")(set_up)
+
+
+function_scene = _in_loop_of("function")
+class_scene = _in_loop_of("class")
+module_scene = _in_loop_of("module")
+package_scene = _in_loop_of("package")
+session_scene = _in_loop_of("session")

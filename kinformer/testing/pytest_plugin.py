@@ -1,0 +1,295 @@
+"""pytest fixtures: an API server, a client, a namespace of the test's own, and factories for objects.
+
+::
+
+    async def test_a_pod_is_seen(kube_client, make_pod):
+        await make_pod("web-1", labels={"app": "web"}, phase="Running")
+        ...
+
+| fixture | what |
+|---|---|
+| `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
+| `kube_client` | a `Client` for it, entered, that may do everything |
+| `kube_namespace` | the name of a new namespace, removed after the test with all that is in it |
+| `make_object`, `make_pod`, `make_deployment` | coroutine functions (see `ObjectFactory`) |
+
+The plugin is loaded in every run of pytest where kinformer is installed, so it imports nothing of kinformer, or of
+asyncio, before the first of these fixtures is asked for. The fixtures are for coroutine tests, under pytest-asyncio (in
+each mode and loop scope) and under anyio's plugin.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import uuid
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from kinformer.client import Client
+    from kinformer.testing.cluster_server import ClusterServer
+    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing.existing_cluster import ExistingCluster
+    from kinformer.testing.factories import ObjectFactory
+
+EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
+_NAMESPACED = {"kube_namespace", "make_object", "make_pod", "make_deployment"}
+_USED = pytest.StashKey["ControlPlane"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kinformer")
+    group.addoption(
+        "--kube-apiserver",
+        choices=[EMBEDDED, CONTROL_PLANE, KUBECONFIG],
+        help="what `kube_apiserver` is: the embedded server, a real etcd and kube-apiserver, a kubeconfig's cluster",
+    )
+    group.addoption("--kube-assets", metavar="FOLDER", help="the binaries of --kube-apiserver=control-plane")
+    group.addoption("--kube-context", metavar="NAME", help="the context of --kube-apiserver=kubeconfig")
+    parser.addini("kube_apiserver", "the same as --kube-apiserver, which wins over it", default=EMBEDDED)
+    parser.addini("kube_crds", "files and folders of CustomResourceDefinitions that each server gets", type="paths")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    kinds = f"{EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}"
+    config.addinivalue_line("markers", f"kube_apiserver(*kinds): only where `kube_apiserver` is one of {kinds}")
+    if sys.modules.get("pytest_asyncio.plugin") in config.pluginmanager.get_plugins():  # by whatever name
+        from kinformer.testing import pytest_asyncio_fixtures
+
+        config.pluginmanager.register(pytest_asyncio_fixtures, "kinformer-asyncio")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("kube_apiserver")
+    if marker is not None and marker.args and (kind := server_kind(item.config)) not in marker.args:
+        pytest.skip(f"for {' or '.join(marker.args)}, and this is {kind}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure on a control plane shows the end of its logs, and its files are kept."""
+    report = yield
+    control_plane = item.stash.get(_USED, None)
+    if report.failed and control_plane is not None:
+        control_plane.keep_files = True
+        report.sections.append(("logs of the control plane", control_plane.log_tail()))
+    return report
+
+
+def server_kind(config: pytest.Config) -> str:
+    """What `kube_apiserver` is in this run: `"embedded"`, `"control-plane"` or `"kubeconfig"`."""
+    kind = str(config.getoption("--kube-apiserver") or config.getini("kube_apiserver"))
+    if kind not in (EMBEDDED, CONTROL_PLANE, KUBECONFIG):
+        raise pytest.UsageError(f"kube_apiserver: {kind!r} is none of {EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}")
+    return kind
+
+
+# -- the servers that a session shares ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    import asyncio
+
+    from kinformer.testing.control_plane import ControlPlane
+
+    control_plane = ControlPlane(pytestconfig.getoption("--kube-assets"))
+    # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
+    # started them, at the latest: it has to be pytest's.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(_entered(control_plane, _crds(pytestconfig)))
+        try:
+            yield control_plane
+        finally:
+            runner.run(control_plane.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="session")
+def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingCluster]:
+    import asyncio
+
+    from kinformer.testing.existing_cluster import ExistingCluster
+
+    class Cluster(ExistingCluster):
+        def _refuse(self, what: str) -> NoReturn:
+            pytest.skip(f"{self.url} is an existing cluster, and not to be {what} by a test")
+
+    cluster = Cluster(context=pytestconfig.getoption("--kube-context"))
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(_entered(cluster, _crds(pytestconfig)))
+        try:
+            yield cluster
+        finally:
+            runner.run(cluster.__aexit__(None, None, None))
+
+
+async def _entered(server: ControlPlane | ExistingCluster, crds: list[Path]) -> None:
+    await server.__aenter__()
+    try:
+        if crds:
+            await server.install_crds(*crds)
+    except BaseException as error:
+        await server.__aexit__(type(error), error, error.__traceback__)
+        raise
+
+
+def _crds(config: pytest.Config) -> list[Path]:
+    return list(config.getini("kube_crds"))
+
+
+@pytest.fixture
+def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingCluster | None:
+    """The server of the session; None where each test gets its own."""
+    kind = server_kind(request.config)
+    if kind == EMBEDDED:
+        return None
+    name = "_kube_control_plane" if kind == CONTROL_PLANE else "_kube_existing_cluster"
+    shared: ControlPlane | ExistingCluster = request.getfixturevalue(name)
+    return shared
+
+
+# -- what one test has -------------------------------------------------------------------------------------------------
+
+
+class Scene:
+    """Server, client, namespace and factory of one test."""
+
+    def __init__(self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory) -> None:
+        self.server = server
+        self.client = client
+        self.namespace = namespace
+        self.factory = factory
+
+
+@asynccontextmanager
+async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> AsyncIterator[Scene]:
+    """Set up for one test, in the loop that it runs in."""
+    from kinformer.testing.factories import ObjectFactory
+
+    async with AsyncExitStack() as stack:
+        server = await _server(request, shared, stack)
+        client = await stack.enter_async_context(server.client())
+        namespace = ""
+        if _NAMESPACED & set(request.fixturenames):
+            namespace = _unique(request.node.name)
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await client.request("POST", "/api/v1/namespaces", body=body)
+            stack.push_async_callback(_remove_namespace, server, namespace)
+        factory = ObjectFactory(client, namespace)
+        if shared is not None:
+            stack.push_async_callback(factory.remove_outside)
+        yield Scene(server, client, namespace, factory)
+
+
+async def _server(
+    request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None, stack: AsyncExitStack
+) -> ClusterServer:
+    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing.server import APIServer
+
+    if shared is None:
+        embedded = await stack.enter_async_context(APIServer())
+        if crds := _crds(request.config):
+            await embedded.install_crds(*crds)
+        return embedded
+    if isinstance(shared, ControlPlane):
+        request.node.stash[_USED] = shared
+        await shared.ensure_running()  # a test before may have stopped it
+    return shared
+
+
+async def _remove_namespace(server: ClusterServer, name: str) -> None:
+    """On a control plane nobody else would; a cluster does it by itself; the embedded server goes as a whole."""
+    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing.existing_cluster import ExistingCluster
+    from kinformer.testing.sweep import remove_namespace
+
+    if isinstance(server, ControlPlane):
+        await server.ensure_running()
+        async with server.client() as client:
+            await remove_namespace(client, name)
+    elif isinstance(server, ExistingCluster):
+        async with server.client() as client:
+            await client.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def _unique(test: str) -> str:
+    """A namespace that says which test it is of, and that no other test has, in no other run on the same cluster."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
+    return f"{words}-{uuid.uuid4().hex[:10]}"
+
+
+def _flavour(request: pytest.FixtureRequest) -> str:
+    """Which of the fixtures sets up, by who runs the test: each plugin runs only its own in the test's loop."""
+    marker = request.node.get_closest_marker("asyncio")
+    if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
+        scope = marker.kwargs.get("loop_scope") or request.config.getini("asyncio_default_test_loop_scope")
+        return f"_kube_scene_asyncio_{scope}"
+    if "anyio_backend" in request.fixturenames:
+        return "_kube_scene_anyio"
+    pytest.fail(
+        "kube_apiserver and what builds on it are for coroutine tests that pytest-asyncio or anyio's plugin runs; "
+        "neither runs this one. `async with APIServer()` works anywhere.",
+        pytrace=False,
+    )
+
+
+@pytest.fixture
+async def _kube_scene_anyio(
+    request: pytest.FixtureRequest, _kube_shared: ControlPlane | ExistingCluster | None
+) -> AsyncIterator[Scene]:
+    async with scene(request, _kube_shared) as found:
+        yield found
+
+
+@pytest.fixture
+def _kube_scene(request: pytest.FixtureRequest) -> Scene:
+    found: Scene = request.getfixturevalue(_flavour(request))
+    return found
+
+
+@pytest.fixture
+def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
+    """An API server: an `APIServer` for this test alone, or what `--kube-apiserver` says.
+
+    A `ControlPlane` is shared by the tests of a session (of a worker under xdist), so they keep to their own
+    `kube_namespace`; one that was stopped is started again before the next test.
+    """
+    return _kube_scene.server
+
+
+@pytest.fixture
+def kube_client(_kube_scene: Scene) -> Client:
+    """A `Client` for `kube_apiserver`, entered, that may do everything."""
+    return _kube_scene.client
+
+
+@pytest.fixture
+def kube_namespace(_kube_scene: Scene) -> str:
+    """The name of a namespace that is this test's alone; what is in it is removed after the test."""
+    return _kube_scene.namespace
+
+
+@pytest.fixture
+def make_object(_kube_scene: Scene) -> Any:
+    """A coroutine function that makes an object of any kind in `kube_namespace`: `ObjectFactory.make_object`."""
+    return _kube_scene.factory.make_object
+
+
+@pytest.fixture
+def make_pod(_kube_scene: Scene) -> Any:
+    """A coroutine function that makes a Pod in `kube_namespace`: `ObjectFactory.make_pod`."""
+    return _kube_scene.factory.make_pod
+
+
+@pytest.fixture
+def make_deployment(_kube_scene: Scene) -> Any:
+    """A coroutine function that makes a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
+    return _kube_scene.factory.make_deployment

@@ -130,16 +130,7 @@ def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_any
         for scope in ("function", "module", "session")
     }
     modules |= {"test_anyio": EVERYTHING.format(mark=ANYIO), "test_some": SOME}
-    result = run(
-        "-p",
-        "asyncio",
-        "-p",
-        "anyio",
-        "--asyncio-mode=strict",
-        test_anyio=EVERYTHING.format(mark=ANYIO),
-        test_some=SOME,
-        **modules,
-    )
+    result = run(*STRICT, "-p", "anyio", "-rs", **modules)
     result.assert_outcomes(passed=9, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["*for control-plane, and this is embedded*"])
     result.stdout.fnmatch_lines(["*coroutine tests that pytest-asyncio or anyio's plugin runs; neither runs this one*"])

@@ -46,6 +46,11 @@ class Kind:
         return b'{"type":"%b","object":{%b,%b}\n' % (type.encode(), self.head, self.item(index, version)[1:])
 
 
+def touched(number: int, objects: int) -> int:
+    """The object that event `number` is about: all in turn, each far from the one before."""
+    return number * 7919 % objects
+
+
 def _cut(template: dict[str, Any]) -> list[bytes | str]:
     """The JSON of a template, cut at its slots: bytes to copy and names to fill in, in turn."""
     text = json.dumps(template, separators=(",", ":"))

@@ -1,4 +1,9 @@
-"""What every benchmark needs: the server process, a reference, a verdict, a file with the figures."""
+"""What every benchmark needs: the server process, a reference, a verdict, a file with the figures.
+
+The machine is noisy: the same work takes 20-40 % more or less from one second to the next. So everything is a ratio
+of CPU times, the reference is measured before and after each piece of work, the pieces are short and many, and what
+counts is the median of their ratios.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else
 class Figure:
     """One figure: the median of its rounds, what they spread over, and the limit, where it has one.
 
-    `reference` says what it was held against, in words and with its figure.
+    `reference` says what it was held against, in words and with its figure; `aim` is what it should become.
     """
 
     name: str
@@ -36,19 +41,29 @@ class Figure:
     rounds: list[float]
     limit: float | None = None
     below: bool = False  # the limit itself is too much already
+    least: bool = False  # the limit is the least that it may be, not the most
+    aim: float | None = None
     reference: str = ""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def meets(self) -> bool:
         """Within its limit, or without one."""
-        return self.limit is None or (self.value < self.limit if self.below else self.value <= self.limit)
+        return self.limit is None or self._within(self.limit)
+
+    def _within(self, limit: float) -> bool:
+        if self.least:
+            return self.value >= limit
+        return self.value < limit if self.below else self.value <= limit
 
     def __str__(self) -> str:
         spread = f" ({min(self.rounds):.3g} to {max(self.rounds):.3g})" if len(self.rounds) > 1 else ""
         verdict = ""
         if self.limit is not None:
-            verdict = f"  {'ok' if self.meets else 'FAILS'}, limit {'<' if self.below else '<='} {self.limit:g}"
+            sign = ">=" if self.least else "<" if self.below else "<="
+            verdict = f"  {'ok' if self.meets else 'FAILS'}, limit {sign} {self.limit:g}"
+        if self.aim is not None:
+            verdict += f", aim {self.aim:g}{' reached' if self._within(self.aim) else ''}"
         reference = f"\n      {self.reference}" if self.reference else ""
         return f"  {self.name}: {self.value:.3g} {self.unit}{spread}{verdict}{reference}"
 
@@ -58,10 +73,51 @@ def median(name: str, rounds: Sequence[float], unit: str, **options: Any) -> Fig
     return Figure(name, statistics.median(rounds), unit, [round(one, 4) for one in rounds], **options)
 
 
+def over(name: str, costs: Sequence[float], references: Sequence[float], what: str, **options: Any) -> Figure:
+    """The figure of rounds that each cost so many microseconds, over `orjson.loads` of the same bytes."""
+    ratios = [cost / reference for cost, reference in zip(costs, references, strict=True)]
+    cost, reference = statistics.median(costs), statistics.median(references)
+    text = f"{what} {cost:.1f} us of CPU (at best {min(costs):.1f}), orjson.loads of it {reference:.1f} us"
+    details = {"cost_us": list(costs), "orjson_us": list(references), "at_best": min(costs) / min(references)}
+    return median(name, ratios, "x orjson.loads", reference=text, details=details, **options)
+
+
+class Alternating:
+    """Rounds of work between two measurements of the reference: `orjson.loads` of the same bytes.
+
+    Args:
+        lines: What the reference decodes.
+        warm: Rounds that do not count.
+    """
+
+    def __init__(self, lines: Sequence[bytes], *, warm: int = 1) -> None:
+        self.costs: list[float] = []
+        self.references: list[float] = []
+        self._lines = lines
+        self._warm = warm
+
+    async def round(self, count: int, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Await `work()`, which handles `count` objects."""
+        before = loads_us(self._lines)
+        began = time.process_time()
+        await work()
+        cost = (time.process_time() - began) / count * 1e6
+        after = loads_us(self._lines)
+        if self._warm:
+            self._warm -= 1
+            return
+        self.costs.append(cost)
+        self.references.append((before + after) / 2)
+
+    def figure(self, name: str, what: str, **options: Any) -> Figure:
+        """The figure of all rounds."""
+        return over(name, self.costs, self.references, what, **options)
+
+
 @asynccontextmanager
-async def serving(kind: str, objects: int, events: int = 1) -> AsyncIterator[str]:
+async def serving(kind: str, objects: int, events: int = 1, *options: str) -> AsyncIterator[str]:
     """A server process with so many objects and events; its URL."""
-    command = [sys.executable, "-m", "benchmarks.server", "--kind", kind]
+    command = [sys.executable, "-m", "benchmarks.server", "--kind", kind, *options]
     command += ["--objects", str(objects), "--events", str(events)]
     if len(CORES) > 1:
         command += ["--core", str(CORES[-1])]
@@ -85,6 +141,13 @@ def loads_us(lines: Sequence[bytes]) -> float:
     for line in lines:
         loads(line)
     return (time.process_time() - began) / len(lines) * 1e6
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Look every 10 ms."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.01)
 
 
 def resident() -> int:

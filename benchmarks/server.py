@@ -6,8 +6,9 @@ collection, answers LIST and watch of it, and does what the benchmark tells it b
 ``/control/events?count=N``   the open watch sends the next N events as fast as the socket takes them
 ``/control/events?count=N&rate=R``   the same, one at a time, R a second
 ``/control/expire``   the open watch ends with a 410, as after a compaction
+``/control/change``   from now on each object of the list has a newer version
 
-Event n is object n (round and round) at version `first_event + n`, so that both ends know what is sent.
+Event n is object `touched(n)` at version `first_event + n`, so that both ends know what is sent.
 
     python -m benchmarks.server --kind pods --objects 100000 --events 20000
 """
@@ -20,14 +21,16 @@ import os
 import queue
 import select
 import socket
+import ssl
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.data import FIRST_VERSION, KINDS, Kind
+from benchmarks.data import FIRST_VERSION, KINDS, Kind, touched
 
-BLOB = 1 << 20  # bytes of one sendall
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nAudit-Id: bench\r\n"
 _EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -54,41 +57,44 @@ class Collection:
         self.objects = objects
         self.version = FIRST_VERSION + objects
         self.first_event = self.version + 1
-        items = [kind.item(index) for index in range(objects)]
-        self._parts = self._blobs([item + b"," for item in items[:-1]] + items[-1:])
+        self._items = items = self._list(0)
         self.first_item = items[0]
+        # The newest, by path and name: what a snapshot is checked by.
+        self.newest = {self._place(item): item for item in items[-64:]}
         self.events = [
-            _chunk(kind.event("MODIFIED", number % objects, self.first_event + number)) for number in range(events)
+            _chunk(kind.event("MODIFIED", touched(number, objects), self.first_event + number))
+            for number in range(events)
         ]
 
-    @staticmethod
-    def _blobs(pieces: list[bytes]) -> list[bytes]:
-        blobs: list[bytes] = []
-        held: list[bytes] = []
-        size = 0
-        for piece in pieces:
-            held.append(piece)
-            size += len(piece)
-            if size >= BLOB:
-                blobs.append(b"".join(held))
-                held, size = [], 0
-        return [*blobs, b"".join(held)]
+    def _place(self, item: bytes) -> tuple[str, str]:
+        metadata = json.loads(item)["metadata"]
+        collection, resource = self.kind.path.rsplit("/", 1)
+        return f"{collection}/namespaces/{metadata['namespace']}/{resource}", metadata["name"]
 
-    def send_list(self, send: Callable[[bytes], None], *, only_first: bool = False) -> None:
-        """The answer to a LIST, in chunks of a megabyte."""
+    def change(self) -> None:
+        """Give each object of the list a newer version."""
+        newer = self.version + len(self.events) - FIRST_VERSION
+        self._items = self._list(newer)
+        self.version = FIRST_VERSION + newer + self.objects
+
+    def _list(self, newer: int) -> list[bytes]:
+        return [self.kind.item(index, FIRST_VERSION + newer + index) for index in range(self.objects)]
+
+    def send_list(self, send: Callable[[bytes], None], *, only: bytes | None = None) -> None:
+        """The answer to a LIST, of all objects or of one, in chunks of a megabyte."""
         meta = json.dumps({"resourceVersion": str(self.version)}).encode()
         opening = b'{"kind":"%b","apiVersion":"v1","metadata":%b,"items":[' % (self.kind.list_kind.encode(), meta)
         send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + _chunk(opening))
-        for part in [self.first_item] if only_first else self._parts:
-            send(_chunk(part))
+        items = self._items if only is None else [only]
+        for start in range(0, len(items), 128):
+            send(_chunk((b"," if start else b"") + b",".join(items[start : start + 128])))
         send(_chunk(b"]}\n") + b"0\r\n\r\n")
 
     def send_initial_events(self, send: Callable[[bytes], None]) -> None:
         """The initial stream of a WatchList, and the bookmark that ends it."""
         head = b'{"type":"ADDED","object":{%b,' % self.kind.head
         for start in range(0, self.objects, 64):
-            indexes = range(start, min(start + 64, self.objects))
-            send(b"".join(_chunk(head + self.kind.item(index)[1:] + b"}\n") for index in indexes))
+            send(b"".join(_chunk(head + item[1:] + b"}\n") for item in self._items[start : start + 64]))
         meta = {"resourceVersion": str(self.version), "annotations": {"k8s.io/initial-events-end": "true"}}
         bookmark = b'{"type":"BOOKMARK","object":{%b,"metadata":%b}}\n' % (self.kind.head, json.dumps(meta).encode())
         send(_chunk(bookmark))
@@ -97,12 +103,13 @@ class Collection:
 class Server:
     """Accepts connections, one thread each, and hands the orders of the control path to the open watch."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, collection: Collection, tls: ssl.SSLContext | None = None) -> None:
         self._collection = collection
+        self._tls = tls
         self._orders: queue.Queue[tuple[str, int, float]] = queue.Queue()
         self._sent = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def serve(self) -> None:
         """For ever."""
@@ -112,6 +119,8 @@ class Server:
             threading.Thread(target=self._connection, args=(connection,), daemon=True).start()
 
     def _connection(self, connection: socket.socket) -> None:
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(connection, server_side=True)
         with connection, connection.makefile("rb") as lines:
             try:
                 while (line := lines.readline()) not in (b"", b"\r\n"):
@@ -134,15 +143,23 @@ class Server:
         send = connection.sendall
         if url.path.startswith("/control/"):
             count, rate = int(query.get("count", 0)), float(query.get("rate", 0))
+            if url.path == "/control/change":
+                self._collection.change()
+                send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
+                return True
             self._orders.put((url.path.removeprefix("/control/"), count, rate))
             send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
+            return True
+        selector = query.get("fieldSelector", "")
+        if selector.startswith("metadata.name=") and "watch" not in query:
+            self._collection.send_list(send, only=self._collection.newest[url.path, selector.partition("=")[2]])
             return True
         if method != "GET" or url.path != self._collection.kind.path:
             send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n")
             send(b"Content-Length: %d\r\n\r\n%b" % (len(_NOT_FOUND), _NOT_FOUND))
             return True
         if query.get("watch") not in ("1", "true"):
-            self._collection.send_list(send, only_first=query.get("limit") == "1")
+            self._collection.send_list(send, only=self._collection.first_item if query.get("limit") == "1" else None)
             return True
         send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         if query.get("sendInitialEvents") == "true":
@@ -177,7 +194,20 @@ class Server:
                 send(b"".join(batch[start : start + 64]))
 
 
+def self_signed() -> ssl.SSLContext:
+    """TLS with a certificate that nobody trusts, made by the openssl command."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory() as folder:
+        names = ["-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem", "-subj", "/CN=127.0.0.1"]
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *names]
+        subprocess.run(command, check=True, capture_output=True)
+        context.load_cert_chain(f"{folder}/cert.pem", f"{folder}/key.pem")
+    return context
+
+
 def _is_closed(connection: socket.socket) -> bool:
+    if isinstance(connection, ssl.SSLSocket):  # it cannot peek; what it sends next will tell
+        return False
     readable, _, _ = select.select([connection], [], [], 0)
     try:
         return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
@@ -191,10 +221,12 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=1000)
     parser.add_argument("--events", type=int, default=1000)
     parser.add_argument("--core", type=int, help="the CPU to stay on")
+    parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
-    server = Server(Collection(KINDS[options.kind], options.objects, options.events))
+    collection = Collection(KINDS[options.kind], options.objects, options.events)
+    server = Server(collection, self_signed() if options.tls else None)
     print(server.url, flush=True)
     server.serve()
 

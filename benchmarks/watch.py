@@ -8,25 +8,29 @@ what kinformer does by default, and a row says what it costs when the handler de
 from __future__ import annotations
 
 import asyncio
+import statistics
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
 
-from benchmarks.data import FIRST_VERSION, KINDS
-from benchmarks.harness import Figure, loads_us, median, run, serving
+from benchmarks.data import FIRST_VERSION, KINDS, touched
+from benchmarks.harness import Alternating, Figure, median, run, serving
 from kinformer import Client, SharedInformerFactory
 
 OBJECTS = 5_000
-ROUNDS = 5
-LIMIT = 1.2
+ROUNDS = 15
+EVENTS = {"pods": 2_000, "configmaps": 8_000}  # of a round: a twentieth of a second
+ALONE = (500.0, 500, 5)  # events a second, events of a round, rounds
 
 
-class _Counter:
+class Counter:
     """An async handler that does nothing but count, or read the whole object."""
 
-    def __init__(self, *, decode: bool) -> None:
+    def __init__(self, *, decode: bool = False) -> None:
         self.seen = 0
         self._decode = decode
         self._wanted = 0
@@ -45,46 +49,64 @@ class _Counter:
         await self._reached
 
 
-async def events_us(
-    kind: str, events: int, *, decode: bool = False, rate: float = 0.0, **options: Any
-) -> tuple[list[float], list[float]]:
-    """CPU microseconds of an event, and of `orjson.loads` of such a line, in interleaved rounds."""
-    data = KINDS[kind]
-    first = FIRST_VERSION + OBJECTS + 1
-    lines = [data.event("MODIFIED", number % OBJECTS, first + number) for number in range(min(events, 3000))]
-    costs, references = [], []
+class Followed:
+    """An informer that has synced, and a server that sends events when it is told to."""
+
+    def __init__(self, client: Client, counter: Counter) -> None:
+        self._client = client
+        self._counter = counter
+
+    async def events(self, count: int, rate: float = 0.0) -> None:
+        """Have so many events sent, at once or so many a second, and wait until the handler has had them."""
+        done = asyncio.ensure_future(self._counter.reach(count))
+        await self._client.request("POST", "/control/events", params={"count": str(count), "rate": str(rate)})
+        await asyncio.wait_for(done, 120)
+
+
+@asynccontextmanager
+async def following(
+    kind: str, events: int, *, objects: int = OBJECTS, decode: bool = False, **options: Any
+) -> AsyncIterator[Followed]:
+    """An informer on a server with so many objects, that has so many different events."""
     async with (
-        serving(kind, OBJECTS, events * (ROUNDS + 1)) as url,
+        serving(kind, objects, events) as url,
         Client.from_url(url) as client,
         SharedInformerFactory(client, watch_list=False) as factory,
     ):
-        informer = factory.for_resource(data.resource, **options)
-        counter = _Counter(decode=decode)
+        informer = factory.for_resource(KINDS[kind].resource, **options)
+        counter = Counter(decode=decode)
         informer.add_event_handler(counter, queue_size=1 << 30)  # nothing is folded: each event is a call
-        await factory.wait_for_cache_sync(timeout=60, handlers=True)
-        for number in range(ROUNDS + 1):
-            reference = loads_us(lines)
-            done = asyncio.ensure_future(counter.reach(events))
-            began = time.process_time()
-            await client.request("POST", "/control/events", params={"count": str(events), "rate": str(rate)})
-            await asyncio.wait_for(done, 120)
-            if number:  # the first one warms up
-                costs.append((time.process_time() - began) / events * 1e6)
-                references.append(reference)
+        await factory.wait_for_cache_sync(timeout=120, handlers=True)
+        yield Followed(client, counter)
         assert informer.statistics().coalesced == 0
-    return costs, references
 
 
-async def floor_us(kind: str, events: int, rate: float) -> list[float]:
+def lines_of(kind: str, objects: int = OBJECTS, count: int = 1000) -> list[bytes]:
+    """Lines as the server sends them."""
+    first = FIRST_VERSION + objects + 1
+    return [KINDS[kind].event("MODIFIED", touched(number, objects), first + number) for number in range(count)]
+
+
+async def ratio(name: str, kind: str, *, decode: bool = False, rounds: int = ROUNDS, **options: Any) -> Figure:
+    """CPU of an event over the reference."""
+    limits = {key: options.pop(key) for key in ("limit", "aim") if key in options}
+    count = EVENTS[kind]
+    both = Alternating(lines_of(kind))
+    async with following(kind, (rounds + 1) * count, decode=decode, **options) as informer:
+        for _ in range(rounds + 1):
+            await both.round(count, lambda: informer.events(count))
+    return both.figure(name, "an event", **limits)
+
+
+async def floor_us(kind: str, events: int, rate: float, rounds: int) -> list[float]:
     """CPU microseconds of an event for a client that reads the stream with aiohttp and does nothing with it."""
     costs = []
-    path = KINDS[kind].path
     async with (
-        serving(kind, 1, events * ROUNDS) as url,
+        serving(kind, 1, events * rounds) as url,
         aiohttp.ClientSession(url, read_bufsize=256 * 1024) as session,
-        session.get(path, params={"watch": "1"}, timeout=aiohttp.ClientTimeout()) as stream,
+        session.get(KINDS[kind].path, params={"watch": "1"}, timeout=aiohttp.ClientTimeout()) as stream,
     ):
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             began, lines = time.process_time(), 0
             async with session.post("/control/events", params={"count": str(events), "rate": str(rate)}):
                 pass
@@ -96,30 +118,26 @@ async def floor_us(kind: str, events: int, rate: float) -> list[float]:
 
 async def alone() -> Figure:
     """At live rates each event wakes the process up for itself: what matters is what is added to that."""
-    rate, events = 500.0, 500
-    floor = await floor_us("pods", events, rate)
-    costs, _ = await events_us("pods", events, rate=rate)
-    base = sorted(floor)[len(floor) // 2]
-    added = [cost - base for cost in costs]
-    text = f"an event {sorted(costs)[len(costs) // 2]:.0f} us of CPU, aiohttp alone {base:.0f} us"
+    rate, events, rounds = ALONE
+    floor = statistics.median(await floor_us("pods", events, rate, rounds))
+    costs = []
+    async with following("pods", rounds * events) as informer:
+        for _ in range(rounds):
+            began = time.process_time()
+            await informer.events(events, rate)
+            costs.append((time.process_time() - began) / events * 1e6)
+    text = f"an event {statistics.median(costs):.0f} us of CPU, aiohttp alone {floor:.0f} us"
+    added = [cost - floor for cost in costs]
     return median("watch event, 8 KB pod, 500 a second, each alone", added, "us above the floor", reference=text)
-
-
-def _over(name: str, costs: list[float], references: list[float], limit: float | None = None) -> Figure:
-    ratios = [cost / reference for cost, reference in zip(costs, references, strict=True)]
-    cost, reference = sorted(costs)[len(costs) // 2], sorted(references)[len(references) // 2]
-    text = f"an event {cost:.1f} us of CPU, orjson.loads of its line {reference:.1f} us"
-    details = {"event_us": costs, "orjson_us": references}
-    return median(name, ratios, "x orjson.loads", limit=limit, reference=text, details=details)
 
 
 async def measure() -> list[Figure]:
     index = {"node": "spec.nodeName"}
     return [
-        _over("watch event, 8 KB pod", *await events_us("pods", 8000), limit=LIMIT),
-        _over("the same, indexed by spec.nodeName too", *await events_us("pods", 5000, indexers=index)),
-        _over("the same, handler decodes all", *await events_us("pods", 5000, decode=True)),
-        _over("watch event, 1 KB configmap", *await events_us("configmaps", 20000)),
+        await ratio("G1 watch event, 8 KB pod", "pods", limit=1.0, aim=0.8),
+        await ratio("G2 watch event, 1 KB configmap", "configmaps", limit=3.0, aim=2.0),
+        await ratio("G1, indexed by spec.nodeName too", "pods", rounds=7, indexers=index),
+        await ratio("G1, handler decodes all", "pods", rounds=7, decode=True),
         await alone(),
     ]
 

@@ -22,10 +22,11 @@ class _Quiet(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Any, *, graceful: int | None = 5, **options: Any) -> AsyncIterator[str]:
-    """The URL of `app`, its lifespan included."""
+async def serving(app: Any, *, graceful: int | None = 5, at: int = 0, **options: Any) -> AsyncIterator[str]:
+    """The URL of `app`, its lifespan included; on a port of its own, or `at` one."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", at))
         config = uvicorn.Config(
             app, log_level="error", timeout_graceful_shutdown=graceful, lifespan="on", ws="none", **options
         )

@@ -1,0 +1,70 @@
+"""A headless Chromium, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import Any
+
+# Nothing of the browser's own talks to anybody, and it needs neither a sandbox of the kernel nor a graphics card.
+_SWITCHES = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-pings",
+)
+
+
+def missing() -> str:
+    """Why there is no browser; "" where there is one."""
+    if find_spec("playwright") is None:
+        return "no browser: playwright is not installed (pip install playwright)"
+    if executable() is None:
+        return "no browser: there is no chromium (apt-get install chromium, or set CHROMIUM to its path)"
+    return ""
+
+
+def executable() -> str | None:
+    """Where the browser is."""
+    named = os.environ.get("CHROMIUM")
+    if named:
+        return named
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@asynccontextmanager
+async def browsing() -> AsyncIterator[Any]:
+    """A browser; `new_page` of it gives a page."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=executable(), args=list(_SWITCHES))
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+async def shows(page: Any, script: str, holds: Callable[[Any], Any] = bool, seconds: float = 20.0) -> Any:
+    """What `script` gives in the page, as soon as that holds.
+
+    The page's policy forbids what playwright's own waiting does, which is to evaluate text inside of it.
+    """
+    value: Any = None
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds(value := await page.evaluate(script)):  # noqa: ASYNC110 - see above
+                await asyncio.sleep(0.03)
+    except TimeoutError:
+        raise AssertionError(f"{script} was {value!r} after {seconds} s") from None
+    return value

@@ -39,6 +39,10 @@ def _container(container: Object) -> None:
         field = (variable.get("valueFrom") or {}).get("fieldRef")
         if field is not None:
             field.setdefault("apiVersion", "v1")
+
+
+def _requests(container: Object) -> None:
+    """Of pods alone: a template keeps what was said (SetDefaults_Pod)."""
     resources = container["resources"]
     for name, quantity in (resources.get("limits") or {}).items():
         resources.setdefault("requests", {}).setdefault(name, quantity)
@@ -112,6 +116,8 @@ def fill_pod(obj: Object) -> None:
     """The defaults of a pod, in place."""
     spec = obj.setdefault("spec", {})
     _pod_spec(spec)
+    for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
+        _requests(container)
     spec.setdefault("enableServiceLinks", True)
 
 

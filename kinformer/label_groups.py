@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from kinformer.object import KubeObject
-from kinformer.store import Keys, Objects
+from kinformer.store import Keys, Objects, objects_of
 from kinformer.wide_dict import Table, WideDict, stored, tables_of
 
 __all__ = ["LabelGroups", "LabelGroupsFork", "Matches", "filter_by_labels"]
@@ -25,8 +25,6 @@ _Space = Table[int, _Group]  # the groups of one namespace, by the id of their l
 
 _NO_LABELS = 0  # the group of all that have none, whatever empty dict they hold
 _TRIES = 3  # readings that a writer in another thread may spoil before the caller has to look at every object
-
-_values = dict.values
 
 
 def _labels(obj: Any) -> Mapping[str, str]:
@@ -152,9 +150,8 @@ class LabelGroups:
             members = [
                 group[1] for space in spaces for group in list(space.values()) if wanted is None or wanted(group)
             ]
-            tables = tables_of(members)
-            # One call into C, in which no other thread runs: what it gives is of one moment, if nothing came between.
-            found = list(chain.from_iterable(map(_values, tables)))
+            # What it gives is of one moment, if nothing came between.
+            found = objects_of(tables_of(members))
             if self._changes == changes:
                 return found
         return None

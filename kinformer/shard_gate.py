@@ -1,0 +1,253 @@
+"""The gate: which reconcile of a sharded controller may start here, and how all of them are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from kinformer.clock import Clock
+from kinformer.exceptions import LeadershipLostError
+from kinformer.fence import Fence
+from kinformer.shard_ledger import ShardLedger
+from kinformer.shard_members import ShardMembers
+from kinformer.shard_source import ShardSource
+from kinformer.slots import slot_of
+
+__all__ = ["Admission", "ShardGate", "ShardLostError", "Verdict"]
+
+T = TypeVar("T")
+log = logging.getLogger("kinformer.sharding")
+
+
+class ShardLostError(LeadershipLostError):
+    """The slot that a reconcile was about is no longer this replica's."""
+
+
+class Verdict(enum.Enum):
+    """What is to happen with a key now."""
+
+    START = "it is ours"
+    LATER = (
+        "it may be ours, and somebody else may still be busy with it, or what we have seen does not fit together yet"
+    )
+    SKIP = "it is somebody else's, or nobody's; should it become ours, we shall hear of it"
+
+
+class Admission(NamedTuple):
+    """A verdict; of a START the slot, and how many seconds the reconcile may take (None: no limit)."""
+
+    verdict: Verdict
+    slot: int = -1
+    limit: float | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    slot: int
+    task: asyncio.Task[Any]
+
+
+class ShardGate:
+    """What one replica does with its slots; a `ShardWork`.
+
+    Slots are opened when they are ours and the ledger is complete, and closed before they are given away. A key is
+    admitted if the ledger, and the cache that the reconcile will read, agree on its uid, its slot is open, and nobody
+    else can be busy with it. A key whose object has gone belongs to whoever had its slot, for `gone_for` seconds: that
+    is how long a reconcile may clean up behind it.
+
+    Args:
+        sources: Are resharded with the slots.
+        has: Whether a slot is ours by the clock.
+        cached_uid: The uid that the cache has under a key, or None.
+        hurry: There is something to tell the others.
+        trigger: Has a key looked at again.
+        restart: Have a new ledger filled, by a list that is asked for from now on.
+        grace: Seconds that reconciles have to end before they are cancelled.
+        gone_for: Seconds.
+        clock: Whose `boot` is read.
+    """
+
+    def __init__(
+        self,
+        *,
+        sources: Sequence[ShardSource],
+        has: Callable[[int], bool],
+        cached_uid: Callable[[str], str | None],
+        hurry: Callable[[], None],
+        trigger: Callable[[str], None],
+        restart: Callable[[ShardLedger], None],
+        grace: float,
+        gone_for: float,
+        clock: Clock,
+    ) -> None:
+        self._sources = sources
+        self._has = has
+        self._cached_uid = cached_uid
+        self._hurry = hurry
+        self._trigger = trigger
+        self._restart = restart
+        self._grace = grace
+        self._gone_for = gone_for
+        self._boot = clock.boot
+        self._taken: frozenset[int] = frozenset()
+        self._open: frozenset[int] = frozenset()
+        self._active: dict[str, _Run] = {}
+        self._skipped: set[str] = set()  # keys in the cache that were not ours when they were looked at
+        self._unsettled: dict[str, int] = {}  # keys under way that have changed hands, and at which version
+        self.ledger = ShardLedger(self._boot, self._changed)
+        self._is_member = False
+
+    @property
+    def open(self) -> frozenset[int]:
+        """The slots that are worked on."""
+        return self._open
+
+    # --- reconciles -------------------------------------------------------------------------------------------
+
+    def admit(self, key: str) -> Admission:
+        """What is to happen with a key now."""
+        ledger = self.ledger
+        uid, cached = ledger.uid(key), self._cached_uid(key)
+        if cached is not None and cached != uid:
+            return Admission(Verdict.LATER)  # one of the two has not heard everything
+        if uid is None:
+            return self._admit_gone(key)
+        slot = slot_of(uid)
+        if cached is None:
+            return Admission(Verdict.SKIP)
+        if slot not in self._open or not self._has(slot):
+            self._skipped.add(key)
+            return Admission(Verdict.SKIP)
+        if key in ledger.doubts:
+            return Admission(Verdict.LATER)
+        return Admission(Verdict.START, slot)
+
+    def _admit_gone(self, key: str) -> Admission:
+        stone = self.ledger.tombstones.get(key)
+        if stone is None or not stone.uid:
+            return Admission(Verdict.SKIP)
+        if key in self.ledger.doubts:
+            return Admission(Verdict.LATER)
+        slot, left = slot_of(stone.uid), stone.since + self._gone_for - self._boot()
+        if left <= 0 or slot not in self._open or not self._has(slot):
+            return Admission(Verdict.SKIP)
+        return Admission(Verdict.START, slot, left)
+
+    async def work(self, key: str, admission: Admission, call: Coroutine[Any, Any, T]) -> T:
+        """Runs a reconcile that was admitted just before, without an `await` in between.
+
+        Raises:
+            ShardLostError: It was stopped because its slot was not, or was not to be, ours any longer.
+        """
+        slot = admission.slot
+
+        def check() -> None:
+            if not self._has(slot):
+                raise ShardLostError(f"slot {slot}, of {key}, is not this replica's any more")
+
+        with Fence(check):
+            task = asyncio.create_task(call, name=f"kinformer sharded reconcile {key}")
+        run = self._active[key] = _Run(slot, task)
+        task.add_done_callback(lambda _: self._ended(key, run))
+        try:
+            async with asyncio.timeout(admission.limit):
+                return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.cancelled() and (current is None or not current.cancelling()):
+                raise ShardLostError(f"slot {slot}, of {key}, goes to another replica") from None
+            raise
+
+    def _ended(self, key: str, run: _Run) -> None:
+        if self._active.get(key) is run:
+            del self._active[key]
+        if self._unsettled.pop(key, None) is not None:
+            self._hurry()
+
+    def _changed(self, key: str, version: int, *, gone: bool) -> None:
+        """The ledger hears that a key has another uid, or none."""
+        run = self._active.get(key)
+        if run is not None:
+            # Until it has ended, nobody may rely on our having seen this version.
+            self._unsettled[key] = min(version, self._unsettled.get(key, version))
+            if not gone:
+                asyncio.get_running_loop().call_later(self._grace, self._cancel, key, run)
+        self._hurry()
+
+    def _cancel(self, key: str, run: _Run) -> None:
+        if self._active.get(key) is run:
+            run.task.cancel()
+
+    # --- what a membership calls ------------------------------------------------------------------------------
+
+    def joined(self) -> None:
+        """Fill a new ledger: the old one may have missed what others did while we were not a member."""
+        self._is_member = True
+        self.ledger = ShardLedger(self._boot, self._changed)
+        self._restart(self.ledger)
+
+    def taken(self, slots: frozenset[int]) -> None:
+        """These slots are ours; they are opened as soon as the ledger is complete."""
+        self._taken |= slots
+        self._open_taken()
+
+    def heard(self, members: ShardMembers) -> None:
+        """The others have told what they have seen."""
+        self.ledger.confirmed(members.seen, members.asked)
+        self.ledger.forget(self._gone_for * 1.25)  # theirs may run slower than our clock
+        self._open_taken()
+
+    def _open_taken(self) -> None:
+        if self.ledger.applied and self.ledger.begin is None and self._taken - self._open:
+            self._set_open(self._taken)
+            # A slot that is back before the cache was cut down brings no events with it.
+            skipped, self._skipped = self._skipped, set()
+            for key in skipped:
+                self._trigger(key)
+
+    def _set_open(self, slots: frozenset[int]) -> None:
+        self._open = slots
+        for source in self._sources:
+            source.reshard(slots)
+
+    def seen(self) -> int | None:
+        """Up to where we have heard everything, and have nothing older under way."""
+        applied = self.ledger.applied
+        if not applied or not self._is_member:
+            return None
+        return min([applied, *(version - 1 for version in self._unsettled.values())])
+
+    async def leave(self, slots: frozenset[int]) -> None:
+        """Admit nothing new, let what runs end within the grace, cancel the rest; return when nothing runs."""
+        self._taken -= slots
+        self._open -= slots  # the sources keep the objects until the work that reads them has ended
+        await self._stop(slots, self._grace)
+        self._set_open(self._open)
+
+    def lapsed(self) -> None:
+        """Cancel everything, at once."""
+        self._taken = frozenset()
+        self._set_open(frozenset())
+        self._is_member = False
+        for run in self._active.values():
+            run.task.cancel()
+
+    async def idle(self) -> None:
+        """Until nothing runs."""
+        while self._active:
+            await asyncio.wait({run.task for run in self._active.values()})
+
+    async def _stop(self, slots: frozenset[int], grace: float) -> None:
+        def running() -> set[asyncio.Task[Any]]:
+            return {run.task for run in self._active.values() if run.slot in slots}
+
+        if running():
+            await asyncio.wait(running(), timeout=grace)
+        for task in running():
+            task.cancel()
+        while tasks := running():
+            await asyncio.wait(tasks)

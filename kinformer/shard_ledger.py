@@ -1,0 +1,179 @@
+"""The ledger: the uid behind every key of a sharded resource, and which keys somebody else may still be busy with.
+
+A key is worked on by whoever has the slot of its object's uid. When an object is deleted and made again under the same
+name it has a new uid, which may belong to somebody else; and who had the old one may not have heard of it yet. So
+such a key is in doubt until every living replica has confirmed that it has seen the new object, and has nothing to do
+with the key under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kinformer.versions import version_number
+
+__all__ = ["Doubt", "ShardLedger", "Tombstone"]
+
+
+class Changed(Protocol):
+    """What a ledger calls."""
+
+    def __call__(self, key: str, version: int, *, gone: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A key whose object came after another one. `version` is to be confirmed by replies asked for after `since`."""
+
+    version: int
+    since: float
+
+
+@dataclass(slots=True)
+class Tombstone:
+    """A key without an object: its last uid was `uid`, deleted at `version`, which we heard of at `since`.
+
+    `uid` is "" where the end fell into a gap of the watch: then others may have come after the one that we knew.
+    `confirmed` is when every living replica was known to have heard of it too.
+    """
+
+    uid: str
+    version: int
+    since: float
+    confirmed: float | None = None
+
+
+class ShardLedger:
+    """A store for a Reflector that follows all of a resource, metadata only; 150 bytes an object.
+
+    Fed without folding, in the order of the server, so that no uid is missed but in a gap of the watch; after a gap the
+    keys that are new are in doubt too.
+
+    Args:
+        now: The clock of `since`: the boot clock.
+        changed: Told of each key that has another uid than before, may have had one, or (`gone`) has none any more,
+            with the version, before the ledger says so.
+
+    Attributes:
+        applied: The resourceVersion up to which everything has been seen, as a number; 0 before the first list.
+        begin: What the others must have seen before anything is begun: the newest object of the first list; None once
+            they have.
+        doubts, tombstones: By key.
+    """
+
+    def __init__(self, now: Callable[[], float], changed: Changed) -> None:
+        self._now = now
+        self._changed = changed
+        self._uids: dict[str, str] = {}
+        self.applied = 0
+        self.begin: Doubt | None = None
+        self.doubts: dict[str, Doubt] = {}
+        self.tombstones: dict[str, Tombstone] = {}
+
+    def __len__(self) -> int:
+        return len(self._uids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._uids)
+
+    def uid(self, key: str) -> str | None:
+        """Of the object under a key, as far as is known here."""
+        return self._uids.get(key)
+
+    # --- what a reflector calls -------------------------------------------------------------------------------
+
+    def add(self, obj: Any) -> None:
+        """An object was made, or has changed."""
+        version = _number(obj.resource_version)
+        self._put(obj.key, obj.uid, version)
+        self.applied = max(self.applied, version)
+
+    update = add
+
+    def delete(self, obj: Any) -> None:
+        """An object has gone; takes tombstones of the kind that reflectors give."""
+        obj = getattr(obj, "object", obj)
+        version = _number(obj.resource_version)
+        self._remove(obj.key, version)
+        self.applied = max(self.applied, version)
+
+    def replace(self, items: Iterable[Any], resource_version: str) -> None:
+        """Everything that there is now."""
+        version, first = _number(resource_version), not self.applied
+        found = {obj.key: (obj.uid, _number(obj.resource_version)) for obj in items}
+        for key in [key for key in self._uids if key not in found]:
+            self._remove(key, version)
+            self.tombstones[key].uid = ""
+        for key, (uid, own_version) in found.items():
+            if not first and key not in self._uids:
+                self._doubt(key, own_version)
+            self._put(key, uid, own_version)
+        if first:
+            self.begin = Doubt(max((own for _, own in found.values()), default=0), self._now())
+        self.applied = max(self.applied, version)
+
+    def resync(self) -> None:
+        """Nothing to do: nobody listens here."""
+
+    def bookmark(self, resource_version: str) -> None:
+        """Nothing happened up to here."""
+        self.applied = max(self.applied, _number(resource_version))
+
+    def _put(self, key: str, uid: str, version: int) -> None:
+        before = self._uids.get(key)
+        if before == uid:
+            return
+        if before is not None or key in self.tombstones:
+            self._doubt(key, version)
+        self.tombstones.pop(key, None)
+        self._uids[key] = uid
+
+    def _doubt(self, key: str, version: int) -> None:
+        self._changed(key, version, gone=False)
+        self.doubts[key] = Doubt(version, self._now())
+
+    def _remove(self, key: str, version: int) -> None:
+        uid = self._uids.get(key)
+        if uid is not None:
+            self._changed(key, version, gone=True)
+            del self._uids[key]
+            if (
+                key in self.doubts
+            ):  # who has the slot of this uid may clean up behind it, but not before it is ours alone
+                self.doubts[key] = Doubt(version, self._now())
+            self.tombstones[key] = Tombstone(uid, version, self._now())
+
+    # --- what the others have confirmed -----------------------------------------------------------------------
+
+    def confirmed(self, seen: int | None, asked: float) -> None:
+        """What everybody else has seen, as they answered a question that was asked then; None: there is nobody else.
+
+        Answers to earlier questions do not count, for whoever joined since may have seen less.
+        """
+
+        def covers(version: int, since: float) -> bool:
+            return asked > since and (seen is None or seen >= version)
+
+        if self.begin is not None and covers(self.begin.version, self.begin.since):
+            self.begin = None
+        for key in [key for key, doubt in self.doubts.items() if covers(doubt.version, doubt.since)]:
+            del self.doubts[key]
+        for tombstone in self.tombstones.values():
+            if tombstone.confirmed is None and covers(tombstone.version, tombstone.since):
+                tombstone.confirmed = self._now()
+
+    def forget(self, after: float) -> None:
+        """Forget the tombstones that were confirmed more than so many seconds ago."""
+        now = self._now()
+        for key in [
+            key
+            for key, tombstone in self.tombstones.items()
+            if tombstone.confirmed is not None and now - tombstone.confirmed > after
+        ]:
+            del self.tombstones[key]
+
+
+def _number(resource_version: str) -> int:
+    return version_number(resource_version) if resource_version not in ("", "0") else 0

@@ -1,0 +1,189 @@
+"""A source of objects cut down to some slots, which may change while an informer follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any
+
+from kinformer.exceptions import ExpiredError
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
+
+__all__ = ["ShardSource", "controller_uid"]
+
+
+def controller_uid(obj: Any) -> str | None:
+    """The uid of an object's controlling owner; None where it has none."""
+    return next((owner.uid for owner in obj.owner_references if owner.controller), None)
+
+
+class ShardSource:
+    """A `ListerWatcher` around another, for the objects of some slots.
+
+    The server is asked for them alone, and what comes is checked in any case: servers without the gate
+    ShardedListAndWatch send everything, and lists of custom resources never tell which it is. When the slots change,
+    the watch ends as if its history were gone, so that the informer lists anew: objects of slots that were taken come
+    as adds, those of slots that were given away go as deletes, and nothing in between is lost.
+
+    Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too.
+
+    Args:
+        inner: The source, without a shard selector of its own.
+        uid_of: The uid whose slot counts; None leaves an object out. The object's own by default; for owned resources
+            `controller_uid`, which no server filters by.
+
+    Attributes:
+        dropped: Objects and events that came and were not of our slots.
+    """
+
+    def __init__(self, inner: ListerWatcher, *, uid_of: Callable[[Any], str | None] | None = None) -> None:
+        self.dropped = 0
+        self.slots: frozenset[int] = frozenset()
+        self._inner = inner
+        self._uid_of = uid_of
+        self._changes = 0
+        self._listed = -1  # which of the changes the last list had
+        self._waiting: asyncio.Timeout | None = None
+        self._wake = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not yet there: a copy in the making
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return f"<ShardSource of {self._inner!r}: {len(self.slots)} slots>"
+
+    def reshard(self, slots: Iterable[int]) -> None:
+        """Have other slots from here on."""
+        slots = frozenset(slots)
+        if slots == self.slots:
+            return
+        self.slots = slots
+        self._changes += 1
+        self._wake.set()
+        self._wake = asyncio.Event()
+        if self._waiting is not None:
+            self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """One page of what is in the slots; `items` is an async iterable of lists."""
+        if not options.continue_token:
+            self._listed = self._changes
+        if not self.slots:
+            # Nothing is ours, but from somewhere the watch must go on: ask for one object, and drop it.
+            page = await self._inner.list(options.replace(limit=1))
+            return _FirstPage(page, self._kept(page, frozenset()))
+        page = await self._inner.list(self._narrowed(options))
+        return _Page(page, self._kept(page, self.slots))
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
+        """A stream of lists of events, until the slots change; then it raises ExpiredError."""
+        return self._watch(options)
+
+    @asynccontextmanager
+    async def _watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        if options.send_initial_events:
+            self._listed = self._changes
+        if self._listed != self._changes:
+            raise _resharded()
+        if not self.slots:
+            yield _Nothing(self._wake)
+            return
+        async with (
+            self._inner.watch(self._narrowed(options)) as inner,
+            aclosing(self._events(inner, self.slots)) as events,
+        ):
+            yield events
+
+    async def _events(
+        self, inner: AsyncIterator[builtins.list[WatchEvent]], slots: frozenset[int]
+    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        listed = self._listed
+        while True:
+            if listed != self._changes:
+                raise _resharded()
+            try:
+                async with asyncio.timeout(None) as self._waiting:
+                    events = await anext(inner)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if listed == self._changes:  # somebody else's
+                    raise
+                continue
+            finally:
+                self._waiting = None
+            yield [event for event in events if event.type == "BOOKMARK" or self._is_in(event.object, slots)]
+
+    async def _kept(self, page: ListPage, slots: frozenset[int]) -> AsyncGenerator[builtins.list[Any], None]:
+        if isinstance(page.items, AsyncIterable):
+            try:
+                async for items in page.items:
+                    yield [item for item in items if self._is_in(item, slots)]
+            finally:
+                if (close := getattr(page.items, "aclose", None)) is not None:
+                    await close()
+        else:
+            yield [item for item in page.items if self._is_in(item, slots)]
+
+    def _is_in(self, obj: Any, slots: frozenset[int]) -> bool:
+        uid = obj.uid if self._uid_of is None else self._uid_of(obj)
+        if uid is not None and slot_of(uid) in slots:
+            return True
+        self.dropped += 1
+        return False
+
+    def _narrowed(self, options: ListOptions) -> ListOptions:
+        if self._uid_of is not None or self.slots == ALL_SLOTS:
+            return options
+        return options.replace(shard_selector=shard_selector(self.slots))
+
+
+class _Nothing:
+    """The events of no slots: none, until there are some."""
+
+    def __init__(self, wake: asyncio.Event) -> None:
+        self._wake = wake
+
+    def __aiter__(self) -> AsyncIterator[list[WatchEvent]]:
+        return self
+
+    async def __anext__(self) -> list[WatchEvent]:
+        await self._wake.wait()
+        raise _resharded()
+
+
+class _Page(ListPage):
+    """A page whose other fields are those of the inner page, which may learn them with its last item."""
+
+    __slots__ = ("_inner",)
+
+    def __init__(self, inner: ListPage, items: AsyncIterable[list[Any]]) -> None:
+        self._inner = inner
+        self.items = items
+
+    @property
+    def resource_version(self) -> str:  # type: ignore[override]
+        return self._inner.resource_version
+
+    @property
+    def continue_token(self) -> str:  # type: ignore[override]
+        return self._inner.continue_token
+
+
+class _FirstPage(_Page):
+    """The only page: there are more objects, and none of them is ours."""
+
+    __slots__ = ()
+
+    @property
+    def continue_token(self) -> str:  # type: ignore[override]
+        return ""
+
+
+def _resharded() -> ExpiredError:
+    return ExpiredError(410, "Expired", "the slots have changed; everything is listed anew")

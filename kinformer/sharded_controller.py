@@ -1,0 +1,296 @@
+"""A controller whose work is shared by several replicas, each of which holds a part of the resource alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from kinformer.clock import SYSTEM, Clock
+from kinformer.controller import Controller
+from kinformer.controller_metrics import ControllerStatistics
+from kinformer.exceptions import ConfigError
+from kinformer.informer import SharedInformer
+from kinformer.leader_election import default_identity
+from kinformer.lease import LeaseTimes
+from kinformer.list_watch import ListWatch
+from kinformer.list_watcher import ListerWatcher, ListOptions
+from kinformer.meta import GroupVersionResource
+from kinformer.metrics import Metrics
+from kinformer.rate_limiters import RateLimiter
+from kinformer.reconcile import Request, Result
+from kinformer.reflector import Reflector
+from kinformer.shard_gate import ShardGate, ShardLostError, Verdict
+from kinformer.shard_ledger import ShardLedger
+from kinformer.shard_membership import ShardMembership, ShardMembershipHealth
+from kinformer.shard_source import ShardSource, controller_uid
+from kinformer.tasks import Tasks
+
+__all__ = ["ShardedController"]
+
+log = logging.getLogger("kinformer.sharding")
+
+Reconcile = Callable[[Request], Awaitable[Result | None]]
+
+_GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
+_MEMBERS_LEAVE = 1.0  # seconds of shutdown for the Lease, beyond what reconciles have
+
+
+class ShardedController:
+    """A `Controller` of which N replicas run, each for its share of the objects.
+
+    ::
+
+        controller = ShardedController(reconcile, client, "example.com/v1/widgets", namespace="prod")
+        deployments = controller.owns("apps/v1/deployments", "Widget")
+        await controller.run()                  # in each replica
+
+    Objects are shared out by the hash of their uid, in 256 slots; a replica's Lease says which of them it holds. Each
+    replica keeps its own share of the resource in `informer` (asked for from the server where that can filter, and
+    checked here in any case), what its objects own in the informers that `owns` returned, and of everything else the
+    name and uid alone.
+
+    What is promised beside a Controller's own promises: a key has never two owners at once, whoever joins, leaves,
+    crashes, or is stopped and goes on; also when an object is deleted and made again under its name. Reconciles of a
+    share that goes to somebody else have `shutdown_timeout` seconds to end, then they are cancelled, and only then is
+    it given away. When the right to a share has lapsed, its reconciles are cancelled at once, and what they ask of the
+    client is not sent (ShardLostError). What no client can exclude stands in docs/sharding.md.
+
+    Args:
+        reconcile: As for a `Controller`. The object of a request may be gone; it is cleaned up behind for 60 s at
+            most, so what must be cleaned up needs a finalizer.
+        client: Entered by the caller, and not closed here.
+        resource: What is shared out.
+        namespace: Of the objects; None: all.
+        label_selector, field_selector: Of the objects, on the server.
+        lease_namespace: Where the replicas' Leases are; default: `namespace`, else the client's.
+        group: What the replicas have in common: the beginning of their Leases' names. Default: of the resource.
+        identity: Of this replica; no two may have the same. Default: host name and a random part.
+        lease_duration, renew_deadline, retry_period: As for a `LeaderElector`.
+        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: As for a `Controller`.
+        informer: Further options for the share's informer, as `SharedInformer` has them (`indexers`, `transform`).
+        source: Makes a `ListerWatcher` of a resource and `metadata_only`, in place of a `ListWatch` on the client.
+        clock: Whose `boot` and `wall` are read.
+
+    Raises:
+        ConfigError: An option that cannot work.
+
+    Attributes:
+        informer: The share: its lister and indexes hold this replica's objects alone.
+        membership: Who takes part, and which slots are ours.
+    """
+
+    def __init__(
+        self,
+        reconcile: Reconcile,
+        client: Any,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        lease_namespace: str | None = None,
+        group: str | None = None,
+        identity: str | None = None,
+        lease_duration: float = 15,
+        renew_deadline: float = 10,
+        retry_period: float = 2,
+        workers: int = 1,
+        rate_limiter: RateLimiter | None = None,
+        timeout: float | None = None,
+        shutdown_timeout: float = 5,
+        name: str | None = None,
+        metrics: Metrics | None = None,
+        debounce: float = 0.0,
+        informer: Mapping[str, Any] | None = None,
+        source: Callable[[GroupVersionResource, bool], ListerWatcher] | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        times = LeaseTimes(lease_duration, renew_deadline, retry_period)
+        if shutdown_timeout >= renew_deadline:
+            raise ConfigError(
+                f"ShardedController(shutdown_timeout={shutdown_timeout!r}): below renew_deadline={renew_deadline!r}, "
+                "or a share lapses while it is being given away"
+            )
+        gvr = GroupVersionResource.parse(resource)
+        self._user = reconcile
+        self._poll = retry_period / 4
+
+        def list_watch(wanted: GroupVersionResource, metadata_only: bool) -> ListerWatcher:
+            selectors = {"label_selector": label_selector, "field_selector": field_selector} if wanted == gvr else {}
+            return ListWatch(client, wanted, namespace=namespace, metadata_only=metadata_only, **selectors)  # type: ignore[arg-type]
+
+        self._source = source or list_watch
+        self._resource = gvr
+        self._share = ShardSource(self._source(gvr, False))
+        self.informer = SharedInformer(self._share, name=str(gvr), **(informer or {}))
+        self._sources = [self._share]
+        self._owned: dict[GroupVersionResource, SharedInformer] = {}
+        self._gate = ShardGate(
+            sources=self._sources,
+            has=lambda slot: self.membership.has(slot),
+            cached_uid=self._cached_uid,
+            hurry=lambda: self.membership.hurry(),
+            trigger=self._trigger,
+            restart=self._follow,
+            grace=shutdown_timeout,
+            gone_for=_GONE_FOR,
+            clock=clock,
+        )
+        self.membership = ShardMembership(
+            client,
+            namespace=lease_namespace or namespace or client.namespace,
+            group=group or gvr.resource,
+            identity=identity or default_identity(),
+            work=self._gate,
+            times=times,
+            clock=clock,
+        )
+        self._controller = Controller(
+            self._reconcile,
+            workers=workers,
+            rate_limiter=rate_limiter,
+            timeout=timeout,
+            shutdown_timeout=shutdown_timeout,
+            name=name or str(getattr(reconcile, "__qualname__", type(reconcile).__qualname__)),
+            metrics=metrics,
+            debounce=debounce,
+        ).for_(self.informer)
+        self._tasks = Tasks(self._crashed)
+        self._following: asyncio.Task[Any] | None = None
+        self._end: asyncio.Future[None] | None = None
+
+    def owns(self, resource: str | GroupVersionResource, owner_kind: str, **options: Any) -> SharedInformer:
+        """Reconcile the owner when what it owns changes.
+
+        Args:
+            resource: The owned one. No server can filter it by its owner, so all of it comes over the wire and what
+                belongs to others is dropped here.
+            owner_kind: `"Widget"`, or `"example.com/Widget"`.
+            options: Of `SharedInformer`.
+
+        Returns:
+            The informer of what this replica's objects own: the objects whose controlling owner's uid is in a slot of
+            ours. It is entered and left by `run`.
+
+        Raises:
+            ConfigError: This resource is owned already.
+        """
+        gvr = GroupVersionResource.parse(resource)
+        if gvr in self._owned:
+            raise ConfigError(f"{gvr} is owned already")
+        source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
+        informer = self._owned[gvr] = SharedInformer(source, name=str(gvr), **options)
+        self._sources.append(source)
+        self._controller.owns(informer, owner_kind)
+        return informer
+
+    # --- reconciles -------------------------------------------------------------------------------------------
+
+    def _cached_uid(self, key: str) -> str | None:
+        obj = self.informer.indexer.get_by_key(key)
+        return None if obj is None else obj.uid
+
+    def _trigger(self, key: str) -> None:
+        if self._controller.statistics().running:
+            self._controller.trigger(key)
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        admission = self._gate.admit(request.key)
+        if admission.verdict is Verdict.LATER:
+            return Result(requeue_after=self._poll)
+        if admission.verdict is Verdict.SKIP:
+            return None
+        try:
+            return await self._gate.work(request.key, admission, _called(self._user, request))
+        except ShardLostError as error:
+            log.info("%s", error)
+            return Result(requeue_after=self._poll)  # by then it is known whose it is; perhaps ours again
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Take part until cancelled; then reconciles end as a Controller's do, and the share is given back.
+
+        Raises:
+            RuntimeError: It ran before; make a new one.
+            Exception: What an informer, the ledger or the membership crashed of.
+        """
+        if self._end is not None:
+            raise RuntimeError(f"{self!r} runs once; make a new one")
+        self._end = asyncio.get_running_loop().create_future()
+        async with AsyncExitStack() as stack:
+            for informer in (self.informer, *self._owned.values()):
+                await stack.enter_async_context(informer)
+            # Left in the opposite order: reconciles end, the share is given back, the informers stop.
+            stack.push_async_callback(self._tasks.cancel)
+            membership = self._tasks.start(self.membership.run(), f"kinformer sharding {self.membership.group}")
+            stack.push_async_callback(self._leave, membership)
+            controller = self._tasks.start(self._controller.run(), f"kinformer sharded {self._controller.name}")
+            stack.push_async_callback(_ended, controller)
+            await self._end
+
+    async def _leave(self, membership: asyncio.Task[Any]) -> None:
+        # Cancelled once, and waited for: its requests have limits of their own.
+        await _ended(membership)
+
+    def _follow(self, ledger: ShardLedger) -> None:
+        if self._following is not None:
+            self._following.cancel()
+        source = _Newest(self._source(self._resource, True))
+        reflector = Reflector(source, ledger, name=f"{self._resource} (ledger)", watch_list=False)
+        self._following = self._tasks.start(reflector.run(), f"kinformer ledger of {self._resource}")
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        log.error("%s ended by %s: %s", task, type(error).__name__, error)
+        if self._end is not None and not self._end.done():
+            self._end.set_exception(error)
+
+    # --- figures ----------------------------------------------------------------------------------------------
+
+    def health(self) -> ShardMembershipHealth:
+        """How the membership stands; for the caches see the informers' own."""
+        return self.membership.health()
+
+    def statistics(self) -> ControllerStatistics:
+        """The controller's figures; a key that is not ours counts as a success."""
+        return self._controller.statistics()
+
+    def __repr__(self) -> str:
+        return (
+            f"<ShardedController {self.membership.identity} of {self.membership.group}: {len(self._gate.open)} slots>"
+        )
+
+
+async def _called(reconcile: Reconcile, request: Request) -> Result | None:
+    return await reconcile(request)
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+
+
+class _Newest:
+    """A source whose lists are the newest: what a cache of the server holds may be older than our membership."""
+
+    def __init__(self, inner: ListerWatcher) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not yet there: a copy in the making
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    async def list(self, options: ListOptions) -> Any:
+        """A page of what there is now."""
+        if options.resource_version == "0":
+            options = options.replace(resource_version=None)
+        return await self._inner.list(options)
+
+    def watch(self, options: ListOptions) -> Any:
+        """As the inner source's."""
+        return self._inner.watch(options)

@@ -6,36 +6,20 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from kinformer.testing import APIServer
 from tests.conformance.api import WIDGETS
+from tests.plugin_run import AUTO, PLUGIN, REPOSITORY, STRICT, PluginRun
 
 pytest_plugins = ["pytester"]
 
-AUTO = ("-p", "asyncio", "--asyncio-mode=auto")
-STRICT = ("-p", "asyncio", "--asyncio-mode=strict")
-PLUGIN = "kinformer.testing.pytest_plugin"
-REPOSITORY = Path(__file__).parents[1]
-
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Writes test modules, by name, and runs them all with the plugins that are named."""
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    # pytest-asyncio warns where this is not set, and pytest where it is set without pytest-asyncio
-    unset = 'ignore:The configuration option "asyncio_default_fixture_loop_scope"'
-    pytester.makeini(f"[pytest]\nfilterwarnings =\n  error\n  {unset}\n")
-
-    def running(*args: str, **modules: str) -> pytest.RunResult:
-        pytester.makepyfile(**modules)
-        return pytester.runpytest_subprocess("-p", PLUGIN, *args)
-
-    return running
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> PluginRun:
+    return PluginRun(pytester, monkeypatch)
 
 
 EVERYTHING = """
@@ -88,10 +72,10 @@ async def test_no_such_kind(make_object):
 
 
 def test_it_works_under_pytest_asyncio_in_auto_mode_and_custom_resources_of_the_settings_are_there(
-    run: Any, pytester: pytest.Pytester
+    run: PluginRun,
 ) -> None:
-    (pytester.path / "crds").mkdir()
-    (pytester.path / "crds" / "widgets.yaml").write_text(yaml.safe_dump(WIDGETS))
+    (run.folder / "crds").mkdir()
+    (run.folder / "crds" / "widgets.yaml").write_text(yaml.safe_dump(WIDGETS))
     result = run(
         "-p",
         "asyncio",
@@ -104,7 +88,7 @@ def test_it_works_under_pytest_asyncio_in_auto_mode_and_custom_resources_of_the_
     result.assert_outcomes(passed=5)
 
 
-def test_it_works_in_the_loop_scope_that_the_settings_name(run: Any) -> None:
+def test_it_works_in_the_loop_scope_that_the_settings_name(run: PluginRun) -> None:
     options = (*AUTO, "-o", "asyncio_default_test_loop_scope=session")
     run(*options, test_all=EVERYTHING.format(mark="")).assert_outcomes(passed=2)
 
@@ -124,7 +108,7 @@ def test_plain(kube_apiserver): ...
 """
 
 
-def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_anyio(run: Any) -> None:
+def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_anyio(run: PluginRun) -> None:
     modules = {
         f"test_{scope}": EVERYTHING.format(mark=f"pytestmark = pytest.mark.asyncio(loop_scope={scope!r})")
         for scope in ("function", "module", "session")
@@ -136,16 +120,20 @@ def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_any
     result.stdout.fnmatch_lines(["*coroutine tests that pytest-asyncio or anyio's plugin runs; neither runs this one*"])
 
 
-def test_it_works_under_the_plugin_of_anyio_alone(run: Any) -> None:
+def test_it_works_under_the_plugin_of_anyio_alone(run: PluginRun) -> None:
     run("-p", "anyio", test_anyio=EVERYTHING.format(mark=ANYIO)).assert_outcomes(passed=2)
 
 
-def test_a_server_that_does_not_exist_is_refused(run: Any) -> None:
+def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: PluginRun) -> None:
+    run.example_of_the_documentation().assert_outcomes(passed=5)
+
+
+def test_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
     result = run(*AUTO, "-o", "kube_apiserver=k3s", test_all=EVERYTHING.format(mark=""))
     result.stdout.fnmatch_lines(["*'k3s' is none of embedded, control-plane, kubeconfig*"])
 
 
-def test_missing_binaries_are_told_of(run: Any, tmp_path: Path) -> None:
+def test_missing_binaries_are_told_of(run: PluginRun, tmp_path: Path) -> None:
     options = (*AUTO, "--kube-apiserver=control-plane", f"--kube-assets={tmp_path}")
     result = run(*options, test_all=EVERYTHING.format(mark=""))
     result.assert_outcomes(errors=2)
@@ -181,7 +169,7 @@ async def test_its_kubeconfig_can_be_had(kube_apiserver, tmp_path):
 
 
 async def test_tests_in_parallel_on_an_existing_cluster_do_not_meet_and_leave_nothing_behind(
-    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: PluginRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with APIServer() as cluster:
         before = cluster.list("v1/namespaces")

@@ -5,6 +5,7 @@ collection, answers LIST and watch of it, and does what the benchmark tells it b
 
 ``/control/events?count=N``   the open watch sends the next N events as fast as the socket takes them
 ``/control/events?count=N&rate=R``   the same, one at a time, R a second
+``/control/turns?count=N&rate=R``   the same, each to the next of the open watches
 ``/control/expire``   the open watch ends with a 410, as after a compaction
 ``/control/change``   from now on each object of the list has a newer version
 
@@ -108,6 +109,7 @@ class Server:
         self._tls = tls
         self._orders: queue.Queue[tuple[str, int, float]] = queue.Queue()
         self._sent = 0
+        self._watches: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._listener.getsockname()[1]}"
 
@@ -147,7 +149,10 @@ class Server:
                 self._collection.change()
                 send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
                 return True
-            self._orders.put((url.path.removeprefix("/control/"), count, rate))
+            if url.path == "/control/turns":
+                threading.Thread(target=self._in_turns, args=(count, rate), daemon=True).start()
+            else:
+                self._orders.put((url.path.removeprefix("/control/"), count, rate))
             send(_HEAD + b"Content-Length: 2\r\n\r\n{}")
             return True
         selector = query.get("fieldSelector", "")
@@ -158,14 +163,25 @@ class Server:
             send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n")
             send(b"Content-Length: %d\r\n\r\n%b" % (len(_NOT_FOUND), _NOT_FOUND))
             return True
-        if query.get("watch") not in ("1", "true"):
+        if query.get("watch", "").lower() not in ("1", "true"):
             self._collection.send_list(send, only=self._collection.first_item if query.get("limit") == "1" else None)
             return True
         send(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
         if query.get("sendInitialEvents") == "true":
             self._collection.send_initial_events(send)
-        self._watch(connection)
+        self._watches.append(connection)
+        try:
+            self._watch(connection)
+        finally:
+            self._watches.remove(connection)
         return False
+
+    def _in_turns(self, count: int, rate: float) -> None:
+        events, watches = self._collection.events, list(self._watches)
+        for number in range(self._sent, self._sent + count):
+            watches[number % len(watches)].sendall(events[number % len(events)])
+            time.sleep(1 / rate)
+        self._sent += count
 
     def _watch(self, connection: socket.socket) -> None:
         events, send = self._collection.events, connection.sendall

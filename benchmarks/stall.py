@@ -35,11 +35,13 @@ class Ticker:
     Attributes:
         late: The CPU time of this process in gaps that are its own doing.
         gaps: The length of all gaps.
+        foreign: The length of those that are not.
     """
 
     def __init__(self) -> None:
         self.late: list[float] = []
         self.gaps: list[float] = []
+        self.foreign: list[float] = []
 
     async def run(self) -> None:
         while True:
@@ -50,6 +52,8 @@ class Ticker:
             self.gaps.append(gap * 1e3)
             if own >= OWN * gap:
                 self.late.append(min(own, gap) * 1e3)
+            else:
+                self.foreign.append(gap * 1e3)
 
 
 @asynccontextmanager

@@ -1,0 +1,162 @@
+"""One client of Kubernetes, in a process of its own: what an event of a watch costs it.
+
+    python -m benchmarks.peer --peer kubernetes_asyncio --url http://127.0.0.1:41000 --kind pods --events 1000
+
+Prints CPU microseconds of an event, from the socket to the place where a program has it in its hands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import stay_on_one_core
+
+WARM = 100  # events that do not count
+
+
+class Meter:
+    """Counts events; the time starts with the first that counts."""
+
+    def __init__(self, url: str, events: int) -> None:
+        self._url = url
+        self._events = events
+        self._seen = 0
+        self._began = 0.0
+        self.us = 0.0
+
+    def order(self) -> None:
+        """Have the server send, once it has the watch."""
+        count = WARM + self._events
+        request = urllib.request.Request(f"{self._url}/control/events?count={count}", method="POST")
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+
+    def event(self) -> bool:
+        """One more is here; whether it was the last."""
+        self._seen += 1
+        if self._seen == WARM:
+            self._began = time.process_time()
+        if self._seen < WARM + self._events:
+            return False
+        self.us = (time.process_time() - self._began) / self._events * 1e6
+        return True
+
+
+async def kinformer(url: str, kind: str, meter: Meter, *, decode: Callable[[Any], Any] | None = None) -> None:
+    from benchmarks.data import KINDS
+    from kinformer import Client, SharedInformerFactory
+
+    last: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def on_update(old: Any, new: Any) -> None:
+        if decode is not None:
+            decode(new)
+        if meter.event():
+            last.set_result(None)
+
+    async with Client.from_url(url) as client, SharedInformerFactory(client, watch_list=False) as factory:
+        factory.for_resource(KINDS[kind].resource).add_event_handler(on_update=on_update, queue_size=1 << 30)
+        await factory.wait_for_cache_sync(timeout=60, handlers=True)
+        await asyncio.to_thread(meter.order)
+        await last
+
+
+async def kinformer_dict(url: str, kind: str, meter: Meter) -> None:
+    await kinformer(url, kind, meter, decode=lambda obj: obj.to_dict())
+
+
+async def kubernetes_asyncio(url: str, kind: str, meter: Meter, *, typed: bool = True) -> None:
+    from kubernetes_asyncio import client, watch
+
+    configuration = client.Configuration(host=url)
+    async with client.ApiClient(configuration) as api:
+        core = client.CoreV1Api(api)
+        call = core.list_pod_for_all_namespaces if kind == "pods" else core.list_config_map_for_all_namespaces
+        await asyncio.to_thread(meter.order)
+        stream = watch.Watch() if typed else watch.Watch(return_type="object")
+        async with stream.stream(call) as events:
+            async for _ in events:
+                if meter.event():
+                    return
+
+
+async def kubernetes_asyncio_dict(url: str, kind: str, meter: Meter) -> None:
+    await kubernetes_asyncio(url, kind, meter, typed=False)
+
+
+async def kubernetes(url: str, kind: str, meter: Meter, *, typed: bool = True) -> None:
+    from kubernetes import client, watch
+
+    core = client.CoreV1Api(client.ApiClient(client.Configuration(host=url)))
+    call = core.list_pod_for_all_namespaces if kind == "pods" else core.list_config_map_for_all_namespaces
+    meter.order()
+    stream = watch.Watch() if typed else watch.Watch(return_type="object")
+    for _ in stream.stream(call):  # it is not asynchronous: it holds the loop, which here has nothing else to do
+        if meter.event():
+            return
+
+
+async def lightkube(url: str, kind: str, meter: Meter) -> None:
+    from lightkube import AsyncClient, KubeConfig
+    from lightkube.resources.core_v1 import ConfigMap, Pod
+
+    client = AsyncClient(config=KubeConfig.from_server(url))
+    meter.order()
+    async for _ in client.watch(Pod if kind == "pods" else ConfigMap, namespace="*"):
+        if meter.event():
+            return
+
+
+async def aiohttp(url: str, kind: str, meter: Meter) -> None:
+    """No client of Kubernetes, but the floor: the stream is read line by line, each line decoded by the json module."""
+    import json
+
+    import aiohttp as http
+
+    from benchmarks.data import KINDS
+
+    meter.order()
+    async with (
+        http.ClientSession(url) as session,
+        session.get(KINDS[kind].path, params={"watch": "1"}, timeout=http.ClientTimeout()) as answer,
+    ):
+        async for line in answer.content:
+            json.loads(line)
+            if meter.event():
+                return
+
+
+PEERS: dict[str, Callable[[str, str, Meter], Awaitable[None]]] = {
+    "kinformer": kinformer,
+    "kinformer, handler decodes to a dict": kinformer_dict,
+    "kubernetes_asyncio, typed": kubernetes_asyncio,
+    "kubernetes_asyncio, dict": kubernetes_asyncio_dict,
+    "kubernetes, typed": kubernetes,
+    "lightkube, typed": lightkube,
+    "aiohttp and json.loads": aiohttp,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=Path(__file__).stem)
+    parser.add_argument("--peer", choices=PEERS, required=True)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--kind", default="pods")
+    parser.add_argument("--events", type=int, default=1000)
+    options = parser.parse_args()
+    stay_on_one_core()
+    meter = Meter(options.url, options.events)
+    asyncio.run(asyncio.wait_for(PEERS[options.peer](options.url, options.kind, meter), 60))
+    print(meter.us)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

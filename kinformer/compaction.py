@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from kinformer.compact_object import Codec, CompactObject
 from kinformer.exceptions import ConfigError
 from kinformer.object import KubeObject
+from kinformer.packed_object import PackedObject, packed, with_json
 
 if TYPE_CHECKING:
     import zstandard
@@ -43,7 +43,7 @@ class Compaction:
 
     def __init__(self) -> None:
         self._zstandard = _zstandard()
-        self._codec: Codec = _ZstdCodec(self._zstandard, None)
+        self._codec = _ZstdCodec(self._zstandard, None)
         # By key, compressed: they are the cache's own objects, so that a cache that stays small is not held twice.
         self._samples: dict[str, KubeObject] | None = {}
         self._sampled = 0
@@ -64,13 +64,18 @@ class Compaction:
         return self._dictionary
 
     def compact(self, obj: KubeObject) -> KubeObject:
-        """The object in its small form."""
-        if type(obj) is CompactObject:
+        """The object in its small form; one that would not shrink, or is packed already, as it is."""
+        if type(obj) is PackedObject:
             return obj
-        small = CompactObject.of(obj, self._codec)
+        raw = obj.raw
+        data = self._codec.compress(raw)
+        if len(data) < len(raw):
+            small: KubeObject = packed(obj, data, self._codec)
+        else:
+            small = obj if type(obj) is KubeObject else with_json(obj, raw)
         if self._samples is not None and obj.key not in self._samples:
             self._samples[obj.key] = small
-            self._sampled += len(obj.raw)
+            self._sampled += len(raw)
         return small
 
     async def train(self) -> None:
@@ -106,13 +111,13 @@ class _ZstdCodec:
         # A copy, because what zstandard returns sits in a block as large as the data might have become.
         return bytes(memoryview(self._compress(data)))
 
-    def decompress(self, data: bytes) -> bytes:
+    def unpack(self, obj: KubeObject) -> bytes:
         try:
             decompress = self._local.decompress
         except AttributeError:
             decompress = self._zstandard.ZstdDecompressor(dict_data=self._dictionary).decompress
             self._local.decompress = decompress
-        result: bytes = decompress(data)
+        result: bytes = decompress(obj._data)
         return result
 
 

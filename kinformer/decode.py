@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
-from kinformer.json_path import Projection
+from kinformer.field_layout import FieldLayout
 from kinformer.list_watcher import WatchEvent
 from kinformer.meta import decode_owner_references
 from kinformer.nesting import identity_of, members
@@ -220,7 +220,7 @@ class EntryDecoder:
     def __init__(self, *, keep_managed_fields: bool = False, fields: Sequence[str] | None = None) -> None:
         self.errors = 0
         self._keep_managed_fields = keep_managed_fields
-        self._project = Projection(fields) if fields is not None else None
+        self._layout = FieldLayout(fields) if fields is not None else None
         self._labels = _Shared(_make_labels)
         self._owners = _Shared(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
@@ -346,9 +346,7 @@ class EntryDecoder:
             raw = stamp + raw[1:]
         if not raw.isascii():
             raw.decode()  # what msgspec skips it does not check to be UTF-8
-        if self._project is not None:
-            raw = self._project(raw)
-        return KubeObject(
+        obj = KubeObject(
             f"{namespace}/{name}" if namespace else name,
             _intern(namespace) if namespace else "",
             metadata.uid or "",
@@ -359,6 +357,7 @@ class EntryDecoder:
             self._owners[bytes(metadata.owner_references)],
             raw,
         )
+        return obj if self._layout is None else self._layout.kept(obj)
 
     def _stamp(self, kind: str, api_version: str) -> bytes:
         # In the order in which the server itself writes them in watch events.

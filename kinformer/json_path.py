@@ -11,7 +11,17 @@ import msgspec
 
 from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
 
-__all__ = ["JSONPath", "PathIndex", "Projection", "covers", "parse_path", "path_value"]
+__all__ = [
+    "ALWAYS_KEPT",
+    "JSONPath",
+    "PathIndex",
+    "Projection",
+    "covers",
+    "parse_path",
+    "path_value",
+    "struct_of",
+    "tree_of",
+]
 
 Segment = str | int | None
 """A key, an index, or None for the wildcard `[*]`."""
@@ -256,7 +266,8 @@ class _Node:
         return self.whole or bool(self.keys and self.elements)
 
 
-def _tree(paths: Iterable[str]) -> _Node:
+def tree_of(paths: Iterable[str]) -> _Node:
+    """What is kept where these paths are."""
     root = _Node()
     for path in paths:
         node = root
@@ -269,18 +280,19 @@ def _tree(paths: Iterable[str]) -> _Node:
 _ABSENT = msgspec.Raw()
 
 
-def _type_of(node: _Node, name: str) -> Any:
+def struct_of(node: _Node, name: str) -> Any:
+    """A type that decodes what is kept and skips the rest: structs of the fields f0, f1 and so on, and raw JSON."""
     if node.is_kept_whole:
         return msgspec.Raw
     if node.elements is not None:
-        element = _type_of(node.elements, f"{name}_")
+        element = struct_of(node.elements, f"{name}_")
         return list[element] | dict[str, element] | None  # type: ignore[valid-type]
     fields: list[tuple[str, Any, Any]] = []
     names: dict[str, str] = {}
     for number, (key, child) in enumerate(node.keys.items()):
         field = f"f{number}"
         names[field] = key
-        kind = _type_of(child, f"{name}{number}_")
+        kind = struct_of(child, f"{name}{number}_")
         fields.append(
             (field, kind, _ABSENT) if kind is msgspec.Raw else (field, kind | msgspec.UnsetType, msgspec.UNSET)
         )
@@ -313,8 +325,8 @@ class Projection:
 
     def __init__(self, fields: Sequence[str]) -> None:
         self.fields = tuple(fields)
-        self._root = _tree((*ALWAYS_KEPT, *fields))
-        self._decode = msgspec.json.Decoder(_type_of(self._root, "_Kept")).decode
+        self._root = tree_of((*ALWAYS_KEPT, *fields))
+        self._decode = msgspec.json.Decoder(struct_of(self._root, "_Kept")).decode
 
     def __call__(self, raw: bytes) -> bytes:
         """The JSON of what is kept.
@@ -342,7 +354,7 @@ def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = Fal
         return False
     if fields is None:
         return True
-    node: _Node | None = _tree((*ALWAYS_KEPT, *fields))
+    node: _Node | None = tree_of((*ALWAYS_KEPT, *fields))
     for segment in segments:
         if node is None or node.is_kept_whole:
             break

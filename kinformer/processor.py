@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kinformer.clock import YieldBudget
-from kinformer.compact_object import CompactObject
 from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement
 from kinformer.exceptions import StoppedError
 from kinformer.indexer import Indexer
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
 from kinformer.object import KubeObject, Remnant
+from kinformer.packed_object import PackedObject
 from kinformer.pieces import Pieces
 
 __all__ = ["Processor", "as_entry"]
@@ -309,7 +309,7 @@ def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
 
 def as_entry(obj: Any) -> KubeObject:
     """The object in the form that the cache holds; sources of the user's own may give dicts."""
-    if type(obj) is CompactObject or type(obj) is Remnant:
+    if type(obj) is PackedObject or type(obj) is Remnant:
         return obj
     if isinstance(obj, KubeObject):
         # A view remembers what it decoded: the cache must not.

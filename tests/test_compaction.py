@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import ConfigError, KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent
-from kinformer.compact_object import CompactObject
+from kinformer.packed_object import PackedObject
 from kinformer.compaction import SAMPLES, Compaction
 from tests.memory_source import MemorySource
 
@@ -52,8 +52,8 @@ async def test_a_compact_cache_has_the_objects_of_a_plain_one_in_a_fraction_of_i
         await compact.wait_synced(30)
         assert {obj.key: obj.raw for obj in compact.lister} == {obj.key: obj.raw for obj in plain.lister}
         objects = list(compact.lister)
-        assert all(type(obj) is CompactObject for obj in objects)
-        trained = [obj for obj in objects if obj._codec is not next(iter(source_order(objects)))._codec]
+        assert all(type(obj) is PackedObject for obj in objects)
+        trained = [obj for obj in objects if obj._packing is not next(iter(source_order(objects)))._packing]
         assert len(trained) == 2 * SAMPLES, (
             "the first thousand are compressed by themselves, the others with a dictionary"
         )
@@ -126,7 +126,7 @@ async def test_a_transform_comes_first_and_a_relist_compresses_nothing_again() -
         assert changed == ["default/c00007"]
 
 
-def entries() -> tuple[KubeObject, CompactObject]:
+def entries() -> tuple[KubeObject, PackedObject]:
     document = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -135,7 +135,7 @@ def entries() -> tuple[KubeObject, CompactObject]:
     }
     plain = KubeObject.from_dict(document)
     compact = Compaction().compact(plain)
-    assert isinstance(compact, CompactObject)
+    assert isinstance(compact, PackedObject)
     return plain, compact
 
 
@@ -281,4 +281,4 @@ async def test_a_source_may_give_dicts() -> None:
         await informer.wait_synced(10)
         await informer.wait_for_resource_version("2", timeout=10)
         assert sorted(informer.lister.keys()) == ["a", "b"]
-        assert all(type(obj) is CompactObject for obj in informer.lister)
+        assert all(type(obj) is PackedObject for obj in informer.lister)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kinformer import Backoff, ConfigError, SharedInformer, Snapshot
-from kinformer.compact_object import CompactObject
+from kinformer.packed_object import PackedObject
 from kinformer.exceptions import ConnectError
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resumption
@@ -183,7 +183,7 @@ async def test_a_compact_cache_goes_on_compact_and_a_plain_one_may_go_on_from_it
     await one_life(source, path, compact=True)
     async with SharedInformer(source.restarted(), snapshot=path, compact=True) as informer:
         await informer.wait_synced(10)
-        assert all(type(obj) is CompactObject for obj in informer.lister)
+        assert all(type(obj) is PackedObject for obj in informer.lister)
         assert outcomes(informer) == {"loaded": 1}
     informer, _ = await one_life(source.restarted(), path)
     assert outcomes(informer) == {"loaded": 1}

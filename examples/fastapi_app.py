@@ -43,13 +43,13 @@ def application(client: Client) -> FastAPI:
     @app.get("/pods")
     def pods_by_selector(pods: Pods, selector: str = "") -> list[dict[str, Any]]:
         try:
-            return [summary(pod) for pod in pods.list(selector or None)]
+            return summaries(pods.list(selector or None))
         except SelectorError as error:
             raise HTTPException(400, str(error)) from error
 
     @app.get("/nodes/{node}/pods")
     def pods_by_node(pods: Pods, node: str) -> list[dict[str, Any]]:
-        return [summary(pod) for pod in pods.by_index("node", node)]
+        return summaries(pods.by_index("node", node))
 
     @app.get("/pods/{namespace}/{name}")
     async def one_pod(pods: Pods, namespace: str, name: str) -> dict[str, Any]:
@@ -75,8 +75,12 @@ def lister_of_pods(request: Request) -> Lister:
 Pods = Annotated[Lister, Depends(lister_of_pods)]
 
 
-def summary(pod: KubeObject) -> dict[str, Any]:
-    return {"name": pod.key, "phase": pod.path("status.phase"), "node": pod.path("spec.nodeName")}
+def summaries(pods: list[KubeObject]) -> list[dict[str, Any]]:
+    """What a list of pods shows; by name, because the cache keeps no order."""
+    return [
+        {"name": pod.key, "phase": pod.path("status.phase"), "node": pod.path("spec.nodeName")}
+        for pod in sorted(pods, key=lambda pod: pod.key)
+    ]
 
 
 async def main(client: Client) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kinformer.clock import YieldBudget
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
+from kinformer.log_once import LogOnce
 from kinformer.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
 from kinformer.object import view
 
@@ -131,6 +132,7 @@ class HandlerRunner:
         self.task: asyncio.Task[None] | None = None
         self.observe: Callable[[float], None] | None = None  # takes the seconds of each call
         self._on_error = on_error
+        self._told = LogOnce()
 
     async def run(self) -> None:
         """Until the mailbox is closed and, when draining, empty."""
@@ -173,7 +175,10 @@ class HandlerRunner:
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()
-        log.error("handler %s failed on %s of %s", self.mailbox.name, call[0], call[1], exc_info=error)
+        # With its traceback once for each object and error; what is wrong with it is so with each of its events.
+        level = logging.ERROR if self._told.is_news((call[1], type(error))) else logging.DEBUG
+        text = "handler %s failed on %s of %s"
+        log.log(level, text, self.mailbox.name, call[0], call[1], exc_info=error if level == logging.ERROR else None)
 
 
 class HandlerRegistration:

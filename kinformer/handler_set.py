@@ -10,6 +10,7 @@ from typing import Any
 from kinformer.event_stream import EventStream
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.handler import Handler, HandlerRegistration, HandlerRunner
+from kinformer.log_once import LogOnce
 from kinformer.mailbox import Mailbox
 from kinformer.object import KubeObject
 from kinformer.processor import Processor
@@ -108,9 +109,12 @@ class HandlerSet:
         while unique in taken:
             unique, number = f"{name}#{number}", number + 1
 
+        told = LogOnce()
+
         def filter_failed(key: str, error: BaseException) -> None:
             self.errors += 1
-            log.error("the filter of handler %s of %s failed on %s", unique, self._informer, key, exc_info=error)
+            if told.is_news(key):
+                log.error("the filter of handler %s of %s failed on %s", unique, self._informer, key, exc_info=error)
 
         return Mailbox(unique, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
 

@@ -200,10 +200,13 @@ async def test_a_handler_that_cannot_take_one_object_hears_of_all_others(
         s.put("bad", "2")
         await s.until(lambda: s.informer.statistics().handler_errors == 2)
         assert s.informer.lister.get("bad") is not None
+        assert [record for record in caplog.records if record.name == "kinformer.handler"] == [record], "once is enough"
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_filter_that_cannot_take_one_object_shows_all_others(path: str) -> None:
+async def test_a_filter_that_cannot_take_one_object_shows_all_others(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     def choose(obj: Any) -> bool:
         if obj.name == "bad":
             raise ValueError("cannot take it")
@@ -227,6 +230,7 @@ async def test_a_filter_that_cannot_take_one_object_shows_all_others(path: str) 
         await s.until(lambda: "default/last" in handler.objects)
         assert "bad" not in [call[1] for call in handler.calls]
         assert s.cached == s.truth
+        assert [record.levelname for record in caplog.records if "the filter" in record.message] == ["ERROR"]
 
 
 async def test_an_event_stream_with_a_filter_that_fails_goes_on() -> None:

@@ -359,6 +359,10 @@ class EntryDecoder:
         )
         return obj if self._layout is None else self._layout.kept(obj)
 
+    def keep(self, obj: KubeObject) -> KubeObject:
+        """An object that was kept before, in the form in which this decoder keeps objects."""
+        return obj if self._layout is None else self._layout.kept(obj)
+
     def _stamp(self, kind: str, api_version: str) -> bytes:
         # In the order in which the server itself writes them in watch events.
         stamp = self._stamps.get((kind, api_version))

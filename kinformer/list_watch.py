@@ -211,6 +211,10 @@ class ListWatch:
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
         return {**where, "query": query, "accept": self._accept, **self._kept}
 
+    def keep(self, obj: KubeObject) -> KubeObject:
+        """An object of an earlier time, in the form in which this source gives objects."""
+        return self._decoder.keep(obj)
+
     async def read_back(self, namespace: str, name: str) -> ReadBack:
         """The metadata of one object as etcd has it now; None where it is not, or no longer selected.
 

@@ -9,6 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from kinformer.resumption import Resumable, Resume
 from kinformer.snapshot import Snapshot
 from kinformer.snapshot_file import SnapshotWriter
 from kinformer.snapshot_format import OBJECTS, ObjectWriter, SnapshotHeader, SnapshotRefusedError
-from kinformer.snapshot_loader import SnapshotLoader
+from kinformer.snapshot_loader import Shrink, SnapshotLoader
 from kinformer.tasks import Tasks
 
 __all__ = ["SnapshotKeeper"]
@@ -99,11 +100,7 @@ class SnapshotKeeper:
             self.file,
             self._contents,
             sources,
-            shrink={
-                scope: source.compacted
-                for scope, source in stacked.items()
-                if isinstance(source, CompactingListerWatcher)
-            },
+            shrink=_shrinks(sources, stacked, transformed=transform is not None),
             name=name,
             count=self._count,
         )
@@ -238,6 +235,24 @@ def _blocks(objects: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:
             block, size = [], 0
     if block:
         yield block
+
+
+def _shrinks(
+    sources: Mapping[Scope, ListerWatcher], stacked: Mapping[Scope, ListerWatcher], *, transformed: bool
+) -> dict[Scope, Shrink]:
+    """What brings the objects of a file into the form in which the sources give them, where that is another one."""
+    shrinks: dict[Scope, Shrink] = {}
+    for scope, source in stacked.items():
+        keep = getattr(sources[scope], "keep", None)
+        if isinstance(source, CompactingListerWatcher):
+            shrinks[scope] = source.compacted
+        elif keep is not None and not transformed:  # a transform makes objects of its own
+            shrinks[scope] = partial(_kept, keep)
+    return shrinks
+
+
+async def _kept(keep: Callable[[KubeObject], KubeObject], objects: list[KubeObject]) -> list[KubeObject]:
+    return [keep(obj) for obj in objects]
 
 
 def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:

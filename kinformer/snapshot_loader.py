@@ -18,7 +18,7 @@ from kinformer.snapshot_check import READ_BACK, SnapshotCheck
 from kinformer.snapshot_file import SnapshotReader
 from kinformer.snapshot_format import ObjectReader, SnapshotHeader, SnapshotRefusedError
 
-__all__ = ["SnapshotLoader"]
+__all__ = ["Shrink", "SnapshotLoader"]
 
 log = logging.getLogger("kinformer.snapshot")
 
@@ -35,7 +35,7 @@ class SnapshotLoader:
         file: Where it is.
         contents: What it has to be of.
         sources: By scope; asked about the objects of that scope.
-        shrink: What makes objects compact, by scope.
+        shrink: What brings objects into the form that the cache keeps, by scope.
         name: For the log.
         count: Told the outcome for each source in one word: `loaded`, or why not.
 

@@ -78,6 +78,17 @@ async def test_a_restart_goes_on_without_a_list_whatever_the_cache_is_of(
     assert not any("sendInitialEvents" in request.params for request in watches)
 
 
+async def test_a_cache_of_fields_is_as_small_after_a_restart(server: APIServer, tmp_path: Path) -> None:
+    kept = []
+    for _ in range(2):
+        async with server.client() as client, SharedInformerFactory(client) as factory:
+            informer = factory.for_resource("v1/configmaps", fields=["data.v"], snapshot=tmp_path / "s")
+            await factory.wait_for_cache_sync(timeout=10)
+            kept.append({obj.key: (type(obj), obj._data) for obj in informer.lister})
+    assert informer.statistics().snapshots == {"loaded": 1}
+    assert kept[0] == kept[1]
+
+
 async def test_another_selector_in_the_same_file_is_a_list(server: APIServer, tmp_path: Path) -> None:
     await one_life(server, snapshot=tmp_path / "s", label_selector="app=a1")
     outcomes, cache = await one_life(server, snapshot=tmp_path / "s", label_selector="app=a0")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
@@ -316,3 +318,14 @@ def _body(response: Any) -> list[bytes]:
         return [piece async for piece in response.body_iterator]
 
     return asyncio.run(collect())
+
+
+def test_the_documentations_programs_run() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "fastapi.md").read_text()
+    names: dict[str, Any] = {"__name__": "docs"}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(compile(block, "docs/fastapi.md", "exec"), names)
+    paths = set(names["app"].openapi()["paths"])
+    assert {"/livez", "/readyz", "/nodes/{node}/pods", "/pods/events"} <= paths

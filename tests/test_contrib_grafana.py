@@ -137,3 +137,13 @@ def test_panels_do_not_overlap_and_each_has_an_id() -> None:
 async def test_a_wrong_query_would_be_seen(query: str, exported: Exported) -> None:
     (name, labels), *_ = metrics_of(query).items()
     assert name not in exported or not labels <= exported[name]
+
+
+def test_the_documentation_names_every_metric_of_informers_and_no_other(exported: Exported) -> None:
+    table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split("## Informers")[1].split("## ")[0]
+    rows = dict(re.findall(r"^\| `(kinformer_\w+)` \| (.*?) \|", table, re.MULTILINE))
+    there = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exported if name.startswith("kinformer_")}
+    assert set(rows) == there
+    for name, labels in rows.items():
+        series = exported[name] if name in exported else exported[f"{name}_count"]
+        assert set(re.findall(r"`(\w+)`", labels)) == series - {"resource"}, name

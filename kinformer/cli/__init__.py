@@ -1,4 +1,4 @@
-"""The command line: `kinformer demo`, `get`, `watch` and `serve`.
+"""The command line: `kinformer demo`, `get`, `watch`, `dashboard` and `serve`.
 
 Everything here is built on the public parts of kinformer. typer and rich come with ``pip install 'kinformer[cli]'``
 and are imported when a command runs, never by ``import kinformer``.

@@ -193,6 +193,10 @@ class ShardedController:
         obj = self.informer.indexer.get_by_key(key)
         return None if obj is None else obj.uid
 
+    def trigger(self, request: str | Request) -> None:
+        """Reconcile a key for a reason of the program's own, if it is ours; see `Controller.trigger`."""
+        self._controller.trigger(request)
+
     def _trigger(self, key: str) -> None:
         if self._controller.statistics().running:
             self._controller.trigger(key)
@@ -253,6 +257,11 @@ class ShardedController:
     def health(self) -> ShardMembershipHealth:
         """How the membership stands; for the caches see the informers' own."""
         return self.membership.health()
+
+    @property
+    def dropped(self) -> int:
+        """Objects and events of the resource that came and were not of our slots: 0 where the server filters."""
+        return self._share.dropped
 
     def statistics(self) -> ControllerStatistics:
         """The controller's figures; a key that is not ours counts as a success."""

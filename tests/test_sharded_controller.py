@@ -1,0 +1,291 @@
+"""ShardedController over HTTP, in virtual time; random schedules are in test_sharding_schedules.py."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from kinformer import Client, ConfigError, Request, Result, ShardedController, ShardLostError
+from kinformer.clock import SYSTEM, Clock
+from kinformer.slots import slot_of
+from kinformer.testing import APIServer, faults
+
+pytestmark = pytest.mark.virtual_time
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
+
+
+class MachineClock:
+    """A machine whose suspends the test decides on; else it follows the loop."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+        self.clock: Clock = replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time() + self.slept)
+
+
+class Replica:
+    """One replica with what it has reconciled; a key in `hold` stays in its reconcile until it is let go."""
+
+    def __init__(self, client: Client, identity: str, **options: Any) -> None:
+        self.client = client
+        self.seen: list[str] = []
+        self.ended: list[tuple[str, str]] = []
+        self.hold: dict[str, asyncio.Event] = {}
+        self.machine = MachineClock()
+        self.controller = ShardedController(
+            self.reconcile,
+            client,
+            "v1/configmaps",
+            namespace="default",
+            identity=identity,
+            workers=10,
+            clock=self.machine.clock,
+            **options,
+        )
+        self.task: asyncio.Task[None] | None = None
+
+    async def reconcile(self, request: Request) -> Result | None:
+        self.seen.append(request.name)
+        try:
+            if request.name in self.hold:
+                await self.hold[request.name].wait()
+        except asyncio.CancelledError:
+            self.ended.append((request.name, "cancelled"))
+            raise
+        self.ended.append((request.name, "done"))
+        return None
+
+    @property
+    def names(self) -> set[str]:
+        return {obj.name for obj in self.controller.informer.lister}
+
+    def start(self) -> None:
+        self.task = asyncio.create_task(self.controller.run())
+
+    async def leave(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
+        await asyncio.wait({self.task})
+        assert self.task.cancelled() or self.task.exception() is None
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as server:
+        for number in range(40):
+            server.create(config_map(f"m{number}"))
+        yield server
+
+
+@pytest_asyncio.fixture
+async def client(server: APIServer) -> AsyncIterator[Client]:
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def replicas(client: Client) -> AsyncIterator[Any]:
+    started: list[Replica] = []
+
+    async def start(identity: str, **options: Any) -> Replica:
+        replica = Replica(client, identity, **options)
+        replica.start()
+        started.append(replica)
+        return replica
+
+    yield start
+    for replica in started:
+        if replica.task is not None and not replica.task.done():
+            for event in replica.hold.values():
+                event.set()
+            await replica.leave()
+
+
+ALL = {f"m{number}" for number in range(40)}
+
+
+async def test_alone_a_replica_has_everything_within_seconds(replicas: Any) -> None:
+    one = await replicas("one")
+    await asyncio.sleep(5)
+    assert one.names == set(one.seen) == ALL
+    health = one.controller.health()
+    assert (health.live, health.state, health.slots, health.members, health.balanced) == (True, "member", 256, 1, True)
+
+
+async def test_two_replicas_share_the_objects_and_each_reconciles_its_own(replicas: Any) -> None:
+    one, two = await replicas("one"), await replicas("two")
+    await asyncio.sleep(30)
+    assert one.names | two.names == ALL
+    assert not one.names & two.names
+    assert min(len(one.names), len(two.names)) > 5
+    assert two.names <= set(two.seen)
+    assert one.controller.health().balanced
+    assert two.controller.health().balanced
+    assert one.controller.health().slots + two.controller.health().slots == 256
+
+
+async def test_who_leaves_gives_its_share_back_at_once(replicas: Any, client: Client) -> None:
+    one, two = await replicas("one"), await replicas("two")
+    await asyncio.sleep(30)
+    await two.leave()
+    await asyncio.sleep(6)  # a heartbeat to see it, one to claim it, one to be sure; far from a lease
+    assert one.names == ALL
+    assert set(one.seen) >= ALL
+    leases = (await client.request("GET", LEASES))["items"]
+    assert sorted(lease["spec"].get("holderIdentity", "") for lease in leases) == ["", "one"]
+
+
+async def test_the_lease_of_one_who_has_left_is_swept_away_some_leases_later(replicas: Any, client: Client) -> None:
+    one, two = await replicas("one"), await replicas("two")
+    await asyncio.sleep(20)
+    await two.leave()
+    await asyncio.sleep(100)
+    leases = (await client.request("GET", LEASES))["items"]
+    assert [lease["spec"]["holderIdentity"] for lease in leases] == ["one"]
+    assert one.controller.health().live
+
+
+async def test_a_share_is_given_away_only_when_its_reconciles_have_ended(replicas: Any) -> None:
+    one = await replicas("one", shutdown_timeout=4)
+    one.hold = {name: asyncio.Event() for name in ALL}
+    await asyncio.sleep(5)
+    running = set(one.seen)
+    assert len(running) == 10
+    two = await replicas("two")
+    await asyncio.sleep(3)
+    assert not set(two.seen) & running
+    await asyncio.sleep(30)
+    cancelled = {name for name, how in one.ended if how == "cancelled"}
+    assert cancelled == {name for name in running if name in two.names}
+    assert cancelled <= set(two.seen)
+    assert not {name for name in two.names if name in running - cancelled}
+
+
+async def test_a_suspended_replica_has_lost_its_share_and_joins_anew(replicas: Any) -> None:
+    one = await replicas("one")
+    await asyncio.sleep(5)
+    one.hold["m1"] = asyncio.Event()
+    one.controller.trigger("default/m1")
+    await asyncio.sleep(0.1)
+    one.machine.slept += 60
+    health = one.controller.health()
+    assert (health.state, health.live, health.slots) == ("lost", False, 0)
+    await asyncio.sleep(0.6)  # the timers of a loop stand still in suspend; it looks at the clock twice a second
+    assert one.ended[-1] == ("m1", "cancelled")
+    del one.hold["m1"]
+    await asyncio.sleep(30)
+    assert one.controller.health().live
+    assert one.names == ALL
+    assert one.ended[-1] == ("m1", "done")  # what was cut off is done by whoever has it then
+
+
+async def test_a_reconcile_of_a_share_that_has_lapsed_sends_nothing(
+    server: APIServer, client: Client, replicas: Any
+) -> None:
+    machine = MachineClock()
+    refused: list[str] = []
+
+    async def reconcile(request: Request) -> None:
+        if request.name == "m1" and not refused:
+            machine.slept += 60
+            try:
+                await client.request("PATCH", f"{CONFIG_MAPS}/m1", body={"data": {"by": "one"}})
+            except ShardLostError as error:
+                refused.append(str(error))
+                raise
+
+    controller = ShardedController(
+        reconcile, client, "v1/configmaps", namespace="default", identity="one", clock=machine.clock
+    )
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(30)
+    assert len(refused) == 1
+    assert not [entry for entry in server.requests if entry.method == "PATCH"]
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_an_object_made_again_under_its_name_waits_for_the_one_who_is_still_busy_with_it(
+    server: APIServer, replicas: Any
+) -> None:
+    one, two = await replicas("one"), await replicas("two")
+    await asyncio.sleep(30)
+    name = next(iter(one.names))
+    one.hold[name] = asyncio.Event()
+    server.update({**config_map(name), "data": {"now": "busy"}})
+    await asyncio.sleep(1)
+    begun = two.seen.count(name)
+    # Until the new uid is of the other's share.
+    for _ in range(100):
+        server.delete("v1/configmaps", "default", name)
+        made = server.create(config_map(name))
+        if two.controller.membership.has(slot_of(made["metadata"]["uid"])):
+            break
+    await asyncio.sleep(4)
+    assert name in two.names
+    assert two.seen.count(name) == begun  # it has it, and waits: the other is not done
+    one.hold[name].set()
+    await asyncio.sleep(6)
+    assert two.seen.count(name) > begun
+
+
+async def test_owned_objects_follow_the_uid_of_their_owner(server: APIServer, replicas: Any, client: Client) -> None:
+    one, two = Replica(client, "one"), Replica(client, "two")
+    owned = [replica.controller.owns("v1/secrets", "ConfigMap") for replica in (one, two)]
+    with pytest.raises(ConfigError, match="owned already"):
+        one.controller.owns("v1/secrets", "ConfigMap")
+    one.start()
+    two.start()
+    await asyncio.sleep(30)
+    for number in range(40):
+        uid = (await client.request("GET", f"{CONFIG_MAPS}/m{number}"))["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"m{number}", "uid": uid, "controller": True}
+        secret = {"name": f"of-m{number}", "namespace": "default", "ownerReferences": [owner]}
+        server.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
+    server.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "of-nobody", "namespace": "default"}})
+    before = len(one.seen)
+    await asyncio.sleep(5)
+    for replica, informer in ((one, owned[0]), (two, owned[1])):
+        assert {obj.name for obj in informer.lister} == {f"of-{name}" for name in replica.names}
+    assert len(one.seen) > before
+    await two.leave()
+    await asyncio.sleep(10)
+    assert {obj.name for obj in owned[0].lister} == {f"of-{name}" for name in ALL}
+    await one.leave()
+
+
+async def test_health_says_what_keeps_a_replica_from_joining(server: APIServer, replicas: Any) -> None:
+    server.faults.add(faults.status(403), resource="coordination.k8s.io/v1/leases")
+    one = await replicas("one")
+    await asyncio.sleep(20)
+    health = one.controller.health()
+    assert (health.live, health.state, health.slots) == (False, "joining", 0)
+    assert str(health.last_error).startswith("403")
+    assert not one.seen
+    server.faults.clear()
+    await asyncio.sleep(10)
+    assert one.names == ALL
+
+
+async def test_two_processes_of_one_name_do_not_share_a_share(replicas: Any, client: Client) -> None:
+    one = await replicas("same")
+    twin = await replicas("same")
+    await asyncio.sleep(60)
+    assert one.names == ALL
+    assert twin.names == set()
+    assert twin.controller.health().state == "joining"
+
+
+async def test_a_shutdown_longer_than_the_right_is_refused(client: Client) -> None:
+    with pytest.raises(ConfigError, match=r"shutdown_timeout=10\): below renew_deadline=10"):
+        Replica(client, "one", shutdown_timeout=10)

@@ -1,6 +1,6 @@
 """What kinformer costs, measured against `orjson.loads` of the same bytes in the same process.
 
-    python -m benchmarks              all of them, below five minutes, one line of verdict each
+    python -m benchmarks              all of them, below ten minutes on a quiet machine
     python -m benchmarks.watch        one of them
 
 The server is another process that sends bytes rendered beforehand. Microseconds differ by 20-40 % between

@@ -6,7 +6,22 @@ import subprocess
 import sys
 import time
 
-NAMES = ("watch", "list", "memory", "stall", "work_queue")
+NAMES = (
+    "start",
+    "watch",
+    "list",
+    "memory",
+    "collector",
+    "stall",
+    "growth",
+    "fan_out",
+    "reads",
+    "many",
+    "peers",
+    "work_queue",
+    "compact",
+    "snapshot",
+)
 
 
 def main() -> int:

@@ -105,9 +105,10 @@ async def kubernetes(url: str, kind: str, meter: Meter, *, typed: bool = True) -
 
 async def lightkube(url: str, kind: str, meter: Meter) -> None:
     from lightkube import AsyncClient, KubeConfig
+    from lightkube.config.models import Cluster, User
     from lightkube.resources.core_v1 import ConfigMap, Pod
 
-    client = AsyncClient(config=KubeConfig.from_server(url))
+    client = AsyncClient(config=KubeConfig.from_one(cluster=Cluster(server=url), user=User(token="none")))
     meter.order()
     async for _ in client.watch(Pod if kind == "pods" else ConfigMap, namespace="*"):
         if meter.event():

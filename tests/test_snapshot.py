@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from kinformer import Backoff, ConfigError, SharedInformer, Snapshot
-from kinformer.packed_object import PackedObject
+from kinformer import Backoff, ConfigError, KubeObject, SharedInformer, Snapshot
 from kinformer.exceptions import ConnectError
+from kinformer.packed_object import PackedObject
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resumption
 from kinformer.snapshot_check import SnapshotCheck
@@ -507,6 +507,9 @@ async def test_it_is_written_now_and_then_and_each_time_is_one_cut_at_one_versio
                     seen[version] = len(objects)
                     assert {obj.key: obj.resource_version for obj in objects} == states[version]
     assert outcomes(informer)["saved"] >= 5
+    async with asyncio.timeout(5):
+        while names(path.parent) != [path.name]:  # noqa: ASYNC110 - a thread cleans up behind itself
+            await asyncio.sleep(0.01)
 
 
 async def test_a_cache_that_never_synced_is_not_written(path: Path) -> None:
@@ -603,6 +606,20 @@ async def test_secrets_are_written_only_when_asked(path: Path) -> None:
         SharedInformer(secret_source(), snapshot=path)
     informer, _ = await one_life(secret_source(), Snapshot(path, secrets=True))
     assert outcomes(informer)["saved"] == 1
+
+
+async def test_a_secret_among_other_things_keeps_all_of_them_from_the_disk(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = filled(3)
+    document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "u", "resourceVersion": "9"}}
+    source.objects["s"] = KubeObject.from_dict({**document, "data": {"password": "c2VjcmV0"}})
+    async with SharedInformer(source, snapshot=path) as informer:
+        await informer.wait_synced(10)
+    assert outcomes(informer) == {"missing": 1, "refused": 1}
+    assert not names(path.parent)
+    assert "Secret" in caplog.text
+    assert "c2VjcmV0" not in caplog.text
 
 
 async def test_a_source_that_cannot_be_asked_is_refused(path: Path) -> None:

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from kinformer.testing import faults as faults
     from kinformer.testing.cluster_server import ClusterServer as ClusterServer
     from kinformer.testing.control_plane import ControlPlane as ControlPlane
+    from kinformer.testing.features import Features as Features
     from kinformer.testing.server import APIServer as APIServer
 
-__all__ = ["APIServer", "ClusterServer", "ControlPlane", "faults"]
+__all__ = ["APIServer", "ClusterServer", "ControlPlane", "Features", "faults"]
 
-_MODULES = {"APIServer": "server", "ClusterServer": "cluster_server", "ControlPlane": "control_plane"}
+_MODULES = {
+    "APIServer": "server",
+    "ClusterServer": "cluster_server",
+    "ControlPlane": "control_plane",
+    "Features": "features",
+}
 
 
 def __getattr__(name: str) -> Any:

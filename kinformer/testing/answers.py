@@ -52,6 +52,7 @@ class Answer:
         self.garble = False  # the body comes out as no JSON
         self.cut_body = False  # the connection closes within the body
         self.warnings: list[str] = []
+        self._members = False  # every write is a gzip member of its own
         self._stream: web.StreamResponse | None = None
 
     @property
@@ -185,9 +186,11 @@ class Answer:
             response.enable_chunked_encoding()
         await response.prepare(self._request)
 
-    async def start_stream(self) -> web.StreamResponse:
-        """The head of a watch, sent at once."""
-        response = web.StreamResponse(status=200, headers=self._headers(JSON, {}))
+    async def start_stream(self, *, compress: bool = False) -> web.StreamResponse:
+        """The head of a watch, sent at once. Compressed, each write is a gzip member, to those who accept that."""
+        self._members = compress and "gzip" in self._request.headers.get("Accept-Encoding", "")
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if self._members else {}
+        response = web.StreamResponse(status=200, headers=self._headers(JSON, headers))
         await self._open(response)
         return response
 
@@ -197,7 +200,7 @@ class Answer:
             return
         await self._gate.wait()
         assert self._stream is not None, "the head is written first"
-        await self._stream.write(data)
+        await self._stream.write(gzip.compress(data, GZIP_LEVEL) if self._members else data)
 
     async def finish(self) -> web.StreamResponse:
         """The clean end."""

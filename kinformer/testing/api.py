@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
@@ -13,11 +15,12 @@ from kinformer.testing.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.call import Call
 from kinformer.testing.delete import Deleter
 from kinformer.testing.faults import Faults
+from kinformer.testing.features import Features
 from kinformer.testing.filters import Filter
 from kinformer.testing.forms import View
 from kinformer.testing.list import chunks, reach, read_page
 from kinformer.testing.negotiation import Wanted, check_kind, negotiate
-from kinformer.testing.options import bad_version, read_options
+from kinformer.testing.options import Options, bad_version, read_options
 from kinformer.testing.ownership import FieldManager
 from kinformer.testing.patch import patch_kind, patched
 from kinformer.testing.request import RequestInfo
@@ -25,6 +28,7 @@ from kinformer.testing.resources import ResourceType
 from kinformer.testing.reviews import is_review
 from kinformer.testing.status import (
     bad_request,
+    failure,
     method_not_allowed,
     missing_resource,
     page_not_found,
@@ -44,6 +48,12 @@ _DEPRECATED = {
 }
 
 
+def _streams_a_list(options: Options) -> bool:
+    """Whether a watch begins with all there is and a bookmark, asked for or by promotion."""
+    initial = options.initial_events or (options.initial_events is None and not options.revision)
+    return bool(initial and options.bookmarks)
+
+
 class Api:
     """All resources of one server."""
 
@@ -54,6 +64,7 @@ class Api:
         access: AccessControl,
         faults: Faults,
         rewind: Callable[[int, web.BaseRequest], None],
+        features: Features,
     ) -> None:
         self._ledger = writer.ledger
         self._storage = writer.ledger.storage
@@ -63,6 +74,7 @@ class Api:
         self._actions = Actions(writer, deleter, access)
         self._faults = faults
         self._rewind = rewind
+        self._features = features
 
     async def handle(self, call: Call) -> None:
         """Answers a request. A `StatusError` comes out for what fails."""
@@ -109,18 +121,25 @@ class Api:
                 raise missing_resource()
             raise page_not_found()
 
+    @staticmethod
+    def _loop_time() -> float:
+        return asyncio.get_running_loop().time()
+
     # -- reads ----------------------------------------------------------------------------------------------------
 
     async def _read(self, call: Call, resource: ResourceType) -> None:
         info = call.info
         collection = info.verb in ("list", "watch")
+        if collection and self._loop_time() < resource.initializing_until:
+            raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
         watch = info.verb == "watch"
         wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin)
         go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
         include = call.params.get("includeObject") or "Metadata"
         if include not in ("Metadata", "Object", "None") and wanted.form == "table":
-            raise bad_request(f'unrecognized includeObject value: "{include}"')
+            text = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+            raise bad_request(f"Unable to convert to Table as requested: includeObject: {text}")
         view = View(resource, wanted.form, wanted.version, include=include)
         if watch:
             await self._watch(call, resource, view)
@@ -143,7 +162,7 @@ class Api:
         await call.send(body, wanted)
 
     async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
-        options = read_options(call.params)
+        options = read_options(call.params, features=self._features)
         selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
         page = await read_page(self._storage, collection, selected, options)
@@ -156,7 +175,10 @@ class Api:
             await call.answer.body(chunks(resource, view, page))
 
     async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
-        options = read_options(call.params, forced_watch=True)
+        options = read_options(call.params, forced_watch=True, features=self._features)
+        if call.info.forced_watch and call.info.name:  # the deprecated path of a single object
+            terms = [one for one in (options.field_selector, f"metadata.name={call.info.name}") if one]
+            options = replace(options, field_selector=",".join(terms))
         selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
         watcher = Watcher(self._storage, collection, resource, view, selected, options)
@@ -167,6 +189,7 @@ class Api:
             call.info,
             floor=lambda: max(collection.floor, self._storage.revision),
             rewind=lambda revisions: self._rewind(revisions, call.request),
+            compress=self._features.compress_watches and _streams_a_list(options),
         )
         await stream.run()
 

@@ -8,11 +8,14 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from kinformer.testing.protobuf import ProtobufError, decode_protobuf
 from kinformer.testing.status import StatusError, bad_request, failure
 
 __all__ = ["find_duplicates", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
 
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MORE = ("", " ...")
 Object = dict[str, Any]
 
 
@@ -32,6 +35,8 @@ async def read_body(request: web.BaseRequest) -> bytes:
 def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] | None = None) -> Object:
     """JSON or YAML to a dict; `duplicates` gets the fields that it has twice. A 400 or 415 `StatusError`."""
     media = content_type.partition(";")[0].strip().lower()
+    if media == PROTOBUF:
+        return _parse_protobuf(body, kind)
     if media not in ("", "application/json", "application/yaml"):  # protobuf, above all
         raise failure(
             415,
@@ -54,6 +59,21 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
     if duplicates is not None and len(msgspec.json.encode(value)) < len(body):
         duplicates += find_duplicates(body)
     return value
+
+
+def _parse_protobuf(body: bytes, kind: str) -> Object:
+    try:
+        return decode_protobuf(body)
+    except ProtobufError as error:
+        start = body[:30].decode("utf-8", "replace")
+        text = f"the object provided is unrecognized (must be of type {kind}): {error} ({start}{_MORE[len(body) > 30]})"
+        raise bad_request(text) from None
+    except LookupError:
+        raise failure(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json,"
+            " application/yaml",
+        ) from None
 
 
 def _unrecognized(kind: str, error: str, shown: str) -> StatusError:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.schema import ANY, Node
+from kinformer.testing.schema import Node
 
-__all__ = ["builtin_node", "object_meta", "recorded"]
+__all__ = ["builtin_node", "object_meta", "recorded", "type_of"]
 
 
 @cache
@@ -20,11 +20,30 @@ def recorded() -> dict[str, Any]:
     return document
 
 
+# Kinds that are no resources of their own, in whatever version they come.
+_EXTRA = {
+    "Scale": "autoscaling.v1.Scale",
+    "Eviction": "policy.v1.Eviction",
+    "TokenRequest": "authentication.v1.TokenRequest",
+    "DeleteOptions": "meta.v1.DeleteOptions",
+}
+
+
 @cache
 def builtin_node(name: str) -> Node:
     """The node of a type such as `core.v1.Pod`. Raises KeyError for one that no built-in kind has."""
     recorded()["types"][name]
     return _node(f"@{name}", f"v1.{name.rpartition('.')[2]}", {})
+
+
+@cache
+def type_of(api_version: str, kind: str) -> str:
+    """The type of a built-in kind; "" for another one."""
+    for row in recorded()["resources"]:
+        own = f"{row['group']}/{row['version']}" if row["group"] else row["version"]
+        if (own, row["kind"]) == (api_version, kind):
+            return str(row["type"])
+    return _EXTRA.get(kind, "")
 
 
 def object_meta() -> Node:
@@ -46,6 +65,7 @@ def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
         "required": flags.get("required", False),
         "enum": flags.get("enum", ()),
         "merge": flags.get("merge", False),
+        "number": flags.get("number", 0),
         "go": go,
     }
     if kind.startswith("@"):
@@ -60,6 +80,4 @@ def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
     if kind.startswith("{}"):
         item = _node(kind[2:], go.rpartition("]")[2], {})
         return Node("map", item=item, atomic=flags.get("atomic", False), **common)
-    if kind == "any" and not flags:
-        return ANY
     return Node(kind, **common)

@@ -120,6 +120,9 @@ def new_fields(node: Node, obj: Object) -> Object:
 def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
     """None where there is nothing to own."""
     if isinstance(value, dict) and value and not node.atomic:
+        if node.kind == "map" and node.item is not None and node.item.kind == "string":
+            owned_keys: Object = {f"f:{name}": {} for name in sorted(value)}
+            return {".": {}, **owned_keys} if fresh else owned_keys
         below: Object = {".": {}} if fresh else {}
         for name in sorted(value):
             inner, child = value[name], node.child(name)
@@ -193,6 +196,8 @@ def bare(obj: Object) -> Object:
 
 
 def _owned_metadata(metadata: Object) -> Object:
+    if metadata.keys() <= _META_IGNORED:
+        return {}
     return {name: value for name, value in metadata.items() if name not in _META_IGNORED}
 
 
@@ -223,7 +228,9 @@ def drop_field(obj: Object, path: Path) -> None:
             return
     last = path[-1]
     if last.startswith("f:") and isinstance(node, dict):
-        node.pop(last[2:], None)
+        gone = node.pop(last[2:], None) is not None
+        if gone and not node and len(path) > 2:  # a map that lost its last field goes too
+            drop_field(obj, path[:-1])
     elif isinstance(node, list):
         item = _step(node, last)
         if item is not None:

@@ -41,7 +41,8 @@ class Filter:
                 self._terms.append((resource.selectable[label], value, wanted))
             else:
                 raise bad_request(_unsupported(resource, label))
-        self.selects = bool(self._labels or self._terms or self._own)  # more than the namespace
+        self.shards = options.shards
+        self.selects = bool(self._labels or self._terms or self._own or self.shards)  # more than the namespace
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:
@@ -49,6 +50,8 @@ class Filter:
         if self.everything:
             return True
         if self.namespace and stored.namespace != self.namespace:
+            return False
+        if self.shards is not None and not self.shards.matches(stored):
             return False
         for label, value, wanted in self._own:
             own = stored.name if label == "metadata.name" else stored.namespace

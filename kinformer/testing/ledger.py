@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from kinformer.clock import SYSTEM, Clock
@@ -25,6 +25,7 @@ class Written:
     created: bool = False
     status: Object | None = None
     warnings: tuple[str, ...] = ()
+    obj: Object | None = None  # the same as a dict that nobody else has
 
 
 class Ledger:
@@ -38,6 +39,7 @@ class Ledger:
         self.storage = storage
         self.registry = registry
         self._clock = clock
+        self._stamped = (-1, "")
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
 
     def collection(self, resource: ResourceType) -> Collection:
@@ -61,8 +63,13 @@ class Ledger:
 
     def timestamp(self, later: float = 0) -> str:
         """The time of metadata, some seconds from now: whole seconds, UTC."""
-        moment = datetime.fromtimestamp(self._clock.wall(), UTC) + timedelta(seconds=later)
-        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        second = int(self._clock.wall() + later)
+        if second != self._stamped[0]:  # many writes fall into one second
+            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            if later:
+                return text
+            self._stamped = (second, text)
+        return self._stamped[1]
 
     def save(
         self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool = False, preview: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from kinformer.testing.crds import established_status, types_of
@@ -19,7 +20,8 @@ Object = dict[str, Any]
 class Lifecycle:
     """Listens to the writes of one server."""
 
-    def __init__(self, writer: Writer, deleter: Deleter) -> None:
+    def __init__(self, writer: Writer, deleter: Deleter, initializing: float = 0.0) -> None:
+        self._initializing = initializing
         self._writer = writer
         self._deleter = deleter
         self._ledger = writer.ledger
@@ -119,6 +121,10 @@ class Lifecycle:
             self._registry.add(one)
         if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()
+            if self._initializing:
+                until = asyncio.get_running_loop().time() + self._initializing
+                for one in types:
+                    one.initializing_until = until
 
     def _unserve(self, name: str) -> None:
         types = self._served.pop(name, [])

@@ -39,6 +39,8 @@ async def reach(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
 class Page:
     """One page of a LIST: its items and what stands in its metadata."""
 
+    shards = ""  # the selector by which they were chosen
+
     def __init__(self, items: list[Stored], revision: int, token: str = "", remaining: int | None = None) -> None:
         self.items = items
         self.revision = revision
@@ -52,11 +54,20 @@ class Page:
             metadata["continue"] = self.token
         if self.remaining is not None:
             metadata["remainingItemCount"] = self.remaining
+        if self.shards:
+            metadata["shardInfo"] = {"selector": self.shards}
         return metadata
 
 
 async def read_page(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
     """The page that a request asks for. `StatusError` of 410 or 504."""
+    page = await _chosen(storage, collection, selected, options)
+    if selected.shards is not None:
+        page.shards = selected.shards.text
+    return page
+
+
+async def _chosen(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
     limit = options.limit
     if options.token:
         return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)

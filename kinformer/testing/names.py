@@ -7,6 +7,7 @@ import re
 __all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # what nearly all names are
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
@@ -40,7 +41,7 @@ _VALUE_TEXT = (
 
 def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int, unit: str = "bytes") -> list[str]:
     wrong = [] if pattern.fullmatch(text) else [message]
-    if len(text.encode()) > longest:
+    if len(text) > longest or (not text.isascii() and len(text.encode()) > longest):
         wrong.insert(0, f"must be no more than {longest} {unit}")
     return wrong
 
@@ -59,6 +60,8 @@ def dns_label_1035(text: str) -> list[str]:
 
 def dns_subdomain(text: str) -> list[str]:
     """An RFC 1123 subdomain: the name of most objects."""
+    if _PLAIN.fullmatch(text):
+        return []
     return _checked(text, _SUBDOMAIN, _SUBDOMAIN_TEXT, 253, "characters")
 
 

@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kinformer.testing.features import Features
+from kinformer.testing.sharding import Shards
 from kinformer.testing.status import StatusError, bad_request, cause, internal, invalid_options
 
 __all__ = ["ContinueToken", "Options", "read_options"]
 
+_DEFAULT = Features()
 NOT_OLDER_THAN = "NotOlderThan"
 EXACT = "Exact"
 
@@ -35,6 +38,8 @@ class Options:
     timeout: float = 0.0
     bookmarks: bool = False
     initial_events: bool | None = None
+    shards: Shards | None = None
+    promoted: bool = True  # a watch from nowhere is one with initial events
 
 
 class ContinueToken(NamedTuple):
@@ -95,7 +100,7 @@ def _integer(params: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def read_options(params: Mapping[str, str], *, forced_watch: bool = False) -> Options:
+def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: Features = _DEFAULT) -> Options:
     """Reads and validates. A `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
     watch = forced_watch or bool(_boolean(params, "watch"))
     text = params.get("resourceVersion", "")
@@ -109,7 +114,12 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False) -> Op
         timeout=float(max(0, _integer(params, "timeoutSeconds"))),
         bookmarks=bool(_boolean(params, "allowWatchBookmarks")),
         initial_events=_boolean(params, "sendInitialEvents"),
+        shards=Shards(params["shardSelector"]) if features.sharding and "shardSelector" in params else None,
+        promoted=features.watch_list,
     )
+    if options.watch and options.initial_events is not None and not features.watch_list:
+        text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        raise invalid_options("ListOptions", [_forbid(text, "sendInitialEvents")])
     _validate(options, text)
     if text and not re.fullmatch(r"[0-9]{1,19}", text):
         raise bad_version(text, watch=watch)

@@ -233,12 +233,11 @@ def _manager_text(entry: Object) -> str:
         text += f' with subresource "{entry["subresource"]}"'
     if entry["operation"] == "Update":
         text += f" using {entry.get('apiVersion', '')}"
-        if entry.get("time"):
-            text += f" at {entry['time']}"
     return text
 
 
 def _conflict(conflicts: list[tuple[Object, Path]]) -> StatusError:
+    conflicts = sorted(conflicts, key=lambda one: (one[0]["manager"], one[1]))
     causes = [
         {
             "reason": "FieldManagerConflict",

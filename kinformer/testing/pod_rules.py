@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from kinformer.testing.metadata_rules import invalid_value, label_causes
 from kinformer.testing.names import dns_label, label_value, qualified_name
+from kinformer.testing.quantities import amount
 from kinformer.testing.status import Causes, cause
 
 __all__ = ["pod_causes", "pod_update_causes", "required", "template_causes", "unsupported"]
@@ -19,15 +19,6 @@ Object = Mapping[str, Any]
 _ENV_NAME = re.compile(r"[ -<>-~]+")  # what is printable, but for "="
 _ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
-_UNITS = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(1000),
-    **{name: Decimal(10) ** power for name, power in (("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))},
-    **{f"{name}i": Decimal(1024) ** (index + 1) for index, name in enumerate("KMGTPE")},
-}
 _ONE_OF: Mapping[str, tuple[str, ...]] = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
@@ -52,15 +43,6 @@ def unsupported(field: str, value: Any, supported: tuple[str, ...]) -> dict[str,
 def duplicate(field: str, value: Any) -> dict[str, str]:
     """`spec.x: Duplicate value: "a"`."""
     return cause("FieldValueDuplicate", f"Duplicate value: {json.dumps(value)}", field)
-
-
-def amount(text: str) -> Decimal:
-    """A quantity as a number."""
-    match = re.fullmatch(r"([+-]?[0-9.]+)([numkMGTPEKi]*|[eE][-+]?[0-9]+)", text)
-    if match is None:
-        return Decimal(0)
-    number, unit = match[1], match[2]
-    return Decimal(number) * _UNITS[unit] if unit in _UNITS else Decimal(number + unit)
 
 
 def pod_causes(spec: Object, field: str) -> Causes:

@@ -75,7 +75,7 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
     if plural == "namespaces":
         namespace = name  # a namespace is in itself, for authorization
     verb = _VERBS.get(method, "get")
-    if verb == "get" and (not name or forced or _asks_to_watch(params)):
+    if verb == "get" and (not name or forced):  # of an object by its name it is a get, whatever the query says
         verb = "watch" if forced or _asks_to_watch(params) else "list"
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:

@@ -36,6 +36,7 @@ class Node:
         "kind",
         "list_type",
         "merge",
+        "number",
         "pointer",
         "required",
         "struct",
@@ -58,6 +59,7 @@ class Node:
         default: Any = None,
         go: str = "",
         struct: str = "",
+        number: int = 0,
     ) -> None:
         self.kind = kind
         self._fields: Mapping[str, Node] | None = fields if isinstance(fields, Mapping) else None
@@ -73,6 +75,7 @@ class Node:
         self.enum = tuple(enum)
         self.default = default  # of a custom resource's schema
         self.go = go  # the name of its Go type
+        self.number = number  # in protobuf; below 1000 times the number of the message that holds it, where inlined
         self.struct = struct  # the bare name of a struct
 
     @property
@@ -84,7 +87,10 @@ class Node:
 
     def child(self, name: str) -> Node:
         """The shape of a field or of a value of a map; `ANY` where nothing is known."""
-        found = self.fields.get(name)
+        fields = self._fields
+        if fields is None:
+            fields = self.fields
+        found = fields.get(name)
         if found is not None:
             return found
         return self.item if self.kind == "map" and self.item is not None else ANY
@@ -92,7 +98,9 @@ class Node:
     def keys_of(self, items: Sequence[Any]) -> tuple[str, ...]:
         """The fields that identify the items of a list; `()` for a list that is one value."""
         keys = self.keys if self.list_type == "map" else ()
-        if keys and all(isinstance(item, dict) and all(k in item or self._default(k) for k in keys) for item in items):
+        if keys and all(
+            isinstance(item, dict) and all(k in item or self._default(k) is not None for k in keys) for item in items
+        ):
             return keys
         return ()
 
@@ -102,10 +110,17 @@ class Node:
 
     def _default(self, key: str) -> Any:
         field = self.item.fields.get(key) if self.item is not None else None
-        return field.default if field is not None and field.default is not None else _KEY_DEFAULTS.get(key)
+        if field is None:
+            return _KEY_DEFAULTS.get(key)
+        if field.default is None and field.always and key not in _KEY_DEFAULTS:
+            return "" if field.kind == "string" else 0  # what Go has in it
+        return field.default if field.default is not None else _KEY_DEFAULTS.get(key)
 
 
 ANY = Node("any")
+
+
+_CUSTOM_SCALARS = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
 
 
 def _properties(schema: Mapping[str, Any]) -> Iterator[tuple[str, Node]]:
@@ -131,4 +146,9 @@ def custom_node(schema: Mapping[str, Any], metadata: Node | None = None) -> Node
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping) and not fields:
         return Node("map", item=custom_node(additional), atomic=atomic)
+    if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string"):
+        return Node("any", fields=fields, atomic=atomic, default=default)
+    scalar = _CUSTOM_SCALARS.get(schema.get("type", ""))
+    if scalar is not None:
+        return Node(scalar, default=default)
     return Node("struct" if fields else "any", fields=fields, atomic=atomic, default=default)

@@ -20,8 +20,9 @@ from kinformer.testing.auth import AccessControl
 from kinformer.testing.call import Call
 from kinformer.testing.discovery import AGGREGATED, CHECKS, PROBES, Discovery
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
+from kinformer.testing.features import Features
 from kinformer.testing.negotiation import is_pretty
-from kinformer.testing.openapi import openapi
+from kinformer.testing.openapi import openapi_v2, openapi_v3
 from kinformer.testing.request import RequestInfo, read_request
 from kinformer.testing.state import State
 from kinformer.testing.status import StatusError, failure, internal, page_not_found
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 # Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
 KEEPALIVE = 3600.0  # seconds
+GRACE = 1.0  # seconds that an orderly end waits for requests
 _ACCEPTING = 4  # turns of the loop from the accept of a connection to its protocol
 Object = dict[str, Any]
 
@@ -64,6 +66,7 @@ class APIServer(State):
         users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not looked at.
         rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
         clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
+        features: How it differs from a v1.36 as it is installed: see `Features`.
 
     Everything belongs to the loop in which it was entered. Leaving ends the open watches and closes all connections.
     """
@@ -76,14 +79,15 @@ class APIServer(State):
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
         clock: Clock | None = None,
+        features: Features | None = None,
     ) -> None:
-        super().__init__(clock or SYSTEM)
+        super().__init__(clock or SYSTEM, features)
         self._host = host
         self._port = port
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
         self._access = AccessControl(users, rules)
-        self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for)
+        self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features)
         self._gate = asyncio.Event()
         self._gate.set()
         self._http: _HTTPServer | None = None
@@ -206,16 +210,33 @@ class APIServer(State):
         """Ends a pause; what was held back is sent."""
         self._gate.set()
 
-    async def restart(self, downtime: float = 0.0) -> None:
+    async def restart(self, downtime: float = 0.0, *, graceful: bool = False) -> None:
         """Ends all connections, stays away for `downtime` seconds, and comes back on the same port with its data.
 
         Watches from before are told 410, but for those that were at the newest version.
+
+        Args:
+            downtime: Seconds during which connections are refused.
+            graceful: Open watches end cleanly and other requests are answered first, as at a SIGTERM with
+                `--shutdown-watch-termination-grace-period`; what is not done within a second is cut. False: all
+                connections are cut in the middle, as at a SIGKILL.
         """
+        if graceful:
+            await self._drain()
         await self._stop()
         self._storage.raise_floors()
         if downtime > 0:
             await asyncio.sleep(downtime)
         await self._listen()
+
+    async def _drain(self) -> None:
+        """Takes no new connection, ends the watches, and lets the rest finish."""
+        if self._listener is not None:
+            await _stop_accepting(self._listener)
+        self._storage.end_watches()
+        others = self._handling - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=GRACE)
 
     def _rewind_for(self, revisions: int, request: web.BaseRequest) -> None:
         """Goes back in time, and cuts all connections but the one that asks."""
@@ -322,7 +343,11 @@ class APIServer(State):
         ):
             await self._aggregated(call, discovery, path)
             return
-        document = openapi(self._registry, path) if path.startswith("/openapi") else discovery.answer(path)
+        if path == "/openapi/v2":
+            document: Object | None = openapi_v2(self._registry)
+        else:
+            of_openapi = path.startswith("/openapi")
+            document = openapi_v3(self._registry, path) if of_openapi else discovery.answer(path)
         if document is None:
             parts = path.strip("/").split("/")
             known = len(parts) > 1 and parts[0] in ("api", "apis")

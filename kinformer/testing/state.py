@@ -11,6 +11,7 @@ from kinformer.testing.builtin_schemas import object_meta
 from kinformer.testing.builtins import builtin_types
 from kinformer.testing.crd_files import read_crds
 from kinformer.testing.delete import DeleteOptions, Deleter
+from kinformer.testing.features import Features
 from kinformer.testing.forms import copied, decode_stored
 from kinformer.testing.generate import load
 from kinformer.testing.ledger import Ledger
@@ -26,6 +27,7 @@ __all__ = ["State"]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 MANAGER = "kinformer-testing"
+_MANAGER = FieldManager(MANAGER)
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 Object = dict[str, Any]
 
@@ -33,13 +35,14 @@ Object = dict[str, Any]
 class State:
     """Objects, kinds and what follows from writes; no HTTP. The four namespaces of every cluster are there."""
 
-    def __init__(self, clock: Clock = SYSTEM) -> None:
+    def __init__(self, clock: Clock = SYSTEM, features: Features | None = None) -> None:
+        self._features = features or Features()
         self._storage = Storage()
         self._registry = Registry(builtin_types())
         self._ledger = Ledger(self._storage, self._registry, clock)
         self._writer = Writer(self._ledger)
         self._deleter = Deleter(self._ledger, self._writer.admission)
-        self._lifecycle = Lifecycle(self._writer, self._deleter)
+        self._lifecycle = Lifecycle(self._writer, self._deleter, self._features.initializing)
         for name in NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
@@ -52,11 +55,13 @@ class State:
         resource = self._of_kind(obj)
         namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
         body = _plain(obj)
-        body.get("metadata", {}).pop("resourceVersion", None)
+        if "resourceVersion" in (body.get("metadata") or {}):
+            body["metadata"] = {name: one for name, one in body["metadata"].items() if name != "resourceVersion"}
         try:
-            return self._object(resource, self._writer.create(resource, namespace, body, self._admin()).stored)
+            written = self._writer.create(resource, namespace, body, self._admin())
         except StatusError as error:
             raise error.to_api_error() from None
+        return written.obj or self._object(resource, written.stored)
 
     def update(self, obj: Mapping[str, Any]) -> Object:
         """Replaces an object, status included (kept where it is not given); no resourceVersion is needed.
@@ -68,9 +73,9 @@ class State:
         namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
         try:
             written = self._writer.update(resource, namespace, metadata.get("name", ""), _plain(obj), self._admin())
-            return self._object(resource, written.stored)
         except StatusError as error:
             raise error.to_api_error() from None
+        return written.obj or self._object(resource, written.stored)
 
     def delete(self, resource: Any, namespace: str | None, name: str) -> Object:
         """Deletes an object without a grace period, and returns its last state.
@@ -116,7 +121,7 @@ class State:
         return str(self._storage.revision)
 
     def _admin(self) -> WriteOptions:
-        return WriteOptions(FieldManager(MANAGER), admin=True, validation="Ignore")
+        return WriteOptions(_MANAGER, admin=True, validation="Ignore")
 
     def _of_kind(self, obj: Mapping[str, Any]) -> ResourceType:
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
@@ -153,7 +158,7 @@ class State:
         A version is served unless it says otherwise, and one without a schema, which a real server would refuse,
         takes any fields.
         """
-        crd = _plain(crd)
+        crd = copied(dict(crd))
         for version in (crd.get("spec") or {}).get("versions") or []:
             version.setdefault("served", True)
             version.setdefault("schema", {"openAPIV3Schema": dict(_ANYTHING)})
@@ -175,5 +180,5 @@ class State:
 
 
 def _plain(obj: Mapping[str, Any]) -> Object:
-    """A mutable copy; what `KubeObject.to_dict` and JSON give is taken, and so is any mapping."""
-    return copied(dict(obj))
+    """A dict at the top, whose insides nobody changes: what is written is decoded into a copy of its own."""
+    return dict(obj)

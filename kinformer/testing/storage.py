@@ -8,7 +8,7 @@ as that history reaches.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -93,8 +93,7 @@ class Collection:
         self.undoable = storage.compacted  # lists of the past reach back to here
         self.revision = 0  # of the last change
         self.watchers: dict[Callable[[Change | None], None], None] = {}
-        self._keys: list[str] = []
-        self._sorted = True
+        self._sorted: list[str] | None = None  # the keys in order; never changed in place, snapshots share it
         self._current: Snapshot | None = None
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
 
@@ -106,15 +105,13 @@ class Collection:
         """Stores an object whose revision the caller took from `Storage.next_revision`, and tells the watchers."""
         old = self.objects.get(stored.key)
         if old is None:
-            self._add_key(stored.key)
+            self._sorted = None
         self.objects[stored.key] = stored
         return self._commit("ADDED" if old is None else "MODIFIED", stored, old)
 
     def load(self, stored: Stored) -> None:
         """Stores a new object without history: for generated data, before anybody watches."""
-        if stored.key not in self.objects:
-            self._keys.append(stored.key)
-            self._sorted = False
+        self._sorted = None
         self.objects[stored.key] = stored
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
@@ -123,16 +120,15 @@ class Collection:
     def remove(self, tombstone: Stored) -> Change:
         """Removes an object; the tombstone is its last state with the revision of the deletion."""
         old = self.objects.pop(tombstone.key)
-        self._drop_key(tombstone.key)
+        self._sorted = None
         return self._commit("DELETED", tombstone, old)
 
     def snapshot(self) -> Snapshot:
         """All objects now."""
         if self._current is None:
-            if not self._sorted:
-                self._keys.sort()
-                self._sorted = True
-            self._current = Snapshot(list(self._keys), [self.objects[key] for key in self._keys])
+            if self._sorted is None:  # keys that came or went since
+                self._sorted = sorted(self.objects)
+            self._current = Snapshot(self._sorted, [self.objects[key] for key in self._sorted])
         return self._current
 
     def at(self, revision: int) -> Snapshot:
@@ -187,8 +183,7 @@ class Collection:
         self.objects = self._undone(revision)
         while self.history and self.history[-1].revision > revision:
             self.history.pop()
-        self._keys = sorted(self.objects)
-        self._sorted = True
+        self._sorted = None
         self._current = None
         self._past.clear()
         self.revision = min(self.revision, revision)
@@ -204,18 +199,6 @@ class Collection:
             else:
                 objects[change.new.key] = change.old
         return objects
-
-    def _add_key(self, key: str) -> None:
-        if not self._sorted or not self._keys or key > self._keys[-1]:
-            self._keys.append(key)
-        else:
-            insort(self._keys, key)
-
-    def _drop_key(self, key: str) -> None:
-        if not self._sorted:
-            self._keys.sort()
-            self._sorted = True
-        del self._keys[bisect_left(self._keys, key)]
 
     def _commit(self, kind: str, new: Stored, old: Stored | None) -> Change:
         now = time.monotonic()
@@ -257,6 +240,11 @@ class Storage:
         self.compacted = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=True)
+
+    def end_watches(self) -> None:
+        """Ends all open watches cleanly."""
+        for collection in self.collections.values():
+            collection.end_watches()
 
     def raise_floors(self) -> None:
         """What a restart does: watches start anew, lists of the past are still had from the store."""

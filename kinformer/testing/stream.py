@@ -29,6 +29,7 @@ class WatchStream:
         *,
         floor: Callable[[], int],
         rewind: Callable[[int], None],
+        compress: bool = False,
     ) -> None:
         self._answer = answer
         self._watcher = watcher
@@ -36,13 +37,14 @@ class WatchStream:
         self._info = info
         self._floor = floor
         self._rewind = rewind
+        self._compress = compress
         self._sent = 0  # ADDED, MODIFIED and DELETED lines
         self._ended = False
 
     async def run(self) -> None:
         """Sends until the watch ends."""
         watcher = self._watcher
-        await self._answer.start_stream()
+        await self._answer.start_stream(compress=self._compress)
         self._faults.listeners[watcher.poke] = None
         try:
             await watcher.open()

@@ -35,7 +35,7 @@ class Tokens:
         """The answered TokenRequest. A `StatusError` of 400 or 422."""
         metadata, spec = account["metadata"], dict(body.get("spec") or {})
         given = body.get("metadata") or {}
-        if given.get("name", metadata["name"]) != metadata["name"]:
+        if (given.get("name") or metadata["name"]) != metadata["name"]:
             raise bad_request(
                 f"the name of the object ({given['name']}) does not match the name on the URL ({metadata['name']})"
             )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kinformer.testing.quantities import canonical
 from kinformer.testing.schema import Node
 
 __all__ = ["DecodeError", "conform", "zero"]
@@ -218,7 +220,7 @@ def _quantity(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
         raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
     if isinstance(value, str) and not QUANTITY.match(value):
         raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
-    return str(value)
+    return canonical(str(value))
 
 
 def _int_or_string(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
@@ -228,7 +230,7 @@ def _int_or_string(node: Node, value: Any, reading: _Reading, owner: str) -> Any
 
 
 def _any(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
-    return value
+    return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
 
 _READ: Mapping[str, Callable[[Node, Any, _Reading, str], Any]] = {

@@ -6,16 +6,17 @@ import json
 from functools import cache
 from typing import Any
 
+from kinformer.testing.apply_errors import apply_errors
 from kinformer.testing.builtin_schemas import object_meta, recorded
 from kinformer.testing.custom_rules import fill_defaults, prune, schema_causes
 from kinformer.testing.forms import copied
 from kinformer.testing.kind_rules import kind_causes
 from kinformer.testing.metadata_rules import metadata_causes
 from kinformer.testing.resources import ResourceType
-from kinformer.testing.status import StatusError, bad_request, cause, invalid
+from kinformer.testing.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.typed import DecodeError, conform
 
-__all__ = ["check_kind", "check_object", "decode", "strict_error"]
+__all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_error"]
 
 Object = dict[str, Any]
 
@@ -61,6 +62,23 @@ def check_kind(resource: ResourceType, obj: Object) -> None:
     name = (obj.get("metadata") or {}).get("name", "")
     text = f'Invalid value: "{kind}": must be {resource.kind}'
     raise invalid(resource.group, kind, name, [cause("FieldValueInvalid", text, "kind")])
+
+
+def check_applied(resource: ResourceType, applied: Object) -> None:
+    """An apply configuration: its kind, that it says nothing of managedFields, its type. `StatusError` 400 or 500."""
+    api_version, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+    if (api_version, kind) != (resource.api_version, resource.kind):
+        shown = api_version if "/" in str(api_version) else f"/{api_version}"
+        raise bad_request(f"invalid object type: {shown}, Kind={kind}")
+    metadata = applied.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        raise bad_request("metadata.managedFields must be nil")
+    wrong = apply_errors(resource.node, applied) if resource.builtin or resource.schema else ""
+    if wrong:
+        shown = resource.api_version if resource.group else f"/{resource.version}"
+        metadata = metadata if isinstance(metadata, dict) else {}
+        who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {shown}, Kind={kind}"
+        raise internal(f"failed to create typed patch object ({who}): {wrong}")
 
 
 def _not_registered(resource: ResourceType, api_version: str, kind: str) -> StatusError:

@@ -63,6 +63,7 @@ class Watcher:
         self._lines: deque[Line] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._ended = False
+        self._marks_end = False  # a bookmark behind the initial events
         self._poked = False
         self._first_row = True
         self._blocked_since: float | None = None
@@ -85,6 +86,7 @@ class Watcher:
                 await reach(self._storage, revision)
             if initial or legacy:
                 self._start_with_state()
+                self._marks_end = bool(initial) or options.promoted
             elif not revision:  # sendInitialEvents=false: only what comes
                 self._position = self._storage.revision
             else:
@@ -110,7 +112,7 @@ class Watcher:
                 if len(batch) == most:
                     return batch
         self._initial = None
-        if self._options.bookmarks:
+        if self._options.bookmarks and self._marks_end:
             mark = self._view.bookmark(self._position, initial_end=True)
             batch.append(Line(mark, event=False, end_of_initial=True))
         return batch

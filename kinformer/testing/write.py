@@ -6,8 +6,8 @@ Everything here is plain and happens at once: between two awaits of a handler no
 from __future__ import annotations
 
 import json
+import os
 import random
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,7 @@ from kinformer.testing.status import (
     not_found,
 )
 from kinformer.testing.storage import Stored
-from kinformer.testing.validation import check_kind, check_object, decode, strict_error
+from kinformer.testing.validation import check_applied, check_kind, check_object, decode, strict_error
 
 __all__ = ["WriteOptions", "Writer"]
 
@@ -93,7 +93,7 @@ class Writer:
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
-        return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True)
+        return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         if options.admin and obj["metadata"].get("managedFields"):
@@ -173,7 +173,7 @@ class Writer:
 
     def _first_state(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         metadata = obj["metadata"]
-        metadata["uid"] = (metadata.get("uid") if options.admin else None) or str(uuid.uuid4())
+        metadata["uid"] = (metadata.get("uid") if options.admin else None) or _new_uid()
         if not (options.admin and metadata.get("creationTimestamp")):
             metadata["creationTimestamp"] = self.ledger.timestamp()
         metadata.pop("selfLink", None)
@@ -273,12 +273,10 @@ class Writer:
             causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
             raise invalid_options("PatchOptions", causes)
         applied = copied(applied)
-        check_kind(resource, applied)
+        check_applied(resource, applied)
         self._check_metadata(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
             raise _other_name(applied["metadata"]["name"], name)
-        if applied["metadata"].pop("managedFields", None):
-            raise bad_request("metadata.managedFields must be nil")
         manager = FieldManager(options.manager.name, "Apply", subresource)
         existing = self.ledger.collection(resource).get(resource.key(namespace, name))
         if existing is None:
@@ -287,6 +285,8 @@ class Writer:
             return self._apply_new(resource, namespace, applied, manager, options)
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
+        if resource.builtin:
+            merged, _ = decode(resource, merged)
         return self._replace(resource, existing, merged, options, subresource, tracked=True)
 
     def _apply_new(
@@ -327,10 +327,12 @@ class Writer:
             fill_in(resource.kind, obj)
             self.admission.update(resource, obj, old)
         check_object(resource, obj, None if options.admin else old, subresource=subresource)
-        if not tracked and metadata.get("managedFields") == [{}]:  # the way to have them forgotten
-            old["metadata"].pop("managedFields", None)
-            forgotten = True
         if not tracked:
+            given = metadata.get("managedFields")
+            if given and given != before.get("managedFields") and not subresource:
+                # Who sends other ones has them taken; [{}] is the way to have all forgotten.
+                before["managedFields"] = [] if given == [{}] else given
+                forgotten = True
             metadata["managedFields"] = before.get("managedFields", [])
             if not metadata["managedFields"]:
                 del metadata["managedFields"]
@@ -347,7 +349,7 @@ class Writer:
             # The answer shows what was written under the version before; the event what was stored last.
             self.ledger.remove(resource, old, dry_run=options.dry_run)
             return Written(self.ledger.save(resource, None, obj, preview=True))
-        return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run))
+        return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run), obj=obj)
 
     def _check_versions(
         self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
@@ -391,6 +393,13 @@ class Writer:
                 obj["status"] = old["status"]
         elif options.admin and resource.has_status and "status" not in obj and "status" in old:
             obj["status"] = old["status"]
+
+
+def _new_uid() -> str:
+    """A random UUID, three times as fast as `str(uuid.uuid4())`."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def _other_name(given: str, name: str) -> StatusError:

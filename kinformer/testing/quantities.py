@@ -1,0 +1,52 @@
+"""Quantities as kube-apiserver writes them: with the largest suffix that leaves a whole number (api/resource)."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_UP, Decimal
+from functools import lru_cache
+
+__all__ = ["amount", "canonical"]
+
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]+))?")
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_SMALL = {"n": -9, "u": -6, "m": -3}
+
+
+def amount(text: str) -> Decimal:
+    """A quantity as a number; 0 for what is none."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return Decimal(0)
+    number, suffix, exponent = Decimal(match[1]), match[2] or "", match[3]
+    if exponent is not None:
+        return number.scaleb(int(exponent))
+    if suffix.endswith("i"):
+        return number * Decimal(1024 ** _BINARY.index(suffix))
+    if suffix in _SMALL:
+        return number.scaleb(_SMALL[suffix])
+    return number.scaleb(3 * _DECIMAL.index(suffix))
+
+
+@lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+    """The canonical form: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None or match[3] is not None:
+        return text  # exponents stay as they are
+    value = amount(text)
+    if (match[2] or "").endswith("i") and value == value.to_integral_value():
+        return _reduced(int(value), 1024, _BINARY)
+    thousandths = int(value.scaleb(3).to_integral_value(ROUND_UP))
+    if thousandths % 1000:
+        return f"{thousandths}m"
+    return _reduced(thousandths // 1000, 1000, _DECIMAL)
+
+
+def _reduced(whole: int, base: int, suffixes: tuple[str, ...]) -> str:
+    place = 0
+    while whole and whole % base == 0 and place < len(suffixes) - 1:
+        whole //= base
+        place += 1
+    return f"{whole}{suffixes[place]}"

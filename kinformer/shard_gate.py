@@ -151,16 +151,16 @@ class ShardGate:
 
         with Fence(check):
             task = asyncio.create_task(call, name=f"kinformer sharded reconcile {key}")
-        run = self._active[key] = _Run(slot, task)
-        task.add_done_callback(lambda _: self._ended(key, run))
-        try:
-            async with asyncio.timeout(admission.limit):
-                return await task
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task.cancelled() and (current is None or not current.cancelling()):
-                raise ShardLostError(f"slot {slot}, of {key}, goes to another replica") from None
-            raise
+            run = self._active[key] = _Run(slot, task)
+            task.add_done_callback(lambda _: self._ended(key, run))
+            try:
+                async with asyncio.timeout(admission.limit):
+                    return await task
+            except asyncio.CancelledError:
+                current = asyncio.current_task()
+                if task.cancelled() and (current is None or not current.cancelling()):
+                    raise ShardLostError(f"slot {slot}, of {key}, goes to another replica") from None
+                raise
 
     def _ended(self, key: str, run: _Run) -> None:
         if self._active.get(key) is run:

@@ -247,13 +247,13 @@ async def test_owned_objects_follow_the_uid_of_their_owner(server: APIServer, re
     one.start()
     two.start()
     await asyncio.sleep(30)
+    before = len(one.seen)
     for number in range(40):
         uid = (await client.request("GET", f"{CONFIG_MAPS}/m{number}"))["metadata"]["uid"]
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"m{number}", "uid": uid, "controller": True}
         secret = {"name": f"of-m{number}", "namespace": "default", "ownerReferences": [owner]}
         server.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
     server.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "of-nobody", "namespace": "default"}})
-    before = len(one.seen)
     await asyncio.sleep(5)
     for replica, informer in ((one, owned[0]), (two, owned[1])):
         assert {obj.name for obj in informer.lister} == {f"of-{name}" for name in replica.names}

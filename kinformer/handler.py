@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -55,29 +55,24 @@ class Handler:
             raise ConfigError("add_event_handler: no handler and no callback given")
         self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
         self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
-        self._on_update = on_update
+        self.on_update = on_update
         self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
 
-    def call(self, call: Notification) -> Awaitable[Any] | None:
-        """Make the call; what comes back is to be awaited, if it is anything."""
+    def call(self, call: Notification) -> Any:
+        """Make the call, and return what it returns: perhaps something to be awaited."""
         kind, _, old, new, flag = call
-        result: Any = None
-        if kind == UPDATE:  # by far the most
-            if self._on_update is not None:
-                result = self._on_update(view(old), view(new))
-        elif kind == ADD:
+        if kind == ADD:
             if self._on_add is not None:
                 obj = view(new)
-                result = self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
+                return self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
         elif kind == DELETE:
             if self._on_delete is not None:
                 obj = view(new)
-                result = self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
-        elif self._on_update is not None:
+                return self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
+        elif self.on_update is not None:
             obj = view(new)
-            result = self._on_update(obj, obj)
-        # Coroutines and None are what comes back nearly always: look no further then.
-        return result if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)) else None
+            return self.on_update(view(old) if kind == UPDATE else obj, obj)
+        return None
 
 
 def _takes(callback: Callback | None, name: str) -> bool:
@@ -137,12 +132,13 @@ class HandlerRunner:
     async def run(self) -> None:
         """Until the mailbox is closed and, when draining, empty."""
         mailbox, observe = self.mailbox, self.observe
-        take, make = mailbox.take, self.handler.call
+        take, make, plain = mailbox.take, self.handler.call, mailbox.plain
+        update = self.handler.on_update
         pace = _Pace()
         left = pace.step
         started = 0.0
         while not mailbox.closed:
-            call = take()
+            call = plain.popleft() if plain and not mailbox.folds else take()
             if call is None:
                 if mailbox.draining and not len(mailbox):
                     return
@@ -152,9 +148,10 @@ class HandlerRunner:
             if observe is not None:
                 started = perf_counter()
             try:
-                awaitable = make(call)
-                if awaitable is not None:
-                    await awaitable
+                # By far the most calls are updates, of coroutine functions: no function more than these need.
+                result = update(view(call[2]), view(call[3])) if call[0] == UPDATE and update else make(call)
+                if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
+                    await result
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():

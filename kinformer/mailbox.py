@@ -69,7 +69,10 @@ class Mailbox:
         self._queue_size = queue_size
         self._filter = filter
         self._on_filter_error = on_filter_error
-        self._entries: deque[Notification | _Slot] = deque()
+        self._entries: deque[Any] = deque()  # of Notification, and of _Slot while folding
+        self.plain: deque[Notification] = self._entries
+        """What waits. Where `folds` is False its reader may take from here what `take` would give, for less."""
+        self.folds = False  # or replays
         self._slots: dict[str, _Slot] | None = None  # the newest waiting call a key, while folding
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
@@ -105,6 +108,7 @@ class Mailbox:
         """
         if self.closed or self.draining or not len(objects):
             return
+        self.folds = True
         self._replays.append(iter(objects))
         self._replay_left += len(objects)
         self._initial_left += len(objects)
@@ -142,7 +146,7 @@ class Mailbox:
                     return None
             self._replays.popleft()
         while self._entries:
-            entry = self._entries.popleft()
+            entry: Notification | _Slot = self._entries.popleft()
             if isinstance(entry, tuple):
                 return entry
             entry.waiting = False
@@ -154,6 +158,7 @@ class Mailbox:
                 del self._slots[call[1]]
             return call
         self._slots = None
+        self.folds = False
         return None
 
     def finished(self, call: Notification) -> None:
@@ -250,7 +255,9 @@ class Mailbox:
         slots = self._slots
         if slots is None:
             # The first call above the bound: what waits gets its index. Twice a key at the most from here on.
-            waiting, self._entries = self._entries, deque()
+            waiting = list(self._entries)
+            self._entries.clear()
+            self.folds = True
             slots = self._slots = {}
             for entry in waiting:
                 assert isinstance(entry, tuple)

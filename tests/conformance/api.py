@@ -37,6 +37,11 @@ COLLECTIONS = {
 }
 
 
+def collection(resource: str, namespace: str) -> str:
+    """The path of one of the resources above in a namespace."""
+    return COLLECTIONS[resource].replace("/default/", f"/{namespace}/")
+
+
 def manifest(resource: str, name: str, value: str) -> dict[str, Any]:
     """A small object of one of the resources above, with a value that changes."""
     metadata: dict[str, Any] = {"name": name, "labels": {"value": value}}

@@ -19,6 +19,7 @@ class Forwarder:
         assert target.port
         self._scheme, self._host, self._target_port = target.scheme, target.hostname, target.port
         self._port = 0
+        self._is_cut = False
         self._server: asyncio.Server | None = None
         self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -27,17 +28,21 @@ class Forwarder:
         return f"{self._scheme}://{self._host}:{self._port}"
 
     async def __aenter__(self) -> Self:
-        await self.restore()
+        self._server = await asyncio.start_server(self._accept, self._host, 0)
+        self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
         await self.cut()
+        self._server.close()
 
     async def cut(self) -> None:
-        """Reset every connection, and refuse new ones."""
-        if self._server:
-            self._server.close()
-            self._server = None
+        """Reset every connection, and every new one.
+
+        The listener stays: asyncio would lose, unclosed, a connection that is half accepted when its server closes.
+        """
+        self._is_cut = True
         connections = dict(self._connections)
         for task, writer in connections.items():
             writer.transport.abort()
@@ -45,11 +50,13 @@ class Forwarder:
         await asyncio.gather(*connections, return_exceptions=True)
 
     async def restore(self) -> None:
-        """Accept connections again, on the same port."""
-        self._server = await asyncio.start_server(self._accept, self._host, self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        """Let connections through again."""
+        self._is_cut = False
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
         task = asyncio.create_task(self._forward(reader, writer))
         self._connections[task] = writer
         task.add_done_callback(self._connections.pop)

@@ -8,7 +8,7 @@ import random
 from typing import Any
 
 from kinformer import KubeObject, SharedInformer
-from tests.conformance.api import COLLECTIONS, Api, manifest
+from tests.conformance.api import COLLECTIONS, Api, collection, manifest
 
 WORKERS = 4  # writers at once for each resource; each has its own names, so that no write depends on another's
 
@@ -16,10 +16,11 @@ Identity = tuple[str, str]  # uid, resourceVersion
 
 
 class History:
-    """Creates, changes, deletes and recreates objects of one resource."""
+    """Creates, changes, deletes and recreates objects of one resource in a namespace."""
 
-    def __init__(self, api: Api, resource: str, seed: int = 0) -> None:
+    def __init__(self, api: Api, resource: str, seed: int = 0, *, namespace: str = "default") -> None:
         self._api = api
+        self._collection = collection(resource, namespace)
         self._resource = resource
         self._random = random.Random(f"{resource} {seed}")
         self._present: set[str] = set()
@@ -38,11 +39,10 @@ class History:
             await self._change(f"{worker}-{self._random.randrange(40)}", str(self._changes))
 
     async def _change(self, name: str, value: str) -> None:
-        collection = COLLECTIONS[self._resource]
-        path = f"{collection}/{name}"
+        path = f"{self._collection}/{name}"
         body = manifest(self._resource, name, value)
         if name not in self._present:
-            await self._api.create(collection, body)
+            await self._api.create(self._collection, body)
             self._present.add(name)
         elif self._random.random() < 0.75:
             await self._api.merge(path, {"metadata": {"labels": {"value": value}}})
@@ -51,7 +51,7 @@ class History:
             if self._random.random() < 0.5:
                 self._present.discard(name)
             else:
-                await self._api.create(collection, body)
+                await self._api.create(self._collection, body)
 
 
 class Replica:
@@ -89,11 +89,14 @@ def identity(obj: KubeObject) -> Identity:
 
 
 async def on_server(
-    api: Api, resource: str, *, everywhere: bool = False, managed_fields: bool = False
+    api: Api, resource: str, *, namespace: str = "default", managed_fields: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Every object by key, as LIST gives it, with the apiVersion and kind that built-in lists leave out."""
-    collection = COLLECTIONS[resource]
-    answer = await api.list(collection.replace("/namespaces/default", "") if everywhere else collection)
+    """Every object by key, as LIST gives it, with the apiVersion and kind that built-in lists leave out.
+
+    The namespace "" is all of them.
+    """
+    everywhere = COLLECTIONS[resource].replace("/namespaces/default", "")
+    answer = await api.list(collection(resource, namespace) if namespace else everywhere)
     found = {}
     for item in answer["items"]:
         if not managed_fields:
@@ -108,9 +111,11 @@ def in_cache(informer: SharedInformer) -> dict[str, dict[str, Any]]:
     return {obj.key: json.loads(obj.raw) for obj in informer.lister}
 
 
-async def assert_equal(api: Api, resource: str, informer: SharedInformer, replica: Replica) -> None:
+async def assert_equal(
+    api: Api, resource: str, informer: SharedInformer, replica: Replica, *, namespace: str = ""
+) -> None:
     """The cache, its metadata and the replica equal the server, object by object, as soon as the last event is in."""
-    server = await on_server(api, resource, everywhere=True)
+    server = await on_server(api, resource, namespace=namespace)
     identities = {key: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for key, item in server.items()}
     for _ in range(1500):  # 30 s; the comparison itself is made below, where pytest shows the difference
         if in_cache(informer) == server and replica.known == identities:

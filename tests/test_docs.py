@@ -27,5 +27,5 @@ def test_each_module_of_the_core_has_a_room() -> None:
     named = [module for room in rooms for module in re.findall(r"`(\w+)`", room)]
     assert len(named) == len(set(named)), "a module stands in two rooms"
     there = {path.stem for path in (ROOT / "kinformer").glob("*.py")} - {"__init__", "__main__"}
-    tools = {"exceptions", "clock", "brackets", "resync_timer"}
+    tools = {"exceptions", "clock", "brackets", "resync_timer", "cancellation"}
     assert set(named) | tools == there

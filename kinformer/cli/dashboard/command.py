@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import uvicorn
 
 from kinformer.cli.dashboard.app import cluster_app
+from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
 from kinformer.cli.dashboard.secrets import hide
 from kinformer.cli.living_cluster import LivingCluster
@@ -36,6 +37,8 @@ RESOURCES = (
     "namespaces",
 )
 """What is shown where nothing else is asked for, as far as the server has it."""
+
+_IN_THE_DEMO = ("pods", "deployments.apps", "nodes", "namespaces")  # what lives there
 
 _GRACE = 2  # seconds that answers have when the server ends; event streams end by themselves well before
 
@@ -68,7 +71,7 @@ async def dashboard(
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await _demo(stack) if demo else target.client())
-        wanted = await _wanted(client, resources)
+        wanted = await _wanted(client, resources or (_IN_THE_DEMO if demo else ()))
         listener = stack.enter_context(_listen(host, port))
 
         @asynccontextmanager
@@ -80,6 +83,7 @@ async def dashboard(
                         namespace=namespace if resource.namespaced else None,
                         transform=hide if str(resource) == "v1/secrets" else None,
                     )
+                await board_of(factory)  # so that what changes is kept from now on, not from the first page
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))

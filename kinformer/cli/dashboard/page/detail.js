@@ -67,7 +67,8 @@ export class Detail {
       else if (this.tab === "yaml") made = yaml(await get(`api/object?${query}&format=yaml`, "text"));
       else made = summary(await get(`api/object?${query}`, "json"), row, this.store.about(resource));
     } catch (error) {
-      made = element("p", { class: "nothing" }, row ? `It cannot be read: ${error.message}` : "It is gone. What it was is under Changes.");
+      if (!row && this.body.childElementCount) return;  // it is gone: what it was stays in sight
+      made = element("p", { class: "nothing" }, row ? `It cannot be read: ${error.message}` : "It is gone.");
     }
     if (turn === this.turn) this.body.replaceChildren(made);
   }

@@ -8,7 +8,7 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 // Least width in rem, share of what is left, and how soon a column goes where there is no room: the highest first.
 const WIDTHS = {
-  NAME: [15, 3, 0], STATUS: [8.5, 1.1, 1], AGE: [4.4, 0.5, 2], READY: [4.6, 0.5, 3], NAMESPACE: [7.5, 1.1, 4], NODE: [7.5, 1.2, 5],
+  NAME: [13, 3, 0], STATUS: [10.5, 1.1, 1], AGE: [4.4, 0.5, 2], READY: [4.6, 0.5, 3], NAMESPACE: [7.5, 1.1, 4], NODE: [7.5, 1.2, 5],
   RESTARTS: [6, 0.7, 7], DATA: [4.4, 0.5, 4], TYPE: [7, 1, 4], MESSAGE: [16, 3, 3],
 };
 const OTHER = [7, 1, 6];
@@ -55,10 +55,12 @@ export class Table {
     this.columns = signature;
     this.names = names;
     this.values = names.map((name) => this.value(name, about?.columns.indexOf(name) ?? -1));
-    this.scroll.style.setProperty("--columns", names.map((name) => {
+    const widths = names.map((name) => {
       const [least, share] = WIDTHS[name] ?? OTHER;
-      return `minmax(${name === "NAME" ? Math.min(least, 9) : least}rem, ${share}fr)`;
-    }).join(" "));
+      return [name === "NAME" ? Math.min(least, 9) : least, share];
+    });
+    this.scroll.style.setProperty("--columns", widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "));
+    this.scroll.style.setProperty("--least", `${widths.reduce((sum, [least]) => sum + least, 1)}rem`);
     this.head.replaceChildren(...names.map((name, place) => element("button", {
       class: "cell", type: "button", role: "columnheader", "data-column": name,
       "aria-sort": place === this.sort.column ? (this.sort.up ? "ascending" : "descending") : "none",

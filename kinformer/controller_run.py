@@ -165,6 +165,7 @@ class ControllerRun:
             log.info("controller %s: %s; its reconciles are cancelled", self._options.name, error)
         finally:
             await self._tasks.cancel()
+            self.queue.clear()
             if not self._end.done():
                 self._end.cancel()
 
@@ -192,11 +193,13 @@ class ControllerRun:
     async def _until_seen(self, key: str) -> None:
         # The queue still counts the key as being processed, so it collects what comes, and nobody else gets it.
         before = self.own_writes.timeouts
-        await self.own_writes.wait(key)
-        if self.own_writes.timeouts > before:
-            self._metrics.waited_in_vain()
-        self.queue.add(key)
-        self.queue.done(key)
+        try:
+            await self.own_writes.wait(key)
+            if self.own_writes.timeouts > before:
+                self._metrics.waited_in_vain()
+            self.queue.add(key)
+        finally:
+            self.queue.done(key)
 
     async def _work(self, key: str) -> None:
         plain = Request.of(key)

@@ -263,6 +263,19 @@ class WorkQueue(Generic[K]):
         self._shutting_down = True
         self._after_shut_down()
 
+    def clear(self) -> list[K]:
+        """Take out all that waits, in the order in which it would have come; what workers have is not touched.
+
+        For an end without a drain: the next start finds what is to be done by looking at the world.
+        """
+        keys: list[K] = []
+        for priority in sorted({0, *self._classes}, reverse=True):
+            keys += self._classes.pop(priority, ()) if priority else self._ready
+        self._ready.clear()
+        if self._shutting_down:
+            self._after_shut_down()
+        return keys
+
     async def shut_down_with_drain(self, timeout: float | None = None) -> None:
         """Take nothing more, and wait until every key that waits has been taken, and every key taken is done.
 

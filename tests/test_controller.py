@@ -774,7 +774,7 @@ async def test_metrics_have_the_names_of_controller_runtime() -> None:
         return None
 
     informer, recorder = SharedInformer(source), Recorder(slow)
-    controller = controller_for(informer, recorder, workers=3, metrics=metrics)
+    controller = controller_for(informer, recorder, workers=3, metrics=metrics, shutdown_timeout=0)
     assert metrics.values(controller="test", result="success")["controller_runtime_reconcile_total"] == 0
     async with running(controller, informer):
         await asyncio.sleep(1)
@@ -787,7 +787,11 @@ async def test_metrics_have_the_names_of_controller_runtime() -> None:
         assert values["controller_runtime_reconcile_errors_total"] == 1
         assert metrics.values(controller="test", result="success")["controller_runtime_reconcile_total"] == 1
         assert metrics.values(name="test")["workqueue_adds_total"] == 2
+        for name in "bcdefg":  # a backlog that nobody will work off
+            source.set(name)
+        await settle()
     assert "controller_runtime_active_workers" not in metrics.values(controller="test")
+    assert "workqueue_depth" not in metrics.values(name="test"), "a queue that is gone is not exported for ever"
 
 
 async def test_only_changes_of_the_generation_trigger_where_a_controller_says_so() -> None:

@@ -249,6 +249,21 @@ async def test_a_drain_of_a_queue_with_nothing_in_it_is_over_at_once() -> None:
     await WorkQueue().shut_down_with_drain(timeout=0.01)
 
 
+async def test_what_waits_can_be_taken_out_which_ends_a_drain() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("low", priority=LOW_PRIORITY)
+    for key in "ab":
+        queue.add(key)
+    queue.add("high", priority=1)
+    assert queue.clear() == ["high", "a", "b", "low"]
+    assert len(queue) == 0
+    queue.add("a")
+    drain = asyncio.ensure_future(queue.shut_down_with_drain(timeout=1))
+    await settle()
+    assert queue.clear() == ["a"]
+    await drain
+
+
 # --- metrics -------------------------------------------------------------------------------------------------
 
 

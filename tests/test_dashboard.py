@@ -409,6 +409,14 @@ async def test_a_resource_that_is_not_there_is_one_line(capsys: pytest.CaptureFi
     assert "things" in ended.err
 
 
+async def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kinformer.cli.dashboard.command", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    ended = await CommandLine(capsys)("dashboard", "--demo")
+    assert ended.status == 1
+    assert ended.err == "kinformer: uvicorn is not installed; pip install 'kinformer[dashboard]'\n"
+
+
 async def test_ctrl_c_with_ten_open_pages_ends_it_within_three_seconds() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "error", "-m", "kinformer.cli", "dashboard", "--demo", "--port", "0"),

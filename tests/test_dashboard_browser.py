@@ -236,6 +236,16 @@ async def test_a_permission_that_is_revoked_is_named(server: APIServer, opened: 
     await shows(page, TROUBLE, lambda text: text == "")
 
 
+async def test_what_may_not_be_listed_is_said_where_it_would_be(server: APIServer) -> None:
+    server.faults.add(faults.status(403), resource="v1/nodes")
+    async with serving_dashboard(server) as url, browsing() as chromium:
+        page = await chromium.new_page()
+        await page.goto(f"{url}/#/r/v1/nodes")
+        await shows(page, "document.getElementById('nothing').textContent", lambda text: "403" in text)
+        assert await page.evaluate(TROUBLE) == ""
+        await shows(page, "document.querySelector('nav .dot.bad') !== null")
+
+
 async def test_ten_thousand_changes_lead_to_the_truth(server: APIServer, opened: Open) -> None:
     page = await opened()
     for turn in range(200):

@@ -8,6 +8,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kinformer.event_stream import EventStream
 from kinformer.informer import SharedInformer
@@ -85,7 +86,7 @@ class EventLog:
             self._streams.append(stream)
             task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
             self._tasks.add(task)
-            task.add_done_callback(self._feed_ended)
+            task.add_done_callback(partial(self._feed_ended, informer))
 
     async def close(self) -> None:
         """Stop listening."""
@@ -99,12 +100,12 @@ class EventLog:
         """No more changes come: every informer was left, or has crashed."""
         return bool(self._streams) and not self._tasks
 
-    def _feed_ended(self, task: asyncio.Task[None]) -> None:
+    def _feed_ended(self, informer: SharedInformer, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._announce()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # What an informer crashed of is the informer's to tell; this is for those who look at the log's side.
-            log.debug("%s ended: %r", task.get_name(), error)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and error is not informer.crash:  # what the informer crashed of it has told itself
+            log.error("%s ended: %s", task.get_name(), error, exc_info=error)
         if not self._tasks:
             self._on_end()
 

@@ -77,7 +77,11 @@ store.addEventListener("report", () => {
   filter.offer(namespaces);
   health.report();
   navigate();
-  if (table.resource) { const was = table.columns; table.layOut(); if (was !== table.columns) table.rebuild(); }
+  if (table.resource) {
+    const was = [table.columns, table.told].join();
+    table.layOut();
+    if (was !== [table.columns, table.told].join()) table.rebuild();
+  }
   if (nodes.shown && !nodes.told) { nodes.told = true; nodes.rebuild(); }
   link();
 });
@@ -85,7 +89,9 @@ store.addEventListener("report", () => {
 store.addEventListener("link", link);
 
 function link() {
-  const ill = (store.report?.resources ?? []).filter((one) => !one.live && one.error);
+  // What was never there, such as what one may not list, is said where it would be; what is lost is said everywhere.
+  const all = store.report?.resources ?? [], any = all.some((one) => one.synced);
+  const ill = all.filter((one) => !one.live && one.error && (one.synced || !any));
   const pill = at("link"), trouble = at("trouble");
   const [word, kind] = !store.linked ? ["connecting", "busy"] : ill.length ? [`${ill.length} not live`, "bad"] : ["live", "good"];
   if (pill.textContent !== word) pill.textContent = word;

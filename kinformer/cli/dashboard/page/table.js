@@ -50,6 +50,7 @@ export class Table {
   layOut() {
     const about = this.store.about(this.resource);
     const names = this.fitting(["NAME", ...(about?.namespaced === false ? [] : ["NAMESPACE"]), ...(about?.columns ?? []), "AGE"]);
+    this.told = about?.error ?? about?.synced;
     const signature = `${this.resource} ${names.join()} ${this.sort.column} ${this.sort.up}`;
     if (this.columns === signature) return;
     this.columns = signature;
@@ -109,7 +110,7 @@ export class Table {
       ? number.format(rows.size) : `${number.format(list.length)} of ${number.format(rows.size)}`;
     this.nothing.hidden = list.length > 0;
     this.nothing.textContent = rows.size
-      ? "Nothing matches the filter." : about && !about.synced ? "The first list has not come yet." : "There are none.";
+      ? "Nothing matches the filter." : about && !about.synced ? about.error ?? "The first list has not come yet." : "There are none.";
     this.paint();
   }
 

@@ -254,7 +254,7 @@ class SharedInformerFactory:
             NotSyncedError: At the timeout; `unsynced` maps each resource to its last error or None.
             APIError: With `fail_fast`.
         """
-        waits = {
+        everyone = waits = {
             asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
             for informer in self.informers
         }
@@ -277,7 +277,8 @@ class SharedInformerFactory:
         finally:
             for wait in waits:
                 wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            # All of them: of two that fail in one step only the first has been looked at.
+            await asyncio.gather(*everyone, return_exceptions=True)
 
     def _unsynced(self, *, handlers: bool) -> dict[str, BaseException | None]:
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -237,3 +238,20 @@ async def test_an_informer_asked_for_before_entering_starts_on_entering(client: 
 async def test_an_unknown_default_is_refused() -> None:
     with pytest.raises(ConfigError, match="resync"):
         SharedInformerFactory(None, resync=1)  # type: ignore[arg-type]
+
+
+async def test_two_caches_that_fail_at_once_are_one_error_and_none_is_left_over() -> None:
+    def stop(informer: Any, error: BaseException) -> None:
+        raise LookupError(informer.name)
+
+    left_over: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: left_over.append(context))
+    async with APIServer(users={"token": "reader"}, rules=[]) as server, server.client("reader") as client:
+        with pytest.raises(LookupError):
+            async with SharedInformerFactory(client, on_error=stop) as factory:
+                for resource in ("v1/pods", "v1/secrets", "v1/configmaps"):
+                    factory.for_resource(resource)
+                await factory.wait_for_cache_sync(timeout=5)
+    del factory
+    gc.collect()
+    assert not left_over

@@ -244,14 +244,16 @@ async def test_two_caches_that_fail_at_once_are_one_error_and_none_is_left_over(
     def stop(informer: Any, error: BaseException) -> None:
         raise LookupError(informer.name)
 
+    async def wait(client: Client) -> None:
+        async with SharedInformerFactory(client, on_error=stop) as factory:
+            for resource in ("v1/pods", "v1/secrets", "v1/configmaps"):
+                factory.for_resource(resource)
+            await factory.wait_for_cache_sync(timeout=5)
+
     left_over: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: left_over.append(context))
     async with APIServer(users={"token": "reader"}, rules=[]) as server, server.client("reader") as client:
         with pytest.raises(LookupError):
-            async with SharedInformerFactory(client, on_error=stop) as factory:
-                for resource in ("v1/pods", "v1/secrets", "v1/configmaps"):
-                    factory.for_resource(resource)
-                await factory.wait_for_cache_sync(timeout=5)
-    del factory
+            await wait(client)
     gc.collect()
     assert not left_over

@@ -107,10 +107,8 @@ class InformerMetrics:
         yield one("live", "1 while the cache follows the server", health.live)
         yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
         yield one("queue_depth", "Keys with changes that are received and not in the cache yet", figures.queued)
-        if health.last_event_age is not None:
-            yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
-        if health.last_sync_age is not None:
-            yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
+        yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
+        yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
         yield one("received_bytes_total", "Bytes received, before decoding", figures.bytes)
         yield one("watches_total", "Watches that were opened", health.watches)
         yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
@@ -127,8 +125,9 @@ class InformerMetrics:
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)
 
-    def _one(self, name: str, text: str, value: float) -> Reading:
-        return self._reading(name, text, (), [((), value)])
+    def _one(self, name: str, text: str, value: float | None) -> Reading:
+        # Without a value there is no series, and the metric is known all the same.
+        return self._reading(name, text, (), [] if value is None else [((), value)])
 
     def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> Reading:
         return self._reading(name, text, (label,), [((value,), figure) for value, figure in of.items()])

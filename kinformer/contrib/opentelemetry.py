@@ -1,0 +1,202 @@
+"""Metrics and spans for OpenTelemetry: ``pip install 'kinformer[opentelemetry]'``.
+
+::
+
+    async with SharedInformerFactory(client, metrics=OpenTelemetryMetrics()) as factory:
+        factory.for_resource("v1/pods").add_event_handler(traced(Handler(), resource="v1/pods"))
+
+The metrics are those of ``docs/metrics.md``, under the same names but for `_total`, which exporters add.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from opentelemetry.trace import Tracer
+
+from kinformer.metrics import Reading
+from kinformer.object import KubeObject
+
+__all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
+
+R = TypeVar("R")
+Read = Callable[[str], Iterable[Reading]]
+
+_NAME = "kinformer"
+_ONE_COLLECTION = 0.05  # seconds: the SDK asks for one metric after the other, and informers tell all at once
+
+
+class OpenTelemetryMetrics:
+    """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
+
+    What can be read is read when the SDK collects. An instrument that has been made stays for as long as its meter, as
+    OpenTelemetry has no way to take one back: what has ended merely gives no more observations.
+
+    Args:
+        meter: Where to make the instruments; default: the global provider's, under the name "kinformer".
+    """
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        self._meter = meter or metrics.get_meter(_NAME)
+        self._made: dict[str, Any] = {}
+        self._gauges: dict[str, dict[tuple[tuple[str, str], ...], Callable[[], float]]] = {}
+        self._owners: dict[str, Read] = {}
+        self._read_at = 0.0
+        self._readings: dict[str, list[Reading]] = {}
+
+    def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
+        """See `kinformer.Metrics`."""
+        if name not in self._made:
+            self._made[name] = self._meter.create_counter(_bare(name), description=text)
+        attributes, made = dict(labels), self._made[name]
+        made.add(0, attributes)  # it starts at 0, and not when something first happens
+        return lambda amount: made.add(amount, attributes)
+
+    def histogram(
+        self, name: str, text: str, labels: Mapping[str, str], buckets: Sequence[float]
+    ) -> Callable[[float], None]:
+        """See `kinformer.Metrics`."""
+        if name not in self._made:
+            self._made[name] = self._meter.create_histogram(
+                name, unit=_unit(name), description=text, explicit_bucket_boundaries_advisory=list(buckets)
+            )
+        attributes, made = dict(labels), self._made[name]
+        return lambda amount: made.record(amount, attributes)
+
+    def gauge(self, name: str, text: str, labels: Mapping[str, str], read: Callable[[], float]) -> Callable[[], None]:
+        """See `kinformer.Metrics`."""
+        if name not in self._gauges:
+            self._gauges[name] = {}
+            callback = partial(self._observe_gauge, name)
+            self._made[name] = self._meter.create_observable_gauge(name, [callback], unit=_unit(name), description=text)
+        series, place = self._gauges[name], tuple(sorted(labels.items()))
+        series[place] = read
+
+        def end() -> None:
+            if series.get(place) is read:
+                del series[place]
+
+        return end
+
+    def collector(self, owner: str, read: Read) -> Callable[[], None]:
+        """See `kinformer.Metrics`."""
+        name, number = owner, 2
+        while name in self._owners:
+            name, number = f"{owner}#{number}", number + 1
+        self._owners[name] = read
+        self._read_at = 0.0
+        for reading in read(name):
+            self._make(reading)
+
+        def end() -> None:
+            self._owners.pop(name, None)
+            self._read_at = 0.0
+
+        return end
+
+    # --- what is asked of it at each collection ----------------------------------------------------------
+
+    def _make(self, reading: Reading) -> None:
+        if reading.name not in self._made:
+            callback = partial(self._observe, reading.name)
+            counts = reading.kind == "counter"
+            make = self._meter.create_observable_counter if counts else self._meter.create_observable_gauge
+            name, unit = _bare(reading.name), _unit(reading.name)
+            self._made[reading.name] = make(name, [callback], unit=unit, description=reading.text)
+
+    def _observe_gauge(self, name: str, _: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(read(), dict(place)) for place, read in list(self._gauges[name].items())]
+
+    def _observe(self, name: str, _: CallbackOptions) -> Iterable[Observation]:
+        if time.monotonic() - self._read_at > _ONE_COLLECTION:
+            self._readings = {}
+            for owner, read in list(self._owners.items()):
+                for reading in read(owner):
+                    self._readings.setdefault(reading.name, []).append(reading)
+            self._read_at = time.monotonic()
+        return [
+            Observation(figure, dict(zip(reading.labels, values, strict=True)))
+            for reading in self._readings.get(name, ())
+            for values, figure in reading.values
+        ]
+
+
+def _bare(name: str) -> str:
+    return name.removesuffix("_total")
+
+
+def _unit(name: str) -> str:
+    return "s" if name.endswith("_seconds") else "By" if "_bytes" in name else ""
+
+
+# --- spans --------------------------------------------------------------------------------------------------------
+
+
+def traced(handler: Any, *, resource: str, tracer: Tracer | None = None) -> Any:
+    """A handler whose calls are spans: ``v1/pods UPDATED``, with the object's namespace, name, uid and version.
+
+    What the handler raises is noted in the span, and goes on to the informer, which counts and logs it.
+
+    Args:
+        handler: An object with some of `on_add`, `on_update`, `on_delete`, coroutine functions or plain ones.
+        resource: What the spans call the informer's objects.
+        tracer: Default: the global provider's, under the name "kinformer".
+    """
+    return _Traced(handler, resource, tracer or trace.get_tracer(_NAME))
+
+
+class _Traced:
+    def __init__(self, handler: Any, resource: str, tracer: Tracer) -> None:
+        self._resource = resource
+        self._tracer = tracer
+        for method, kind in (("on_add", "ADDED"), ("on_update", "UPDATED"), ("on_delete", "DELETED")):
+            function = getattr(handler, method, None)
+            if function is not None:
+                setattr(self, method, self._wrap(function, kind))
+        self.__qualname__ = getattr(handler, "__qualname__", type(handler).__qualname__)
+
+    def _wrap(self, function: Callable[..., Any], kind: str) -> Callable[..., Awaitable[None]]:
+        @functools.wraps(function)  # the informer looks at the signature, to see which flags the handler takes
+        async def call(*objects: KubeObject, **flags: Any) -> None:
+            attributes = _attributes(self._resource, objects[-1])
+            with self._tracer.start_as_current_span(f"{self._resource} {kind}", attributes=attributes):
+                result = function(*objects, **flags)
+                if inspect.isawaitable(result):
+                    await result
+
+        return call
+
+
+def _attributes(resource: str, obj: KubeObject) -> dict[str, str]:
+    found = {"kinformer.resource": resource, "k8s.object.name": obj.name, "k8s.object.uid": obj.uid}
+    if obj.namespace:
+        found["k8s.namespace.name"] = obj.namespace
+    return {**found, "k8s.object.resource_version": obj.resource_version}
+
+
+def traced_reconcile(
+    reconcile: Callable[[Any], Awaitable[R]], *, name: str = "reconcile", tracer: Tracer | None = None
+) -> Callable[[Any], Awaitable[R]]:
+    """A reconcile whose runs are spans, with the request's namespace and name.
+
+    Args:
+        reconcile: As for `Controller`.
+        name: Of the spans.
+        tracer: Default: the global provider's, under the name "kinformer".
+    """
+    used = tracer or trace.get_tracer(_NAME)
+
+    @functools.wraps(reconcile)
+    async def run(request: Any) -> R:
+        attributes = {"k8s.namespace.name": request.namespace, "k8s.object.name": request.name}
+        with used.start_as_current_span(name, attributes=attributes):
+            return await reconcile(request)
+
+    return run

@@ -202,6 +202,18 @@ async def test_an_autoscaler_has_two_versions(server: APIServer) -> None:
     assert table["rows"][0]["cells"][:3] == ["a", "Deployment/d", "memory: <unknown>/1Gi"]
 
 
+async def test_an_event_has_two_faces(server: APIServer) -> None:
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    body = {"metadata": {"name": "e"}, "note": "hello", "regarding": about, "reason": "Why", "type": "Normal"}
+    body |= {"eventTime": "2026-11-20T08:00:00.000000Z", "reportingController": "kinformer.dev/test"}
+    path = "/namespaces/default/events"
+    assert (await send(server, "POST", f"/apis/events.k8s.io/v1{path}", body)).status == 201
+    core = (await send(server, "GET", f"/api/v1{path}/e")).json
+    assert (core["apiVersion"], core["message"], core["involvedObject"]["name"]) == ("v1", "hello", "p")
+    new = (await send(server, "GET", f"/apis/events.k8s.io/v1{path}/e")).json
+    assert (new["apiVersion"], new["note"]) == ("events.k8s.io/v1", "hello")
+
+
 async def test_a_service_is_given_addresses_and_ports_and_keeps_them(server: APIServer) -> None:
     path = f"{CORE}/services"
     spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"a": "b"}}
@@ -273,6 +285,14 @@ async def test_a_get_by_name_is_no_watch_and_the_old_path_of_one_object_is(serve
     kind, obj = await old.event()
     assert (kind, obj["metadata"]["name"]) == ("ADDED", "b")
     await old.close()
+
+
+async def test_the_log_has_every_request_with_its_parameters(server: APIServer) -> None:
+    await send(server, "GET", "/api/v1/pods?limit=1&labelSelector=a%3Db")
+    await send(server, "GET", "/nothing/here")
+    first, second = server.requests
+    assert (first.method, first.path, first.params) == ("GET", "/api/v1/pods", {"limit": "1", "labelSelector": "a=b"})
+    assert [first.status, second.status] == [200, 404]
 
 
 # -- switches ---------------------------------------------------------------------------------------------------------

@@ -416,26 +416,6 @@ async def test_users_and_rules_decide_by_verb_and_resource(tmp_path: Path) -> No
             assert (await client.request("GET", "/api/v1/configmaps"))["items"] == []
 
 
-async def test_the_log_has_every_request_with_its_parameters(server: APIServer) -> None:
-    await send(server, "GET", "/api/v1/pods?limit=1&labelSelector=a%3Db")
-    await send(server, "GET", "/nothing/here")
-    first, second = server.requests
-    assert (first.method, first.path, first.params) == ("GET", "/api/v1/pods", {"limit": "1", "labelSelector": "a=b"})
-    assert [first.status, second.status] == [200, 404]
-
-
-async def test_an_event_has_two_faces(server: APIServer) -> None:
-    about = {"kind": "Pod", "name": "p", "namespace": "default"}
-    body = {"metadata": {"name": "e"}, "note": "hello", "regarding": about, "reason": "Why", "type": "Normal"}
-    body |= {"eventTime": "2026-11-20T08:00:00.000000Z", "reportingController": "kinformer.dev/test"}
-    path = "/namespaces/default/events"
-    assert (await send(server, "POST", f"/apis/events.k8s.io/v1{path}", body)).status == 201
-    core = (await send(server, "GET", f"/api/v1{path}/e")).json
-    assert (core["apiVersion"], core["message"], core["involvedObject"]["name"]) == ("v1", "hello", "p")
-    new = (await send(server, "GET", f"/apis/events.k8s.io/v1{path}/e")).json
-    assert (new["apiVersion"], new["note"]) == ("events.k8s.io/v1", "hello")
-
-
 # -- discovery --------------------------------------------------------------------------------------------------------
 
 

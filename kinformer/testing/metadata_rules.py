@@ -46,11 +46,13 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
     for name, value in metadata.items():
         check = _CHECKS.get(name)
         if check is not None:
-            causes += check(value, old)
+            found = check(value, old)
+            causes += found * 2 if name == "labels" and old is not None and resource.builtin else found
     if old is None:
         return causes
     causes += _immutable(metadata, old)
-    # An update is validated twice, that of a custom resource thrice; the message names each cause once.
+    # An update is validated twice (its labels four times), that of a custom resource thrice; the message names each
+    # cause once, the details as often as it was found.
     return causes * (2 if resource.builtin else 3)
 
 

@@ -192,6 +192,8 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
                 merged[field] = [one for one in merged.get(field) or [] if one not in value]
         elif value is None:
             merged.pop(name, None)
+        elif isinstance(value, dict) and "$patch" in value and name not in merged:
+            continue  # a directive about what is not there
         elif isinstance(value, dict):
             merged[name] = _strategic_map(merged.get(name), value, node.child(name))
         elif isinstance(value, list):

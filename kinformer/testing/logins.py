@@ -51,10 +51,10 @@ class Logins:
         return self._tokens[name]
 
     def write_token_file(self, path: Path) -> None:
-        """What `--token-auth-file` reads: token, user, uid, groups."""
+        """What `--token-auth-file` reads: token, user, uid, and groups where there are any."""
         table = io.StringIO()
         csv.writer(table).writerows(
-            [token, name, name, "system:masters" if name == ADMIN else ""] for name, token in self._tokens.items()
+            [token, name, name, *(["system:masters"] if name == ADMIN else [])] for name, token in self._tokens.items()
         )
         write_secret(path, table.getvalue().encode())
 

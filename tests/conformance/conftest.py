@@ -23,7 +23,7 @@ from kinformer.testing import APIServer, ClusterServer
 from kinformer.testing.control_plane import ControlPlane
 from tests.conformance.api import Api
 from tests.conformance.build_assets import assets_folder
-from tests.conformance.differences import pending, unexpected
+from tests.conformance.differences import unexpected
 from tests.conformance.site import Site
 from tests.conformance.transcript import Transcript
 
@@ -58,11 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs the binaries runs when it is asked for; what is pending may fail on the embedded server."""
-    waiting = pending()
-    for item in items:
-        if HERE in item.path.parents and EMBEDDED in item.name and _title(item) in waiting:
-            item.add_marker(pytest.mark.xfail(reason="pending", strict=False))
+    """What needs the binaries runs when it is asked for."""
     if _asked_for(config):
         return
     left_out = [

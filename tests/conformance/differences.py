@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tests.conformance.transcript import differences
@@ -14,27 +13,75 @@ Exchange = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """In tests whose name matches, the places that match may differ."""
+    """In tests of that name the places that match differ."""
 
-    test: str  # a regular expression for `module::function`
+    test: str  # how `module::function` begins
     place: str  # a regular expression for a path such as `[3].answer.spec.clusterIP`
     reason: str
 
 
-KNOWN: list[Difference] = []
+KNOWN = [
+    Difference(
+        "custom::a_custom_object_is_held_against_its_schema",
+        r"^\[9\]\.answer\.(message|details\.causes)",
+        "`multipleOf` below 1 of an integer value is one error more on a real server, which takes the factor for 0",
+    ),
+    Difference(
+        "objects::a_name_has_to_be_a_dns_name",
+        r"^\[13\]\.answer\.(message|details\.causes)",
+        "Services get no cluster addresses, so nothing is said of the allocator that would refuse one",
+    ),
+    Difference(
+        "objects::a_namespace_that_is_being_deleted",
+        r"^\[3\]\.answer\.metadata\.deletion",
+        "A namespace that is deleted is emptied, as by the controller manager that a control plane does not have",
+    ),
+    Difference(
+        "objects::what_cannot_be_changed",
+        r"^\[3\]\.answer\.(message|details\.causes\[0\]\.message)",
+        "The refusal of a change to a Pod's spec names the fields, where a real server prints a diff of Go structs",
+    ),
+    Difference(
+        "patches::a_merge_patch_adds",
+        r"^\[3\]\.answer\.(message|details\.causes\[0\]\.message)",
+        "An object within a message has its keys in another order",
+    ),
+    Difference(
+        "patches::a_json_patch_works",
+        r"^\[9\]\.answer\.details\.causes",
+        "A real server lists the causes of some invalid labels twice",
+    ),
+    Difference(
+        "patches::a_strategic_patch",
+        r"^\[13\]\.answer\.metadata",
+        "A strategic patch with `$patch: replace` for a map that is not there sets it; a real server drops it",
+    ),
+    Difference(
+        "patches::apply_takes_yaml",
+        r"^\[1\]\.answer\.message",
+        "What is wrong with a YAML text is said in the words of another parser",
+    ),
+]
 
 
 def unexpected(test: str, recorded: list[Exchange], came: list[Exchange], *, embedded: bool) -> list[str]:
-    """A text for each place that differs and is not known to; on a real server nothing is."""
-    known = [re.compile(one.place) for one in KNOWN if embedded and re.search(one.test, test)]
+    """A text for each place that differs and is not known to, and for each that is known to and does not.
+
+    On a real server nothing is known to differ.
+    """
+    known = {re.compile(one.place): one for one in KNOWN if embedded and test.startswith(one.test)}
+    seen = set()
     found = []
     for number in range(max(len(recorded), len(came))):
         real, ours = (list_[number] if number < len(list_) else {} for list_ in (recorded, came))
         for place, left, right in _between(real, ours):
             place = f"[{number}]{place}"
-            if not any(one.search(place) for one in known):
+            matching = {pattern for pattern in known if pattern.search(place)}
+            seen |= matching
+            if not matching:
                 request = ours.get("request") or real.get("request")
                 found.append(f"{request}\n    {place}\n    real {left!r}\n    ours {right!r}")
+    found += [f"no longer different, so no longer to be listed: {known[one].reason}" for one in known.keys() - seen]
     return found
 
 
@@ -50,11 +97,3 @@ def _said(exchange: Exchange) -> str:
     answer = exchange.get("answer")
     text = answer.get("message", answer.get("kind")) if isinstance(answer, dict) else answer
     return f"{exchange.get('status', 'not asked')} {text}"
-
-
-PENDING = Path(__file__).parent / "pending.txt"
-
-
-def pending() -> frozenset[str]:
-    """The tests in which the embedded server does not answer like a real one yet."""
-    return frozenset(PENDING.read_text(encoding="utf-8").split())

@@ -96,6 +96,7 @@ class Transcript:
             text = text.replace(word, stands_for)
         text = UID.sub(lambda match: self._uids.setdefault(match[0], f"uid-{len(self._uids) + 1}"), text)
         text = CLUSTER_IP.sub("CLUSTER-IP", HOST.sub("HOST", TIME.sub("TIME", text)))
+        text = text.replace("https://HOST", "http://HOST")
         if "resource version" in text.lower() or "resourceversion" in text.lower() or "StorageError" in text:
             text = REVISION.sub(r"\1N", text)
         return text

@@ -248,6 +248,16 @@ async def test_the_factory_is_left_with_the_application(server: APIServer) -> No
     assert all(health.state == "stopped" for health in factory.health().values())
 
 
+async def test_a_plain_generator_will_do_for_a_setup(server: APIServer) -> None:
+    async def setup() -> AsyncIterator[SharedInformerFactory]:
+        async with server.client() as client, SharedInformerFactory(client) as factory:
+            yield factory
+
+    app = FastAPI(lifespan=kinformer_lifespan(setup))
+    async with app.router.lifespan_context(app):
+        assert app.state.kinformer_factory.informers == ()
+
+
 async def test_what_yields_no_factory_is_told() -> None:
     @asynccontextmanager
     async def setup() -> AsyncIterator[Any]:

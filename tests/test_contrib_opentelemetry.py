@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -89,7 +90,7 @@ async def test_both_sinks_export_the_same_metrics(exported: Exported) -> None:
         source.set("a")
         async with SharedInformer(source, metrics=metrics) as informer:
             await informer.wait_synced(5)
-            await until(lambda: source.watches)
+            await until(partial(getattr, source, "watches"))
             names.append(set(exported.points()) if not names else {f.name for f in registry.collect() if f.samples})
     assert len(names[0]) > 15
     assert names[0] == names[1] - {"kinformer_metrics_errors"}

@@ -17,9 +17,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 from starlette.requests import HTTPConnection, Request
@@ -60,7 +61,9 @@ _STATE = "kinformer_factory"
 _CHUNK = 256 * 1024  # bytes of a list that are handed to the server at once
 
 
-def kinformer_lifespan(setup: Setup) -> Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]:
+def kinformer_lifespan(
+    setup: Setup | Callable[[], AsyncIterator[SharedInformerFactory]],
+) -> Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]:
     """A lifespan for FastAPI or Starlette: the factory lives as long as the application.
 
     Startup does not wait for the caches: the process answers at once, and `/readyz` says when it is ready. An
@@ -69,15 +72,17 @@ def kinformer_lifespan(setup: Setup) -> Callable[[Any], AbstractAsyncContextMana
     In a lifespan of your own: ``async with kinformer_lifespan(setup)(app) as state: yield {**state, ...}``.
 
     Args:
-        setup: A function that gives an async context manager which yields a `SharedInformerFactory` that was entered.
+        setup: A function that gives an async context manager which yields a `SharedInformerFactory` that was entered;
+            or the async generator function that `asynccontextmanager` would make one of.
 
     Raises:
         TypeError: What `setup` yields is no factory.
     """
+    make = cast("Setup", asynccontextmanager(setup) if inspect.isasyncgenfunction(setup) else setup)
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[Mapping[str, Any]]:
-        async with setup() as factory:
+        async with make() as factory:
             if not isinstance(factory, SharedInformerFactory):
                 raise TypeError(f"setup has to yield a SharedInformerFactory, not {type(factory).__name__}")
             setattr(app.state, _STATE, factory)

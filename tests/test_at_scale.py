@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kinformer import KubeObject, SharedInformer, SharedInformerFactory
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 
 SCALE = int(os.environ.get("KINFORMER_SCALE", "5000"))
 CHANGES = max(2000, SCALE // 5)
@@ -212,12 +212,17 @@ async def test_a_relist_in_the_middle_tells_only_what_has_changed(watch_list: bo
 
 
 async def cut_and_change(cluster: Cluster, changes: int) -> None:
-    """The connection is cut, things happen, and the server forgets them: who comes back gets a 410."""
+    """The connection is cut, things happen, and the server forgets them: who comes back gets a 410.
+
+    Nobody comes back before, however long the changes take: else there would be nothing that he has missed.
+    """
+    refused = cluster.server.faults.add(faults.status(503), verb="watch", resource="v1/pods")
     restarting = asyncio.create_task(cluster.server.restart(downtime=0.3))
     await asyncio.sleep(0.1)
     await cluster.change(changes)
     await cluster.server.compact()
     await restarting
+    refused.remove()
 
 
 async def test_a_relist_holds_no_second_copy() -> None:

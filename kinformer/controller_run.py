@@ -239,7 +239,7 @@ class ControllerRun:
             return
         self._metrics.ended("requeue_after" if after else "requeue", seconds)
         self._note(key, _REQUEUE)
-        self.queue.add_after(key, after)
+        self.queue.add_after(key, after, priority=self.queue.priority(key))
 
     def _failed(
         self, key: str, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False
@@ -256,7 +256,7 @@ class ControllerRun:
         if isinstance(error, APIError) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
         self._note(key, _RETRY)
-        self.queue.add_after(key, delay)
+        self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
             log.info("controller %s: %s was changed by somebody else; again in %.3g s", name, key, delay)
         elif timed_out:

@@ -88,6 +88,7 @@ class WorkQueue(Generic[K]):
         self._classes: dict[int, OrderedDict[K, float]] = {}
         self._processing: dict[K, float] = {}
         self._again: dict[K, tuple[int, float]] = {}
+        self._taken_from: dict[K, int] = {}  # the class of keys in process, where it is not 0
         self._getters: deque[asyncio.Future[None]] = deque()
         self._drainers: list[asyncio.Future[None]] = []
         self._shutting_down = False
@@ -217,7 +218,13 @@ class WorkQueue(Generic[K]):
                 if now - heads[oldest] >= self._ageing:
                     chosen = oldest
         key = next(iter(classes[chosen]))
+        if chosen != 0:
+            self._taken_from[key] = chosen
         return key, self._remove(key, chosen)
+
+    def priority(self, key: K) -> int:
+        """The priority with which a worker got the key that it has: for a retry that is to be no more urgent."""
+        return self._taken_from.get(key, 0)
 
     def done(self, key: K) -> None:
         """The worker has finished with `key`; it waits anew if it was added meanwhile.
@@ -229,6 +236,8 @@ class WorkQueue(Generic[K]):
             return
         if self._observe_work is not None:
             self._observe_work(self._now() - started)
+        if self._taken_from:
+            self._taken_from.pop(key, None)
         mark = self._again.pop(key, None) if self._again else None
         if mark is not None:
             self._place(key, *mark)

@@ -274,6 +274,27 @@ async def test_live_changes_are_reconciled_before_the_backlog_of_the_start() -> 
         assert len(recorder.keys) == 21
 
 
+async def test_a_backlog_that_fails_again_and_again_stays_behind_live_changes() -> None:
+    source = MemorySource()
+    for number in range(20):
+        source.set(f"old-{number}")
+
+    async def fail(request: Request) -> None:
+        await asyncio.sleep(1)
+        if request.name.startswith("old"):
+            raise OSError("no")
+
+    informer, recorder = SharedInformer(source), Recorder(fail)
+    limiter = ExponentialFailureRateLimiter(0.01, 0.01)
+    async with running(controller_for(informer, recorder, rate_limiter=limiter), informer):
+        for number in range(5):
+            await asyncio.sleep(7.5)
+            before = len(recorder.keys)
+            source.set(f"new-{number}")
+            await asyncio.sleep(2.5)
+            assert f"default/new-{number}" in recorder.keys[before : before + 2], "behind one that is overdue at most"
+
+
 async def test_a_resync_reconciles_everything_behind_live_changes() -> None:
     source = MemorySource()
     source.set("a")

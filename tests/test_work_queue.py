@@ -133,6 +133,19 @@ async def test_what_has_waited_too_long_gets_every_fourth_turn_and_no_more() -> 
     assert order == expected.split()
 
 
+def test_a_worker_can_ask_how_urgent_its_key_was() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("low", priority=LOW_PRIORITY)
+    queue.add("plain")
+    assert [taken(queue), taken(queue)] == ["plain", "low"]
+    assert (queue.priority("plain"), queue.priority("low")) == (0, LOW_PRIORITY)
+    queue.add("low")
+    queue.done("low")
+    assert queue.priority("low") == 0
+    assert taken(queue) == "low"
+    assert queue.priority("low") == 0, "it was raised by the add during its run"
+
+
 def test_an_ageing_that_is_no_time_is_refused() -> None:
     with pytest.raises(ConfigError, match="ageing"):
         WorkQueue(ageing=-1)

@@ -71,7 +71,7 @@ def with_conditions(obj: Mapping[str, Any], *conditions: Condition, clock: Clock
 
     Each gets the generation of `obj` as its observedGeneration. `lastTransitionTime` is kept where the status stays,
     and is now where it changes; so where nothing has changed the list equals the one that is there, and there is
-    nothing to write. Other conditions stay, in their order; new ones come last.
+    nothing to write. Other conditions stay, in their order, and so do further fields of one; new ones come last.
     """
     result = [dict(one) for one in _conditions(obj)]
     generation = _generation(obj)
@@ -89,7 +89,9 @@ def with_conditions(obj: Mapping[str, Any], *conditions: Condition, clock: Clock
             if old.get("type") == condition.type:
                 if old.get("status") == entry["status"] and old.get("lastTransitionTime"):
                     entry["lastTransitionTime"] = old["lastTransitionTime"]
-                result[index] = entry
+                result[index] = {**old, **entry}
+                if not condition.message and "message" not in old:
+                    del result[index]["message"]  # of a pod's conditions the server leaves out what is empty
                 break
         else:
             result.append(entry)

@@ -39,8 +39,6 @@ def _quiet_reason(health: InformerHealth) -> str:
 
 def status_report(factory: SharedInformerFactory) -> dict[str, Any]:
     """The health and the statistics of each informer, as JSON has it."""
-    from kinformer import __version__
-
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources = {}
@@ -48,4 +46,4 @@ def status_report(factory: SharedInformerFactory) -> dict[str, Any]:
         shown = asdict(one)
         shown["last_error"] = describe(one.last_error) if one.last_error else None
         resources[name] = {"health": shown, "statistics": asdict(figures[name])}
-    return {"kinformer": __version__, "ready": ready, "resources": resources}
+    return {"ready": ready, "resources": resources}

@@ -196,6 +196,15 @@ def test_conditions_of_others_stay_where_they_are() -> None:
     assert changed[0] == others[0]
 
 
+def test_what_a_server_adds_to_a_condition_or_leaves_out_of_it_is_no_change() -> None:
+    (entry,) = with_conditions(foo(3), READY)
+    as_of_a_pod = {**entry, "lastProbeTime": None}
+    del as_of_a_pod["message"]
+    assert with_conditions(foo(3, as_of_a_pod), READY) == [as_of_a_pod]
+    (said,) = with_conditions(foo(3, as_of_a_pod), Condition("Ready", True, "AllGood", "now with words"))
+    assert said["message"] == "now with words"
+
+
 def test_a_condition_is_believed_if_it_speaks_of_this_generation() -> None:
     conditions = with_conditions(foo(3), READY, Condition("Broken", False, "Fine"))
     assert has_condition(foo(3, *conditions), "Ready")

@@ -27,6 +27,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from kinformer import __version__
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
 from kinformer.factory import SharedInformerFactory
@@ -166,7 +167,7 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
         return JSONResponse({"ready": ready, "resources": resources}, status_code=200 if ready else 503)
 
     async def statusz(request: Request) -> Response:
-        return JSONResponse(status_report(factory(request)))
+        return JSONResponse({"kinformer": __version__, **status_report(factory(request))})
 
     return [
         Route("/livez", livez, name="livez"),

@@ -47,16 +47,6 @@ KNOWN = [
         "An object within a message has its keys in another order",
     ),
     Difference(
-        "patches::a_json_patch_works",
-        r"^\[9\]\.answer\.details\.causes",
-        "A real server lists the causes of some invalid labels twice",
-    ),
-    Difference(
-        "patches::a_strategic_patch",
-        r"^\[13\]\.answer\.metadata",
-        "A strategic patch with `$patch: replace` for a map that is not there sets it; a real server drops it",
-    ),
-    Difference(
         "patches::apply_takes_yaml",
         r"^\[1\]\.answer\.message",
         "What is wrong with a YAML text is said in the words of another parser",

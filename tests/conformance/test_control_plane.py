@@ -290,3 +290,22 @@ asyncio.run(main())
     process.stdin.close()
     await process.wait()
     assert await all_gone(pids)
+
+
+async def test_either_part_can_be_killed_and_started_again_with_its_data(
+    start_control_plane: StartControlPlane, open_api: OpenApi
+) -> None:
+    control_plane = await start_control_plane()
+    api = await open_api(control_plane)
+    created = await api.create(CONFIGMAPS, manifest("v1/configmaps", "kept", "1"))
+    await control_plane.stop_etcd(kill=True)
+    await control_plane.start_etcd()
+    assert await api.list(f"{CONFIGMAPS}/kept") == created  # the API server finds it again by itself
+    await control_plane.stop_api_server(kill=True)
+    await control_plane.stop_etcd()
+    await control_plane.stop_etcd()  # once more is nothing
+    await control_plane.ensure_running()
+    await control_plane.ensure_running()  # and so is this
+    assert await api.list(f"{CONFIGMAPS}/kept") == created
+    with pytest.raises(RuntimeError, match="etcd is running already"):
+        await control_plane.start_etcd()

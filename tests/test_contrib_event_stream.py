@@ -359,6 +359,26 @@ async def test_a_server_without_a_browser_behind_it_ends_in_order() -> None:
     assert sent[1]["more_body"]
 
 
+async def test_a_browser_that_reads_nothing_is_let_go() -> None:
+    sent: list[str] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()  # its window is closed
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async with SharedInformer(filled(1)) as informer:
+        log = EventLog({"maps": informer})
+        log.start()
+        answer = EventSourceResponse(log, patience=0.05)
+        await asyncio.wait_for(answer({"type": "http", "headers": []}, receive, send), 5)
+        await log.close()
+    assert sent == ["http.response.start", "http.response.body"]
+
+
 # --- folding -----------------------------------------------------------------------------------------------------
 
 Step = tuple[str, str]

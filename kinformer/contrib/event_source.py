@@ -33,7 +33,6 @@ Write = Callable[[bytes], Awaitable[None]]
 
 _CHUNK = 64 * 1024  # bytes that are handed to the server at once: what asyncio's transports hold before they say stop
 _FOLD_ABOVE = 64  # changes that a reader may be behind before it gets only the last state of each object
-_PATIENCE = 60.0  # seconds that a browser may take for a chunk before it is let go; it comes back with its last id
 
 _LAST_WORD = 1.0  # seconds that it may take to end the answer in order, when the server ends
 
@@ -58,6 +57,7 @@ class EventSourceResponse(Response):
         pause: Seconds between two batches of changes, for pages that need not be told of each within milliseconds.
         beat: What is sent every `interval` seconds; a comment by default, only where nothing else was sent.
         interval: See there; 15: proxies end what is silent for 30 or 60.
+        patience: Seconds that a browser may take for a chunk before it is let go; it comes back with its last id.
     """
 
     media_type = "text/event-stream"
@@ -72,6 +72,7 @@ class EventSourceResponse(Response):
         pause: float = 0.0,
         beat: Callable[[], bytes] | None = None,
         interval: float = 15.0,
+        patience: float = 60.0,
     ) -> None:
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
@@ -82,13 +83,14 @@ class EventSourceResponse(Response):
         self._pause = pause
         self._beat = beat
         self._interval = interval
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer (ASGI)."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
         async def write(chunk: bytes) -> None:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(self._patience):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
         with ends_with_server() as server_ends:

@@ -212,9 +212,10 @@ class ControllerRun:
         )
         clock = asyncio.get_running_loop()
         began = clock.time()
+        limit = asyncio.timeout(self._options.timeout)
         try:
             with logged_writes(lambda write: self.own_writes.note(key, write)):
-                async with asyncio.timeout(self._options.timeout) as limit:
+                async with limit:
                     result = await self._reconcile(request)
             if result is not None and not isinstance(result, Result):
                 raise TerminalError(f"the reconcile returned {result!r}, which is neither a Result nor None")

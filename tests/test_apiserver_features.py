@@ -230,6 +230,34 @@ async def test_a_service_is_given_addresses_and_ports_and_keeps_them(server: API
     assert (made["clusterIP"], made["clusterIPs"]) == ("None", ["None"])
 
 
+async def test_a_claim_is_protected_until_it_is_deleted_and_goes_with_its_namespace(server: APIServer) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for name in ("a", "b"):
+        await send(server, "POST", f"{CORE}/persistentvolumeclaims", {"metadata": {"name": name}, "spec": spec})
+    made = await send(server, "DELETE", f"{CORE}/persistentvolumeclaims/a")
+    assert made.json["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    left = await send(server, "GET", f"{CORE}/persistentvolumeclaims")
+    assert [one["metadata"]["name"] for one in left.json["items"]] == ["b"]
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
+    path = "/api/v1/namespaces/n/persistentvolumeclaims"
+    await send(server, "POST", path, {"metadata": {"name": "c"}, "spec": spec})
+    await send(server, "DELETE", "/api/v1/namespaces/n")
+    assert (await send(server, "GET", "/api/v1/namespaces/n")).status == 404
+
+
+async def test_lists_stay_in_order_whatever_came_and_went_between_them(server: APIServer) -> None:
+    for turn, (add, drop) in enumerate((("dbf", ""), ("ac", "b"), ("be", "ad"), ("a", "ce"))):
+        for name in add:
+            server.create(config_map(name))
+        for name in drop:
+            server.delete("v1/configmaps", "default", name)
+        names = [one["metadata"]["name"] for one in server.list("v1/configmaps")]
+        assert names == sorted(names), turn
+    server.delete("v1/configmaps", "default", "a")
+    server.create(config_map("a"))
+    assert [one["metadata"]["name"] for one in server.list("v1/configmaps")] == ["a", "b", "f"]
+
+
 async def test_quantities_are_written_in_their_shortest_form(server: APIServer) -> None:
     given = ["1000m", "0.5", "1024Mi", "1.5Gi", "100000", "1e3", "0.1Gi", "5G", "1000Ki", "0"]
     body = {"metadata": {"name": "q"}, "spec": {"hard": {f"x.io/{index}": one for index, one in enumerate(given)}}}

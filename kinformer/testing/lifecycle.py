@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from kinformer.testing.admission import PROTECTION
 from kinformer.testing.crds import established_status, types_of
 from kinformer.testing.delete import DeleteOptions, Deleter
 from kinformer.testing.forms import decode_stored
@@ -36,8 +37,23 @@ class Lifecycle:
                 self._empty(new["metadata"]["name"])
         elif resource.builtin and resource.kind == "CustomResourceDefinition":
             self._definition_changed(resource, old, new)
+        elif new is not None and resource.builtin and resource.kind in PROTECTION:
+            self._unprotect(resource, new)
         elif new is None and old is not None and resource.namespaced:
             self._left(old["metadata"].get("namespace", ""))
+
+    def _unprotect(self, resource: ResourceType, volume: Object) -> None:
+        """What the controllers of volumes do: one that is deleted, and used by nobody, is let go."""
+        metadata, mark = volume["metadata"], PROTECTION[resource.kind]
+        if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
+            return
+
+        def free(obj: Object) -> Object:
+            obj["metadata"]["finalizers"] = [one for one in obj["metadata"]["finalizers"] if one != mark]
+            return obj
+
+        options = WriteOptions(FieldManager("kube-controller-manager"), internal=True)
+        self._writer.patch(resource, metadata.get("namespace", ""), metadata["name"], free, options)
 
     # -- namespaces -----------------------------------------------------------------------------------------------
 

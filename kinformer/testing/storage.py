@@ -93,7 +93,11 @@ class Collection:
         self.undoable = storage.compacted  # lists of the past reach back to here
         self.revision = 0  # of the last change
         self.watchers: dict[Callable[[Change | None], None], None] = {}
-        self._sorted: list[str] | None = None  # the keys in order; never changed in place, snapshots share it
+        # The keys in order as of the last snapshot (never changed in place: snapshots share it), and what came and
+        # went since: a write costs no search, the next list one pass.
+        self._sorted: list[str] = []
+        self._fresh: dict[str, None] = {}
+        self._gone: set[str] = set()
         self._current: Snapshot | None = None
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
 
@@ -105,13 +109,14 @@ class Collection:
         """Stores an object whose revision the caller took from `Storage.next_revision`, and tells the watchers."""
         old = self.objects.get(stored.key)
         if old is None:
-            self._sorted = None
+            self._came(stored.key)
         self.objects[stored.key] = stored
         return self._commit("ADDED" if old is None else "MODIFIED", stored, old)
 
     def load(self, stored: Stored) -> None:
         """Stores a new object without history: for generated data, before anybody watches."""
-        self._sorted = None
+        if stored.key not in self.objects:
+            self._came(stored.key)
         self.objects[stored.key] = stored
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
@@ -120,14 +125,16 @@ class Collection:
     def remove(self, tombstone: Stored) -> Change:
         """Removes an object; the tombstone is its last state with the revision of the deletion."""
         old = self.objects.pop(tombstone.key)
-        self._sorted = None
+        if tombstone.key in self._fresh:
+            del self._fresh[tombstone.key]
+        else:
+            self._gone.add(tombstone.key)
         return self._commit("DELETED", tombstone, old)
 
     def snapshot(self) -> Snapshot:
         """All objects now."""
         if self._current is None:
-            if self._sorted is None:  # keys that came or went since
-                self._sorted = sorted(self.objects)
+            self._sort()
             self._current = Snapshot(self._sorted, [self.objects[key] for key in self._sorted])
         return self._current
 
@@ -183,7 +190,7 @@ class Collection:
         self.objects = self._undone(revision)
         while self.history and self.history[-1].revision > revision:
             self.history.pop()
-        self._sorted = None
+        self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
         self._current = None
         self._past.clear()
         self.revision = min(self.revision, revision)
@@ -199,6 +206,20 @@ class Collection:
             else:
                 objects[change.new.key] = change.old
         return objects
+
+    def _came(self, key: str) -> None:
+        if key in self._gone:
+            self._gone.discard(key)  # back again, in its old place
+        else:
+            self._fresh[key] = None
+
+    def _sort(self) -> None:
+        if self._gone:
+            self._sorted = [key for key in self._sorted if key not in self._gone]
+        if self._fresh:
+            self._sorted = [*self._sorted, *sorted(self._fresh)]
+            self._sorted.sort()  # two runs in order, which is one pass
+        self._fresh, self._gone = {}, set()
 
     def _commit(self, kind: str, new: Stored, old: Stored | None) -> Change:
         now = time.monotonic()

@@ -22,7 +22,7 @@ from tests.lease_server import LeaseServer, NetworkClient
 from tests.simulation import Process, World
 from tests.widget_server import WidgetServer, WidgetSource
 
-SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "30"))
+SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "20"))
 FAULTY = 60.0  # seconds of a schedule in which things go wrong
 CALM = 80.0  # ... and of calm after them: time for dead Leases to expire, slots to move, and keys to be looked at
 NAMES = [f"w{number}" for number in range(8)]
@@ -182,14 +182,14 @@ class Schedule:
     def play(self) -> None:
         try:
             self.world.run(FAULTY)
+            if not self.living():
+                self.join()
             self.leases.down_until = 0.0
             for replica in self.replicas:
                 client = replica.client
                 client.cut_until = client.lost = client.unanswered = client.failing = client.slow = 0.0
                 for source in replica.sources:
                     source.cut_until = 0.0
-            if not self.living():
-                self.join()
             self.world.run(FAULTY + CALM)
             self.check_all_is_done()
         finally:

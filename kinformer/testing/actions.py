@@ -74,8 +74,7 @@ class Actions:
             return
         if info.method == "PUT":
             options = call.options()
-            scale = await call.body("Scale", options)
-            change: Callable[[Object], Object] = lambda obj: with_scale(resource, obj, scale, info.name)  # noqa: E731
+            apply = _replaced_by(await call.body("Scale", options))
         else:
             kind = patch_kind(call.content_type, resource, "scale")
             options = call.options(patch=kind)
@@ -83,8 +82,8 @@ class Actions:
             patch = parse_yaml(raw) if kind == "apply" else parse_patch(raw)
             apply = patched("merge" if kind in ("apply", "strategic") else kind, patch, resource.node)
 
-            def change(obj: Object) -> Object:
-                return with_scale(resource, obj, apply(scale_of(resource, obj)), info.name)
+        def change(obj: Object) -> Object:
+            return with_scale(resource, obj, apply(scale_of(resource, obj)), info.name)
 
         # The scale's own fields have an entry without a time (scale/strategy, managedFields of the parent).
         options.manager = FieldManager(options.manager.name, options.manager.operation, "scale", timed=False)
@@ -137,3 +136,8 @@ class Actions:
             # pod/rest/log.go asks for the node and reports it as a pod
             raise not_found("", "pods" if call.info.subresource == "log" else "nodes", node)
         raise internal(f'Get "https://{node}:10250/": dial tcp: lookup {node}: no such host')
+
+
+def _replaced_by(body: Object) -> Callable[[Object], Object]:
+    """The change that a PUT makes."""
+    return lambda _: body

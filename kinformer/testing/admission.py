@@ -13,7 +13,7 @@ from typing import Any
 from kinformer.testing.ledger import Ledger
 from kinformer.testing.pod_defaults import admit_pod
 from kinformer.testing.resources import ResourceType
-from kinformer.testing.status import forbidden
+from kinformer.testing.status import failure
 
 __all__ = ["IMMORTAL", "PROTECTION", "Admission"]
 
@@ -62,7 +62,13 @@ class Admission:
         """Adds to an object that is written anew, in place."""
         if not resource.builtin:
             return
-        if resource.kind == "Pod":
+        if resource.kind == "Node":
+            status = obj.get("status") or {}
+            if status.get("capacity") and not status.get("allocatable"):
+                status["allocatable"] = dict(status["capacity"])
+        elif resource.kind == "DaemonSet":
+            _count_template(obj, old)
+        elif resource.kind == "Pod":
             admit_pod(obj)
             if "qosClass" in (old.get("status") or {}):
                 obj.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
@@ -75,7 +81,8 @@ class Admission:
     def check_delete(self, resource: ResourceType, name: str) -> None:
         """A 403 `StatusError` for a namespace that every cluster has."""
         if resource.builtin and resource.kind == "Namespace" and name in IMMORTAL:
-            raise forbidden("", "namespaces", name, "this namespace may not be deleted")
+            text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise failure(403, text, details={"name": name, "kind": "namespaces"})
 
     def _allocate(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -105,6 +112,15 @@ class Admission:
         free = (number for number in _NODE_PORTS if number not in used)
         for port in wanted:
             port["nodePort"] = next(free, 0)
+
+
+def _count_template(obj: Object, old: Object) -> None:
+    """The generation of a DaemonSet's template, which an annotation keeps (extensions/v1beta1 had a field for it)."""
+    name = "deprecated.daemonset.template.generation"
+    before = (old["metadata"].get("annotations") or {}).get(name, "1")
+    if (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template") and before.isdigit():
+        before = str(int(before) + 1)
+    obj["metadata"].setdefault("annotations", {})[name] = before
 
 
 def _label_job(obj: Object) -> None:

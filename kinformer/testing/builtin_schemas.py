@@ -80,4 +80,4 @@ def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
     if kind.startswith("{}"):
         item = _node(kind[2:], go.rpartition("]")[2], {})
         return Node("map", item=item, atomic=flags.get("atomic", False), **common)
-    return Node(kind, **common)
+    return Node(kind, atomic=kind == "any", **common)

@@ -51,7 +51,9 @@ class Call:
     def options(self, *, patch: str = "") -> WriteOptions:
         """The query of a write. A 422 `StatusError`."""
         agent = self.request.headers.get("User-Agent", "")
-        return read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
+        options = read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
+        options.warnings = self.answer.warnings  # a failure is warned of too
+        return options
 
     async def body(self, kind: str, options: WriteOptions | None = None) -> Object:
         """The object that was sent; its duplicate fields go to the options. A 400, 413, 415 or 500 `StatusError`."""
@@ -79,7 +81,6 @@ class Call:
     async def written(self, resource: ResourceType, written: Written, options: WriteOptions) -> None:
         """The object after a write."""
         wanted = negotiate(self.request.headers)
-        self.answer.warnings += options.warnings
         view = View(resource, wanted.form, wanted.version)
         if view.form == "table":
             body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})

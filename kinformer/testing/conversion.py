@@ -56,6 +56,8 @@ def hpa_v2(scaler: dict[str, Any]) -> dict[str, Any]:
     behavior = _unpack(kept, "behavior", None)
     if behavior:
         spec["behavior"] = behavior
+    if not status.get("currentReplicas"):
+        status.pop("currentReplicas", None)
     current = status.pop("currentCPUUtilizationPercentage", None)
     if current is not None:
         utilization = {"averageUtilization": current, "averageValue": "0"}

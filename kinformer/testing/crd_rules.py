@@ -40,8 +40,8 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
             causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
     if not spec.get("scope"):
         causes.append(required("spec.scope"))
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
-        causes.append(unsupported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced")))
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
+        causes.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     versions = spec.get("versions") or []
     causes += _version_causes(spec, versions)
     causes += _name_causes(names)

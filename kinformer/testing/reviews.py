@@ -73,7 +73,7 @@ def _access(access: AccessControl, user: str, resource: ResourceType, spec: Obje
 def _token(access: AccessControl, token: str) -> Object:
     user = access.user_of(token)
     if user is None:
-        return {"user": {}, "error": "[invalid bearer token, token lookup failed]"}
+        return {"user": {}, "error": "invalid bearer token"}
     return {"authenticated": True, "user": access.info(user)}
 
 

@@ -148,4 +148,5 @@ def check_object(resource: ResourceType, obj: Object, old: Object | None = None,
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "")
     if causes:
-        raise invalid(resource.group, resource.kind, obj["metadata"].get("name", ""), causes)
+        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both faces are one kind
+        raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

@@ -99,7 +99,9 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
             what = {"StatefulSet": "statefulset", "DaemonSet": "daemonset"}.get(kind, "deployment")
             wrong.append(invalid_value("spec.selector", selector, f"empty selector is invalid for {what}"))
     bad = any(one["field"].startswith("spec.selector.") for one in wrong)
-    if bad:
+    if kind == "DaemonSet":  # its validation is another, and tells less (ValidateDaemonSetSpec)
+        wrong = [one for one in wrong if selector is not None]
+    elif bad:
         wrong.append(invalid_value("spec.selector", selector, "invalid label selector"))
     labels = (template.get("metadata") or {}).get("labels")
     causes = list(wrong)
@@ -128,7 +130,10 @@ def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
     policy = (template.get("spec") or {}).get("restartPolicy", "")
     if policy not in ("OnFailure", "Never"):
         at = f"{field}.template.spec.restartPolicy"
-        causes.append(unsupported(at, policy, ("OnFailure", "Never")))
+        # Always is the default, and so what nobody said.
+        text = 'valid values: "OnFailure", "Never"'
+        always = policy in ("", "Always")
+        causes.append(required(at, text) if always else unsupported(at, policy, ("OnFailure", "Never")))
     if old is None:
         return causes
     for name in ("completions", "selector", "template", "completionMode"):

@@ -82,8 +82,8 @@ class Writer:
                 metadata.pop(name, None)
         self._name(resource, namespace, obj)
         self._check_namespace(resource, namespace, metadata.get("name", ""), options)
-        if resource.has_status and not options.admin:
-            obj.pop("status", None)
+        if resource.has_status and not options.admin and not (resource.builtin and resource.kind == "Node"):
+            obj.pop("status", None)  # a node comes with its status (core/node/strategy.go)
         if resource.builtin:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
@@ -285,8 +285,7 @@ class Writer:
             return self._apply_new(resource, namespace, applied, manager, options)
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
-        if resource.builtin:
-            merged, _ = decode(resource, merged)
+        merged, _ = decode(resource, merged)  # with the defaults of what was not said
         return self._replace(resource, existing, merged, options, subresource, tracked=True)
 
     def _apply_new(

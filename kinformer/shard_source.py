@@ -71,7 +71,8 @@ class ShardSource:
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page of what is in the slots; `items` is an async iterable of lists."""
-        if not options.continue_token:
+        if not options.continue_token and options.limit != 1:
+            # One object is asked for to see where the server stands: such a list is not what the watch goes on from.
             self._listed = self._changes
         if not self.slots:
             # Nothing is ours, but from somewhere the watch must go on: ask for one object, and drop it.

@@ -1,0 +1,95 @@
+"""ShardSource: the objects of some slots, and lists anew when these change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kinformer import ExpiredError, KubeObject, ListOptions
+from kinformer.shard_source import ShardSource, controller_uid
+from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
+from tests.memory_source import MemorySource
+
+pytestmark = pytest.mark.virtual_time
+
+
+async def names(source: ShardSource, **options: Any) -> set[str]:
+    page = await source.list(ListOptions(**options))
+    return {obj.name async for items in page.items for obj in items}  # type: ignore[union-attr]
+
+
+def filled() -> MemorySource:
+    memory = MemorySource()
+    for number in range(50):
+        memory.set(f"m{number}")
+    return memory
+
+
+async def test_what_comes_is_checked_whether_the_server_filters_or_not() -> None:
+    memory = filled()
+    source = ShardSource(memory)
+    slots = frozenset(range(0, 256, 2))
+    source.reshard(slots)
+    mine = {obj.name for obj in memory.objects.values() if slot_of(obj.uid) in slots}
+    assert await names(source) == mine
+    assert memory.lists[-1].shard_selector == shard_selector(slots)
+    assert source.dropped == 50 - len(mine)
+
+
+async def test_without_slots_one_object_is_asked_for_and_dropped() -> None:
+    memory = filled()
+    source = ShardSource(memory)
+    assert await names(source) == set()
+    assert (memory.lists[-1].limit, memory.lists[-1].shard_selector) == (1, None)
+
+
+async def test_with_all_slots_nothing_is_filtered() -> None:
+    memory = filled()
+    source = ShardSource(memory)
+    source.reshard(ALL_SLOTS)
+    assert len(await names(source)) == 50
+    assert memory.lists[-1].shard_selector is None
+
+
+@pytest.mark.parametrize("slots", [frozenset(), frozenset({1, 2})], ids=["from none", "from some"])
+async def test_a_watch_ends_as_expired_when_the_slots_change(slots: frozenset[int]) -> None:
+    source = ShardSource(filled())
+    source.reshard(slots)
+    await names(source)
+
+    async def follow() -> None:
+        async with source.watch(ListOptions(resource_version="51")) as events:
+            async for _ in events:
+                pass
+
+    task = asyncio.create_task(follow())
+    await asyncio.sleep(1)
+    assert not task.done()
+    source.reshard({3})
+    with pytest.raises(ExpiredError, match="the slots have changed"):
+        await task
+
+
+async def test_a_watch_goes_on_only_from_a_list_of_the_same_slots() -> None:
+    source = ShardSource(filled())
+    source.reshard({1})
+    await names(source)
+    source.reshard({2})
+    await names(source, limit=1)  # asked to see where the server stands: no list to go on from
+    with pytest.raises(ExpiredError):
+        await source.watch(ListOptions(resource_version="51")).__aenter__()
+    await names(source)
+    async with source.watch(ListOptions(resource_version="51")):
+        pass
+
+
+def test_the_controlling_owner_is_the_one_that_says_so() -> None:
+    def owned(*references: dict[str, Any]) -> KubeObject:
+        metadata = {"name": "a", "ownerReferences": list(references)}
+        return KubeObject.from_dict({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs"}
+    assert controller_uid(owned({**reference, "uid": "1"}, {**reference, "uid": "2", "controller": True})) == "2"
+    assert controller_uid(owned({**reference, "uid": "1"})) is None

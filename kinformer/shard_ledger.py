@@ -71,6 +71,8 @@ class ShardLedger:
         self.begin: Doubt | None = None
         self.doubts: dict[str, Doubt] = {}
         self.tombstones: dict[str, Tombstone] = {}
+        # For all that was deleted before a list and left no tombstone here: meanwhile every new key is in doubt.
+        self._gap: Tombstone | None = None
 
     def __len__(self) -> int:
         return len(self._uids)
@@ -109,9 +111,10 @@ class ShardLedger:
         for key, (uid, own_version) in found.items():
             if not first and key not in self._uids:
                 self._doubt(key, own_version)
-            self._put(key, uid, own_version)
+            self._put(key, uid, own_version, listed=True)
         if first:
             self.begin = Doubt(max((own for _, own in found.values()), default=0), self._now())
+        self._gap = Tombstone("", version, self._now())
         self.applied = max(self.applied, version)
 
     def resync(self) -> None:
@@ -121,11 +124,11 @@ class ShardLedger:
         """Nothing happened up to here."""
         self.applied = max(self.applied, _number(resource_version))
 
-    def _put(self, key: str, uid: str, version: int) -> None:
+    def _put(self, key: str, uid: str, version: int, *, listed: bool = False) -> None:
         before = self._uids.get(key)
         if before == uid:
             return
-        if before is not None or key in self.tombstones:
+        if before is not None or key in self.tombstones or (self._gap is not None and not listed):
             self._doubt(key, version)
         self.tombstones.pop(key, None)
         self._uids[key] = uid
@@ -160,19 +163,21 @@ class ShardLedger:
             self.begin = None
         for key in [key for key, doubt in self.doubts.items() if covers(doubt.version, doubt.since)]:
             del self.doubts[key]
-        for tombstone in self.tombstones.values():
+        for tombstone in (*self.tombstones.values(), *([self._gap] if self._gap else [])):
             if tombstone.confirmed is None and covers(tombstone.version, tombstone.since):
                 tombstone.confirmed = self._now()
 
     def forget(self, after: float) -> None:
         """Forget the tombstones that were confirmed more than so many seconds ago."""
         now = self._now()
-        for key in [
-            key
-            for key, tombstone in self.tombstones.items()
-            if tombstone.confirmed is not None and now - tombstone.confirmed > after
-        ]:
+
+        def old(tombstone: Tombstone) -> bool:
+            return tombstone.confirmed is not None and now - tombstone.confirmed > after
+
+        for key in [key for key, tombstone in self.tombstones.items() if old(tombstone)]:
             del self.tombstones[key]
+        if self._gap is not None and old(self._gap):
+            self._gap = None
 
 
 def _number(resource_version: str) -> int:

@@ -187,4 +187,5 @@ class _FirstPage(_Page):
 
 
 def _resharded() -> ExpiredError:
-    return ExpiredError(410, "Expired", "the slots have changed; everything is listed anew")
+    # With a delay of its own, since this is no failure that a growing one would help against.
+    return ExpiredError(410, "Expired", "the slots have changed; everything is listed anew", retry_after=0.1)

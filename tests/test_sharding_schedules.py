@@ -111,7 +111,7 @@ class Watcher:
 
 Fault = tuple[float, str, int, float]  # when, what, to whom, how long or how much
 
-KINDS = ["stop", "suspend", "kill", "leave", "join", "cut", "server down", "network", "wall", "sweep"]
+KINDS = ["stop", "suspend", "kill", "leave", "join", "cut", "server down", "network", "wall"]
 FAULTS = st.lists(
     st.tuples(st.floats(0.0, FAULTY), st.sampled_from(KINDS), st.integers(0, 7), st.floats(0.1, 40.0)), max_size=12
 )
@@ -176,8 +176,6 @@ class Schedule:
             one.client.lost = one.client.unanswered = one.client.failing = one.client.slow = amount / 100
         elif kind == "wall":
             one.process.jump_wall((amount - 20) * 1000)
-        elif kind == "sweep" and self.leases.leases:
-            del self.leases.leases[self.random.choice(sorted(self.leases.leases))]
 
     def play(self) -> None:
         try:

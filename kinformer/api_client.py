@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from kinformer.config import TLS, Connection, Pem, check_server
 from kinformer.exceptions import ConfigError
@@ -43,7 +44,11 @@ class ApiClientBridge:
         # Its own session has another pool, no keep-alive, and reads netrc in a thread before each request.
         self._replaced = self.api_client.rest_client.pool_manager
         self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
-            connector=transport.connector, connector_owner=False, read_bufsize=2**21, request_class=FencedRequest
+            connector=transport.connector,
+            connector_owner=False,
+            read_bufsize=2**21,
+            request_class=FencedRequest,
+            middlewares=(_only_to(connection.server),),
         )
 
     async def close(self) -> None:
@@ -82,6 +87,19 @@ class ApiClientBridge:
 
         configuration.api_key["BearerToken"] = transport.authorization
         configuration.refresh_api_key_hook = refresh
+
+
+def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
+    """Refuses requests to any other place: a redirect there would take headers and the client certificate along."""
+    origin = URL(server).origin()
+
+    async def only_to(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if request.url.origin() != origin:
+            place = str(request.url.with_query(None).with_fragment(None))
+            raise aiohttp.InvalidUrlRedirectClientError(place, f"{origin} answers with a redirect to another place")
+        return await handler(request)
+
+    return only_to
 
 
 class _Lent:

@@ -55,7 +55,7 @@ def imports(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """Every program in examples/, against the embedded API server."""
     install(session, "test")
-    session.run("python", "-m", "pytest", "tests/test_examples.py", *session.posargs)
+    session.run("python", "-m", "pytest", "tests/test_examples.py", "tests/test_example_operator.py", *session.posargs)
 
 
 @nox.session

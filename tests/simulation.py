@@ -156,9 +156,14 @@ class Process:
             self.stopped_until = -math.inf
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
-            for _ in range(50):  # several turns: a `finally` may await
-                if not self.loop._ready:  # type: ignore[attr-defined]
+            ready, scheduled = self.loop._ready, self.loop._scheduled  # type: ignore[attr-defined]
+            for _ in range(1000):  # many turns: a `finally` may await, and wait for a while
+                if not asyncio.all_tasks(self.loop):
                     break
+                if not ready and scheduled:
+                    timer = heapq.heappop(scheduled)
+                    timer._scheduled = False
+                    ready.append(timer)
                 self.loop._run_once()  # type: ignore[attr-defined]
             for task in asyncio.all_tasks(self.loop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -1,4 +1,7 @@
-"""Never two leaders, in hundreds of random schedules, and in thousands where KINFORMER_SCHEDULES says so; see tests/simulation.py for what a schedule may hold."""
+"""Never two leaders, in any random schedule; see tests/simulation.py for what one may hold.
+
+KINFORMER_SCHEDULES says how many: some hundreds by default, thousands for a night.
+"""
 
 from __future__ import annotations
 

@@ -105,6 +105,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     return report
 
 
+@pytest_asyncio.fixture(autouse=True)
+async def _farewells(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """A request that is cancelled on TLS says farewell behind its caller: the loop lasts until it is answered."""
+    yield
+    if STARTED in request.node.stash:
+        await asyncio.sleep(0.05)
+
+
 @pytest.fixture(scope="session")
 def assets() -> Path:
     """The folder that `build_assets.py` fills; ControlPlane itself says what is missing in it."""

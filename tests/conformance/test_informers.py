@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import signal
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,7 +28,10 @@ from tests.conformance.api import COLLECTIONS, WIDGETS, Api, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, Replica, assert_equal, in_cache, on_server
+from tests.conformance.test_control_plane import pids_of
 
+NO_SOCKET = socket.socket()
+NO_SOCKET.close()
 IMPATIENT = Backoff(initial=0.1, factor=2.0, maximum=1.0, jitter=1.0, reset_after=120.0)
 WITHOUT_WATCH_LIST = ["--feature-gates=WatchList=false"]
 
@@ -175,3 +183,25 @@ async def test_a_user_without_a_role_reads_as_forbidden_and_syncs_once_it_has_on
         await configmaps.wait_synced(timeout=30)
         assert in_cache(configmaps) == await on_server(api, "v1/configmaps")
         assert not pods.has_synced
+
+
+def sockets_to(url: str) -> int:
+    """How many transports of this process hold a socket to a server."""
+    gc.collect()
+    found = [one for one in gc.get_objects() if isinstance(one, asyncio.Transport)]
+    peers = [one.get_extra_info("peername") for one in found if one.get_extra_info("socket", NO_SOCKET).fileno() >= 0]
+    return sum(peer is not None and peer[1] == urlsplit(url).port for peer in peers)
+
+
+async def test_leaving_lets_go_of_a_server_that_no_longer_answers(start_control_plane: StartControlPlane) -> None:
+    control_plane = await start_control_plane()
+    api_server = max(pids_of(control_plane.folder))
+    try:
+        async with control_plane.client() as client, SharedInformerFactory(client) as factory:
+            factory.for_resource("v1/pods")
+            await factory.wait_for_cache_sync(timeout=30)
+            assert sockets_to(control_plane.url) > 0
+            os.kill(api_server, signal.SIGSTOP)  # no more answers, to the farewell of TLS neither
+        assert sockets_to(control_plane.url) == 0
+    finally:
+        os.kill(api_server, signal.SIGCONT)

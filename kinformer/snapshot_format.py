@@ -183,7 +183,7 @@ class BlockReader:
         self._ended = False
         try:
             self.header: SnapshotHeader = _decode_header(self._block(HEADER).head)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise SnapshotRefusedError("torn", f"its header cannot be read: {error}") from error
 
     def objects(self) -> Block | None:
@@ -254,7 +254,7 @@ class ObjectReader:
                         raw,
                     )
                 )
-        except (msgspec.MsgspecError, IndexError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, RecursionError) as error:
             raise SnapshotRefusedError("torn", f"a block of it cannot be read: {error}") from error
         if at != len(body):
             raise SnapshotRefusedError("torn", "a block of it has another length than its objects")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kinformer import KubeObject
@@ -121,6 +121,8 @@ def test_bytes_that_are_no_snapshot_are_refused(noise: bytes) -> None:
 
 
 @settings(max_examples=200)
+@example(b"\x96\x96\x96\xb6\x96" + b"\x96" * 40, b"", 2)
+@example(b"\x92\x90\x91\x95\xa1\x96\xa0\xa0\x00\x00", b"", 2)
 @given(st.binary(max_size=200), st.binary(max_size=50), st.integers(0, 4))
 def test_a_block_that_is_none_of_ours_is_refused_though_its_checksum_is_right(
     head: bytes, body: bytes, kind: int

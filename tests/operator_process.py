@@ -112,7 +112,7 @@ class OperatorProcess:
             return await self._process.wait()
 
 
-async def watch_a_website_come_and_go(server: ClusterServer, folder: Path, patience: float = 40) -> None:
+async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> None:
     """All that the operator does in its life, with the rights of its service account and no others."""
     await apply_manifests(server)
     async with (
@@ -122,7 +122,7 @@ async def watch_a_website_come_and_go(server: ClusterServer, folder: Path, patie
     ):
         websites, directory = factory.for_resource(WEBSITES), factory.for_resource(CONFIG_MAPS)
         try:
-            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready", False), patience)
+            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready", False), 40)
             await _make_available(client)
             await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready"), 20)
             await answer_until(operator.is_ready, bool, 20)

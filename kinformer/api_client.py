@@ -48,7 +48,7 @@ class ApiClientBridge:
             connector_owner=False,
             read_bufsize=2**21,
             request_class=FencedRequest,
-            middlewares=(_only_to(connection.server),),
+            middlewares=(_only_to(connection.server), transport.connecting),
         )
 
     async def close(self) -> None:

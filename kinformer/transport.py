@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +29,12 @@ from kinformer.config import Connection, Pem
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.fence import check_fences, unfenced
+from kinformer.sockets import Connecting, keepalive_socket
 
 __all__ = ["Body", "FencedRequest", "Transport"]
 
 log = logging.getLogger(__name__)
 
-# Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
-_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 _UNARY_CONNECTIONS = 100  # what one process may ask at a time beside its streams; kubernetes_asyncio's number
 _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
 
@@ -153,6 +151,11 @@ class Transport:
     def connector(self) -> aiohttp.TCPConnector:
         """The pool of the requests, with TLS set up, to be shared with another session (`connector_owner=False`)."""
         return cast("aiohttp.TCPConnector", self._opened().unary.connector)
+
+    @property
+    def connecting(self) -> Connecting:
+        """What a session that shares the pool needs among its middlewares."""
+        return self._opened().connecting
 
     async def send(
         self,
@@ -297,20 +300,23 @@ class _Sessions:
     unary: aiohttp.ClientSession
     streams: aiohttp.ClientSession
     fresh: aiohttp.ClientSession  # never reuses a connection
+    connecting: Connecting
 
     @classmethod
     def open(cls, context: ssl.SSLContext | bool) -> _Sessions:
+        connecting = Connecting()
         return cls(
-            _session(context, limit=_UNARY_CONNECTIONS),
-            _session(context, limit=0),
-            _session(context, limit=0, force_close=True),
+            _session(context, connecting, limit=_UNARY_CONNECTIONS),
+            _session(context, connecting, limit=0),
+            _session(context, connecting, limit=0, force_close=True),
+            connecting,
         )
 
     async def close(self) -> None:
         async with AsyncExitStack() as stack:  # cancelled at one, it still closes the others
             for session in (self.unary, self.streams, self.fresh):
                 stack.push_async_callback(session.close)
-        await asyncio.sleep(0)  # sockets that have been aborted are closed in the loop's next turn
+        await self.connecting.settle()  # and those that have been aborted, in the loop's next turn
 
 
 # Where the connections of the request under way are noted, for when it is cancelled.
@@ -328,13 +334,13 @@ class FencedRequest(aiohttp.ClientRequest):
         return await super().send(conn)
 
 
-def _session(context: ssl.SSLContext | bool, **options: Any) -> aiohttp.ClientSession:
+def _session(context: ssl.SSLContext | bool, connecting: Connecting, **options: Any) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=context, socket_factory=_keepalive_socket, **options),
+        connector=aiohttp.TCPConnector(ssl=context, socket_factory=keepalive_socket, **options),
         # Only the caller knows what is too long; the default would cut each watch after five minutes.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         cookie_jar=aiohttp.DummyCookieJar(),
-        middlewares=(_no_silent_repeat,),
+        middlewares=(_no_silent_repeat, connecting),
         request_class=FencedRequest,
         read_bufsize=_READ_BUFFER,
     )
@@ -354,17 +360,6 @@ async def _no_silent_repeat(
 def _ended(error: Exception) -> str:
     # aiohttp's word for a connection that was closed in order, before an answer, names neither.
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
-
-
-def _keepalive_socket(address: Any) -> socket.socket:
-    family, kind, protocol = address[:3]
-    made = socket.socket(family, kind, protocol)
-    with suppress(OSError):  # a platform that refuses one still gives a socket that works
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPALIVE:
-            if hasattr(socket, name):
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
 
 
 class _Materials:

@@ -1,0 +1,76 @@
+"""The sockets of a client: kept alive while they are of use, and ended where asyncio would forget them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any
+from weakref import WeakSet
+
+import aiohttp
+
+__all__ = ["Connecting", "keepalive_socket"]
+
+# Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
+_KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+_TURNS = 20  # of the loop, until asyncio has noticed the end of a socket and closed it; three or four in practice
+
+# Those that the request under way has made, also in the tasks that aiohttp connects in.
+_made: ContextVar[list[socket.socket] | None] = ContextVar("_made", default=None)
+
+
+def keepalive_socket(address: Any) -> socket.socket:
+    """A socket with TCP keep-alive for what getaddrinfo has found, as aiohttp's `socket_factory`."""
+    family, kind, protocol = address[:3]
+    made = socket.socket(family, kind, protocol)
+    with suppress(OSError):  # a platform that refuses one still gives a socket that works
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            if hasattr(socket, name):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    under_way = _made.get()
+    if under_way is not None:
+        under_way.append(made)
+    return made
+
+
+class Connecting:
+    """Middleware for the sessions of one client: a request that is cancelled while it connects leaves no socket behind.
+
+    Cancelled in the turn in which the TLS handshake ends, asyncio's `create_connection` closes a transport that nobody
+    owns yet: it says farewell, and waits for the answer, 30 s where a server is silent. The loop may be gone by then. A
+    socket that is shut down ends at once.
+    """
+
+    def __init__(self) -> None:
+        self._ended: WeakSet[socket.socket] = WeakSet()
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        made: list[socket.socket] = []
+        token = _made.set(made)
+        try:
+            return await handler(request)
+        except asyncio.CancelledError:
+            self._end(made)
+            raise
+        finally:
+            _made.reset(token)
+
+    def _end(self, made: Iterable[socket.socket]) -> None:
+        for one in made:
+            if one.fileno() >= 0:
+                with suppress(OSError):  # it has not been connected, or not any more
+                    one.shutdown(socket.SHUT_RDWR)
+                self._ended.add(one)
+
+    async def settle(self) -> None:
+        """Gives asyncio the turns that it needs to close what has been ended, before the loop may be gone."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+            if all(one.fileno() < 0 for one in self._ended):
+                return

@@ -78,7 +78,7 @@ async def test_informers_equal_the_server_after_changes_a_kill_and_a_410(
     await control_plane.install_crds(WIDGETS)
     api = await open_api(control_plane)
     histories = [History(api, resource) for resource in COLLECTIONS]
-    await go_on(histories, 200)
+    await go_on(histories, 100)
     async with Forwarder(control_plane.url) as forwarder:
         context = ssl.create_default_context(cafile=control_plane.ca_file)
         client = Client.from_url(forwarder.url, token=control_plane.token(), ssl=context)
@@ -92,11 +92,11 @@ async def test_informers_equal_the_server_after_changes_a_kill_and_a_410(
 
 
 async def follow(api: Api, histories: list[History], found: dict[str, tuple[SharedInformer, Replica]]) -> None:
-    await go_on(histories, 400)
+    await go_on(histories, 200)
     for resource, (informer, replica) in found.items():
         await assert_equal(api, resource, informer, replica)
         assert informer.statistics().relists == {}
-        assert replica.calls > 400  # it followed, and was not just listed again
+        assert replica.calls >= 200  # it followed, and was not just listed again
 
 
 async def survive_a_kill(
@@ -105,7 +105,7 @@ async def survive_a_kill(
     histories: list[History],
     found: dict[str, tuple[SharedInformer, Replica]],
 ) -> None:
-    changes = asyncio.create_task(go_on(histories, 300))
+    changes = asyncio.create_task(go_on(histories, 150))
     await asyncio.sleep(0.05)  # they are under way
     await control_plane.stop_api_server(kill=True)
     assert not changes.done()
@@ -133,7 +133,7 @@ async def survive_a_410(
 ) -> None:
     before = {resource: informer.statistics().relists.get("expired", 0) for resource, (informer, _) in found.items()}
     await forwarder.cut()
-    await go_on(histories, 100)
+    await go_on(histories, 50)
     await control_plane.compact()
     await control_plane.restart()
     for resource, (informer, replica) in found.items():

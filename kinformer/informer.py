@@ -124,6 +124,7 @@ class SharedInformer:
             self._indexer,
             scopes=tuple(sources),
             taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
+            replaced=self._versions.replaced,
             applied=self._keeper.beside(self._versions.applied),
             resync_due=self._schedule.take_due,
         )

@@ -38,6 +38,7 @@ class Processor:
         fifo: The queue, with `atomic=True`.
         indexer: The cache; nobody else writes to it.
         scopes: The namespaces whose first list makes the cache complete; `(None,)` for a single source.
+        replaced: Called with scope and version of a full list, in the step in which the cache has it.
         applied: Called after each batch, when the cache has everything that the batch held. What it gives to be
             awaited finds a cache that nothing changes.
         resync_due: Which mailboxes a resync is meant for.
@@ -50,6 +51,7 @@ class Processor:
         *,
         scopes: Sequence[str | None] = (None,),
         taken: Callable[[], Any] = lambda: None,
+        replaced: Callable[[str | None, str], None] = lambda _, __: None,
         applied: Callable[[Any], Awaitable[None] | None] = lambda _: None,
         resync_due: Callable[[], Sequence[Mailbox]] = lambda: (),
     ) -> None:
@@ -60,6 +62,7 @@ class Processor:
         self._missing = set(scopes)
         self._mailboxes: list[Mailbox] = []
         self._taken = taken
+        self._replaced = replaced
         self._applied = applied
         self._resync_due = resync_due
         self._sync_waiters: list[asyncio.Future[None]] = []
@@ -228,6 +231,7 @@ class Processor:
         # From here to the hand-out nothing is awaited: the swap is a delta boundary.
         was = rebuild.commit()
         mailboxes = tuple(self._mailboxes)
+        self._replaced(scope, replacement.resource_version)
         if first:
             self._start(mailboxes, fresh)
             self.scope_synced(scope)

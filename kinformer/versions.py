@@ -25,6 +25,10 @@ class VersionWaiters:
         self._versions: dict[str | None, str] = dict.fromkeys(scopes, "")
         self._waiters: list[tuple[str | None, int, asyncio.Future[None]]] = []
 
+    def replaced(self, scope: str | None, version: str) -> None:
+        """The cache holds a full list of one scope, of this version."""
+        self.applied({scope: version})
+
     def applied(self, versions: Mapping[str | None, str]) -> None:
         """The cache holds everything up to these."""
         if not self._waiters:

@@ -10,13 +10,17 @@ import pytest
 
 from kinformer import (
     ConfigError,
+    DeltaFIFO,
     ForbiddenError,
+    Indexer,
     NotFoundError,
     NotSyncedError,
     SharedInformer,
     StoppedError,
     WatchError,
+    meta_namespace_key,
 )
+from kinformer.processor import Processor
 from tests.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time
@@ -400,6 +404,23 @@ async def test_reading_your_own_write_waits_until_the_cache_has_it() -> None:
         assert informer.lister.get("a", namespace="default") == written
         with pytest.raises(ValueError, match="is not a number"):
             await informer.wait_for_resource_version("abc")
+
+
+async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_who_waits_hears_of_them() -> None:
+    source = MemorySource()
+    source.set("a")
+    indexer, fifo = Indexer(meta_namespace_key), DeltaFIFO(meta_namespace_key, atomic=True)
+    seen: list[Any] = []
+
+    def replaced(scope: str | None, version: str) -> None:
+        seen.append((scope, version, len(indexer), processor.synced))
+
+    processor = Processor(fifo, indexer, replaced=replaced)
+    fifo.replace(list(source.objects.values()), "7")
+    fifo.close()
+    await processor.run()
+    assert seen == [(None, "7", 1, False)]
+    assert processor.synced
 
 
 async def test_a_version_that_nothing_passes_is_asked_for_by_a_list() -> None:

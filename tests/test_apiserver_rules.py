@@ -292,6 +292,7 @@ async def test_the_query_of_a_write_is_checked(server: APIServer, query: str, te
     [
         ("", "unexpected end of JSON input (<empty>)"),
         ('{"a":}', "invalid character '}' looking for beginning of value ({\"a\":})"),
+        ('{"a":[1,]}', "invalid character ']' looking for beginning of value ({\"a\":[1,]})"),
         ("foo", "invalid character 'o' in literal false (expecting 'a') (666f6f)"),
         ('{"metadata":{},}', "invalid character '}' looking for beginning of object key string ({\"metadata\":{},})"),
     ],

@@ -122,13 +122,14 @@ def json_error(body: bytes) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        at = error.pos
+        # From Python 3.13 on a comma before the end is named at the comma; Go looks at what comes after it.
+        at = error.pos + 1 if "trailing comma" in error.msg else error.pos
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
         if at >= len(text):
             return "unexpected end of JSON input"
         char = text[at]
-        if "property name" in error.msg:
+        if "property name" in error.msg or "trailing comma before end of object" in error.msg:
             return f"invalid character '{char}' looking for beginning of object key string"
         if "delimiter" in error.msg:
             after = (

@@ -12,7 +12,7 @@ from benchmarks.soak.writers import CONFIG_MAPS, WIDGETS, Writers
 from kinformer import APIError, Client
 from kinformer.testing import APIServer, ControlPlane, faults
 
-__all__ = ["EmbeddedChaos", "RealChaos"]
+__all__ = ["EmbeddedChaos", "RealChaos", "whole"]
 
 # Of a stream or a list, at once or after some events. `drop_event` is not among them: a server that leaves out an event
 # and goes on is found out by no client, before its next list.
@@ -35,7 +35,7 @@ _WIRE: tuple[Callable[[random.Random], faults.Fault], ...] = (
 _AWAY = 2.5  # seconds: a server is not restored from a backup in less
 
 
-async def _whole(act: Awaitable[Any]) -> None:
+async def whole(act: Awaitable[Any]) -> None:
     """Do it to its end, also where the one who does it is cancelled: half a restart leaves no server."""
     doing = asyncio.ensure_future(act)
     try:
@@ -74,7 +74,7 @@ class EmbeddedChaos:
                 await asyncio.sleep(choice.expovariate(5))
                 if choice.random() < 0.03:
                     name, act = choice.choice(big)
-                    await _whole(act())
+                    await whole(act())
                     self.counts[name] += 1
                 else:
                     self._wire_fault()
@@ -159,7 +159,7 @@ class RealChaos:
         while True:
             await asyncio.sleep(self._choice.uniform(1, 5))
             name = self._choice.choice(list(acts))
-            await _whole(acts[name]())
+            await whole(acts[name]())
             self.counts[name] += 1
 
     def heal(self) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+import tempfile
 from collections import deque
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.soak.chaos import whole
 from benchmarks.soak.truth import Mark, State, Truth, how_it_lies
 from benchmarks.soak.writers import CONFIG_MAPS, NAMESPACES, WIDGETS, Kind
 from kinformer import Backoff, Client, HandlerRegistration, SharedInformer, SharedInformerFactory
@@ -40,6 +42,7 @@ class Shape:
     kind: Kind = CONFIG_MAPS
     shows: Callable[[State], bool] = _everything
     whole: bool = True  # the cache holds all of an object
+    restarts: bool = False  # the informer ends now and then, and goes on from its snapshot
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -55,6 +58,14 @@ SHAPES = (
     Shape("two namespaces", shows=_in("soak-0", "soak-2"), options={"namespaces": ["soak-0", "soak-2"]}),
     Shape("selector", shows=_gold, options={"label_selector": "tier=gold"}),
     Shape("metadata only", whole=False, options={"metadata_only": True}),
+    Shape("compact", options={"compact": True}),
+    Shape("snapshot", restarts=True),
+    Shape(
+        "snapshot of several namespaces",
+        shows=_in("soak-0", "soak-1"),
+        restarts=True,
+        options={"namespaces": ["soak-0", "soak-1"]},
+    ),
     Shape("custom", kind=WIDGETS),
     Shape("custom, list only", kind=WIDGETS, options={"watch_list": False}),
 )
@@ -129,28 +140,50 @@ class Follower:
 
     def __init__(self, client: Client, shape: Shape, seed: int) -> None:
         self.shape = shape
+        self._client = client
         self._choice = random.Random(seed)
+        self._folder = tempfile.TemporaryDirectory(prefix="kinformer-soak-")
+        self._handlers: deque[tuple[Replica, HandlerRegistration]] = deque()
+        self._begin()
+
+    def _begin(self) -> None:
         # Short times, so that minutes hold many lives of a stream.
         self._factory = SharedInformerFactory(
-            client,
+            self._client,
             idle_timeout=4.0,  # above the 3 s that a server waits to get as far as a list asks
             watch_timeout=10.0,
             backoff=Backoff(initial=0.05, factor=2.0, maximum=1.0, jitter=1.0, reset_after=5.0),
         )
+        shape = self.shape
         options = {"indexers": {"index": shape.index}, **shape.options}
+        if shape.restarts:
+            options["snapshot"] = Path(self._folder.name) / "cache"
         self.informer: SharedInformer = self._factory.for_resource(shape.kind.resource, **options)
-        self._handlers: deque[tuple[Replica, HandlerRegistration]] = deque()
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._factory)
+        await self._factory.__aenter__()
         self.join()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        await self._factory.__aexit__(kind, error, traceback)
+        self._folder.cleanup()
+
+    async def restart(self) -> None:
+        """End, and begin again from the snapshot, with one handler."""
+        await self._factory.__aexit__(None, None, None)
+        for replica, _ in self._handlers:
+            self._let_go(replica)
+        self._handlers.clear()
+        self._begin()
+        await self._factory.__aenter__()
+        self.join()
+
+    def _let_go(self, replica: Replica) -> None:
+        if replica.wrong:
+            raise AssertionError(f"{self.shape.name}: a handler that left was told {replica.wrong[0]}")
 
     def join(self) -> None:
         """One more handler: quick or slow, with a filter or without."""
@@ -180,8 +213,9 @@ class Follower:
                 replica, registration = self._handlers[1]
                 del self._handlers[1]
                 await self.informer.remove_event_handler(registration, drain=self._choice.random() < 0.5)
-                if replica.wrong:
-                    raise AssertionError(f"{self.shape.name}: a handler that left was told {replica.wrong[0]}")
+                self._let_go(replica)
+            if self.shape.restarts and self._choice.random() < 0.3:
+                await whole(self.restart())
 
     def behind(self, truth: Truth) -> bool:
         """The cache, or a handler, is not at the truth (yet)."""

@@ -1,7 +1,7 @@
 """What a real server does to an informer in the ordinary course of things; at the end they are equal.
 
-A kill, a compaction, a history that is gone and a server without WatchList are in test_informers, a data directory
-that was restored in test_snapshots, a network that is cut in test_informers_on_both.
+A kill, a compaction, a history that is gone and a server without WatchList are in test_informers, a data directory that
+was restored between two runs of a program in test_snapshots, a network that is cut in test_informers_on_both.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import copy
 import csv
 import json
+import shutil
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,6 +224,37 @@ async def test_an_orderly_shutdown_in_the_middle_of_changes_and_a_token_that_is_
         await until_live(informer)
         await assert_equal(api, CONFIGMAPS, informer, replica, namespace="default")
         assert sum(informer.statistics().relists.values()) <= 1
+
+
+async def test_a_data_directory_that_is_restored_under_a_running_informer(
+    start_control_plane: StartControlPlane, open_api: OpenApi, tmp_path: Path
+) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    control_plane = await start_control_plane(data_dir=data)
+    api = await open_api(control_plane)
+    history = History(api, CONFIGMAPS)
+    await history.go_on(40)
+
+    async def while_stopped(source: Path, target: Path) -> None:
+        await control_plane.stop_api_server()
+        await control_plane.stop_etcd()
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        await control_plane.start_etcd()
+        await control_plane.start_api_server()
+
+    await while_stopped(data, backup)
+    async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
+        informer, replica = factory.for_resource(CONFIGMAPS), Replica()
+        informer.add_event_handler(replica)
+        await factory.wait_for_cache_sync(timeout=30, handlers=True)
+        await history.go_on(600)  # more than the server itself writes as it starts
+        reached = int(informer.last_sync_resource_version)
+        await while_stopped(backup, data)
+        await until(lambda: informer.statistics().relists.get("rewind"), 30)
+        assert int(informer.last_sync_resource_version) < reached
+        await until_live(informer)
+        await assert_equal(api, CONFIGMAPS, informer, replica)
 
 
 def with_token_file(control_plane: ControlPlane, folder: Path, token: Path) -> Path:

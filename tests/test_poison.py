@@ -67,7 +67,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
 async def test_an_object_that_is_nested_too_deeply_does_not_end_the_informer(path: str) -> None:
     """Whoever may write one custom resource could stop all who watch it."""
     text = json.dumps({**config_map("b", rv=8), "data": "HERE"})
-    deep = text.replace('"HERE"', "[" * 5000 + "]" * 5000).encode()
+    deep = text.replace('"HERE"', "[" * 200_000 + "]" * 200_000).encode()
     bad_list = Reply([listed(A, {"x": 1}, rv=8).pieces[0].replace(b'{"x": 1}', deep)])  # type: ignore[union-attr]
     bad_line = b'{"type":"ADDED","object":%s}\n' % deep
     then_c = Reply([THEN_C, HANG])

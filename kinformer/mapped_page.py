@@ -8,7 +8,7 @@ from typing import Any
 from kinformer.list_watcher import ListPage
 from kinformer.object import KubeObject
 
-__all__ = ["map_page"]
+__all__ = ["MappedPage", "map_page"]
 
 _BATCH = 500  # objects of a plain iterable that are handed on together
 
@@ -19,7 +19,7 @@ def map_page(page: ListPage, convert: Convert) -> ListPage:
     """`page` with what `convert` makes of each list of its objects; `items` is an async iterable of lists."""
     items = page.items
     inner = aiter(items) if isinstance(items, AsyncIterable) else _batches(items)
-    return _Page(page, _Lists(convert, inner))
+    return MappedPage(page, _Lists(convert, inner))
 
 
 async def _batches(objects: Iterable[Any]) -> AsyncGenerator[list[Any], None]:
@@ -58,7 +58,7 @@ class _Lists:
             await close()
 
 
-class _Page(ListPage):
+class MappedPage(ListPage):
     """A page whose other fields are those of the inner page, which may learn them with its last item."""
 
     __slots__ = ("_inner",)

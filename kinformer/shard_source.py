@@ -10,6 +10,7 @@ from typing import Any
 
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.mapped_page import MappedPage
 from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
 
 __all__ = ["ShardSource", "controller_uid"]
@@ -79,7 +80,7 @@ class ShardSource:
             page = await self._inner.list(options.replace(limit=1))
             return _FirstPage(page, self._kept(page, frozenset()))
         page = await self._inner.list(self._narrowed(options))
-        return _Page(page, self._kept(page, self.slots))
+        return MappedPage(page, self._kept(page, self.slots))
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
         """A stream of lists of events, until the slots change; then it raises ExpiredError."""
@@ -158,25 +159,7 @@ class _Nothing:
         raise _resharded()
 
 
-class _Page(ListPage):
-    """A page whose other fields are those of the inner page, which may learn them with its last item."""
-
-    __slots__ = ("_inner",)
-
-    def __init__(self, inner: ListPage, items: AsyncIterable[list[Any]]) -> None:
-        self._inner = inner
-        self.items = items
-
-    @property
-    def resource_version(self) -> str:  # type: ignore[override]
-        return self._inner.resource_version
-
-    @property
-    def continue_token(self) -> str:  # type: ignore[override]
-        return self._inner.continue_token
-
-
-class _FirstPage(_Page):
+class _FirstPage(MappedPage):
     """The only page: there are more objects, and none of them is ours."""
 
     __slots__ = ()

@@ -10,14 +10,14 @@ from typing import Any
 from kinformer.clock import YieldBudget
 from kinformer.compaction import Compaction
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.mapped_page import map_page
+from kinformer.mapped_page import SourceAround, map_page
 from kinformer.object import KubeObject
 from kinformer.relist import known_or_new
 
 __all__ = ["CompactingListerWatcher"]
 
 
-class CompactingListerWatcher:
+class CompactingListerWatcher(SourceAround):
     """A `ListerWatcher` around another, which compresses each object that is going to be kept, once.
 
     Last states (DELETED) and bookmarks pass as they are, and an object that the cache has already is not compressed
@@ -32,17 +32,9 @@ class CompactingListerWatcher:
     """
 
     def __init__(self, inner: ListerWatcher, compaction: Compaction, *, known: Callable[[str], Any]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._compaction = compaction
         self._known = known
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not yet there: a copy in the making
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def __repr__(self) -> str:
-        return f"<CompactingListerWatcher of {self._inner!r}>"
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page; `items` is an async iterable of lists."""

@@ -1,18 +1,33 @@
-"""A page of another source, whose objects go through a function on their way; for sources around a source."""
+"""Sources around a source, and its pages, whose objects go through a function on their way."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
-from kinformer.list_watcher import ListPage
+from kinformer.list_watcher import ListerWatcher, ListPage
 from kinformer.object import KubeObject
 
-__all__ = ["MappedPage", "map_page"]
+__all__ = ["MappedPage", "SourceAround", "map_page"]
 
 _BATCH = 500  # objects of a plain iterable that are handed on together
 
 Convert = Callable[[Iterable[Any]], Awaitable[list[KubeObject]]]
+
+
+class SourceAround:
+    """A source that changes what another gives; all else that one can do is asked of the other."""
+
+    def __init__(self, inner: ListerWatcher) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not yet there: a copy in the making
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._inner!r}>"
 
 
 def map_page(page: ListPage, convert: Convert) -> ListPage:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.mapped_page import MappedPage
+from kinformer.mapped_page import MappedPage, SourceAround
 from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
 
 __all__ = ["ShardSource", "controller_uid"]
@@ -21,7 +21,7 @@ def controller_uid(obj: Any) -> str | None:
     return next((owner.uid for owner in obj.owner_references if owner.controller), None)
 
 
-class ShardSource:
+class ShardSource(SourceAround):
     """A `ListerWatcher` around another, for the objects of some slots.
 
     The server is asked for them alone, and what comes is checked in any case: servers without the gate
@@ -41,19 +41,14 @@ class ShardSource:
     """
 
     def __init__(self, inner: ListerWatcher, *, uid_of: Callable[[Any], str | None] | None = None) -> None:
+        super().__init__(inner)
         self.dropped = 0
         self.slots: frozenset[int] = frozenset()
-        self._inner = inner
         self._uid_of = uid_of
         self._changes = 0
         self._listed = -1  # which of the changes the last list had
         self._waiting: asyncio.Timeout | None = None
         self._wake = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not yet there: a copy in the making
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
     def __repr__(self) -> str:
         return f"<ShardSource of {self._inner!r}: {len(self.slots)} slots>"

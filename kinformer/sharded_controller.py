@@ -17,6 +17,7 @@ from kinformer.leader_election import default_identity
 from kinformer.lease import LeaseTimes
 from kinformer.list_watch import ListWatch
 from kinformer.list_watcher import ListerWatcher, ListOptions
+from kinformer.mapped_page import SourceAround
 from kinformer.meta import GroupVersionResource
 from kinformer.metrics import Metrics
 from kinformer.rate_limiters import RateLimiter
@@ -283,16 +284,8 @@ async def _ended(task: asyncio.Task[Any]) -> None:
         await asyncio.wait({task})
 
 
-class _Newest:
+class _Newest(SourceAround):
     """A source whose lists are the newest: what a cache of the server holds may be older than our membership."""
-
-    def __init__(self, inner: ListerWatcher) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not yet there: a copy in the making
-            raise AttributeError(name)
-        return getattr(self._inner, name)
 
     async def list(self, options: ListOptions) -> Any:
         """A page of what there is now."""

@@ -16,7 +16,7 @@ from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.json_path import Projection
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.mapped_page import map_page
+from kinformer.mapped_page import SourceAround, map_page
 from kinformer.object import KubeObject, Remnant
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
@@ -34,7 +34,7 @@ class TransformError(KinformerError):
     """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
 
 
-class TransformingListerWatcher:
+class TransformingListerWatcher(SourceAround):
     """A `ListerWatcher` around another, which applies a user's transform to every object, once.
 
     The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
@@ -71,21 +71,13 @@ class TransformingListerWatcher:
         if not callable(transform) or inspect.iscoroutinefunction(transform):
             raise ConfigError(f"transform is to be a plain function dict -> dict, not {transform!r}")
         self.transform_errors = 0
-        self._inner = inner
+        super().__init__(inner)
         self._transform = transform
         self._on_error = on_error
         self._known = known
         # What the source has kept of managedFields is the transform's to keep or not.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._logged: set[str] = set()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not yet there: a copy in the making
-            raise AttributeError(name)
-        return getattr(self._inner, name)
-
-    def __repr__(self) -> str:
-        return f"<TransformingListerWatcher of {self._inner!r}>"
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page of what the transform left; `items` is an async iterable of lists."""

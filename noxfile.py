@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import nox
 
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True  # a Python that is not there is said, not skipped
 nox.options.reuse_existing_virtualenvs = True
-nox.options.sessions = ["tests", "lint", "types", "imports", "examples"]
+nox.options.sessions = ["tests", "lint", "types", "imports", "examples", "docs"]
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 EXTRAS = ".[cli,fastapi,prometheus,compact,testing]"
@@ -56,6 +57,14 @@ def examples(session: nox.Session) -> None:
     """Every program in examples/, against the embedded API server."""
     install(session, "test")
     session.run("python", "-m", "pytest", "tests/test_examples.py", "tests/test_example_operator.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, built strictly, and every block of code in the documentation."""
+    install(session, "test", "types", "docs")
+    session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("python", "-m", "pytest", *sorted(map(str, Path("tests").glob("test_docs*.py"))), *session.posargs)
 
 
 @nox.session

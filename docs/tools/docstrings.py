@@ -1,0 +1,55 @@
+"""What mkdocstrings has to know of the docstrings' habits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import griffe
+
+_PARAGRAPH = re.compile(r"^( *)::\n", re.MULTILINE)  # a line of its own, before an indented block
+_ENDING = re.compile(r"(?<=\S)::\n(?=\n)")  # the end of a sentence, before an indented block
+# The items below `Args:`, with all names that share a description: `a, b, c: See X`.
+_ARGS = re.compile(r"^Args:\n((?: +.*\n?|\n(?= ))+)", re.MULTILINE)
+_ITEM = re.compile(r"^    (\*{0,2}\w+(?:,\s+\w+)*): (.*\n?(?:     +\S.*\n?|\n(?=     ))*)", re.MULTILINE)
+
+
+def readable(text: str, parameters: set[str] | None = None) -> str:
+    """The docstring as Markdown: blocks without their `::`, and arguments that share a description each with it.
+
+    Args:
+        text: The docstring.
+        parameters: Those of a function that takes any further keywords; what is described beside these goes to a section of
+            its own. None: of one that does not.
+    """
+    text = _ENDING.sub(":\n", _PARAGRAPH.sub("", text))
+    return _ARGS.sub(_separated(parameters), text)
+
+
+def _separated(parameters: set[str] | None) -> Callable[[re.Match[str]], str]:
+    def separate(found: re.Match[str]) -> str:
+        args, keywords = "", ""
+        for names, description in _ITEM.findall(found[1]):
+            for name in re.split(r",\s+", names):
+                item = f"    {name}: {description.rstrip()}\n"
+                if parameters is None or name in parameters:
+                    args += item
+                else:
+                    keywords += item
+        sections = [f"{title}:\n{items}" for title, items in (("Args", args), ("Keyword Args", keywords)) if items]
+        return "\n".join(sections) + "\n"
+
+    return separate
+
+
+class Readable(griffe.Extension):
+    """Rewrites each docstring before it is parsed."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        if obj.docstring is None:
+            return
+        parameters = None
+        if isinstance(obj, griffe.Function) and any(p.kind is griffe.ParameterKind.var_keyword for p in obj.parameters):
+            parameters = {parameter.name for parameter in obj.parameters}
+        obj.docstring.value = readable(obj.docstring.value, parameters)

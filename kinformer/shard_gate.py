@@ -111,6 +111,8 @@ class ShardGate:
     def admit(self, key: str) -> Admission:
         """What is to happen with a key now."""
         ledger = self.ledger
+        if ledger.changing(key):
+            return Admission(Verdict.LATER)
         uid, cached = ledger.uid(key), self._cached_uid(key)
         if cached is not None and cached != uid:
             return Admission(Verdict.LATER)  # one of the two has not heard everything

@@ -9,12 +9,17 @@ with the key under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kinformer.versions import version_number
+from msgspec import Struct
 
-__all__ = ["Doubt", "ShardLedger", "Tombstone"]
+from kinformer.versions import version_number
+from kinformer.wide_dict import WideDict
+
+__all__ = ["STEP", "Doubt", "ShardLedger", "Tombstone"]
+
+STEP = 64
+"""Keys that one step of a replace looks at, at most: 0.1 ms."""
 
 
 class Changed(Protocol):
@@ -23,16 +28,14 @@ class Changed(Protocol):
     def __call__(self, key: str, version: int, *, gone: bool) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(Struct, frozen=True, gc=False):
     """A key whose object came after another one. `version` is to be confirmed by replies asked for after `since`."""
 
     version: int
     since: float
 
 
-@dataclass(slots=True)
-class Tombstone:
+class Tombstone(Struct, gc=False):
     """A key without an object: its last uid was `uid`, deleted at `version`, which we heard of at `since`.
 
     `uid` is "" where the end fell into a gap of the watch: then others may have come after the one that we knew.
@@ -51,6 +54,9 @@ class ShardLedger:
     Fed without folding, in the order of the server, so that no uid is missed but in a gap of the watch; after a gap the
     keys that are new are in doubt too.
 
+    A list of everything is taken in beside what is there, and takes its place at once: whoever asks for a key meanwhile
+    hears of the old state, and by `changing` which keys the new one has otherwise; those are nobody's for now.
+
     Args:
         now: The clock of `since`: the boot clock.
         changed: Told of each key that has another uid than before, may have had one, or (`gone`) has none any more,
@@ -66,11 +72,12 @@ class ShardLedger:
     def __init__(self, now: Callable[[], float], changed: Changed) -> None:
         self._now = now
         self._changed = changed
-        self._uids: dict[str, str] = {}
+        self._uids: WideDict[str, str] = WideDict()
+        self._changing: WideDict[str, bool] = WideDict()
         self.applied = 0
         self.begin: Doubt | None = None
-        self.doubts: dict[str, Doubt] = {}
-        self.tombstones: dict[str, Tombstone] = {}
+        self.doubts: WideDict[str, Doubt] = WideDict()
+        self.tombstones: WideDict[str, Tombstone] = WideDict()
         # For all that was deleted before a list and left no tombstone here: meanwhile every new key is in doubt.
         self._gap: Tombstone | None = None
 
@@ -83,6 +90,10 @@ class ShardLedger:
     def uid(self, key: str) -> str | None:
         """Of the object under a key, as far as is known here."""
         return self._uids.get(key)
+
+    def changing(self, key: str) -> bool:
+        """A list that is being taken in has another uid under this key, or none: nothing may be begun with it."""
+        return key in self._changing
 
     # --- what a reflector calls -------------------------------------------------------------------------------
 
@@ -98,24 +109,52 @@ class ShardLedger:
         """An object has gone; takes tombstones of the kind that reflectors give."""
         obj = getattr(obj, "object", obj)
         version = _number(obj.resource_version)
-        self._remove(obj.key, version)
+        uid = self._uids.get(obj.key)
+        if uid is not None:
+            self._bury(obj.key, uid, version)
+            del self._uids[obj.key]
         self.applied = max(self.applied, version)
 
     def replace(self, items: Iterable[Any], resource_version: str) -> None:
-        """Everything that there is now."""
+        """Everything that there is now, in one go; 3 us an object."""
+        for _ in self.replacing(items, resource_version):
+            pass
+
+    def replacing(self, items: Iterable[Any], resource_version: str) -> Iterator[None]:
+        """`replace` in steps, each of which looks at `STEP` keys at most; nothing else may be told in between.
+
+        Who stops before the end leaves the ledger as it was, but for keys in doubt.
+        """
         version, first = _number(resource_version), not self.applied
-        found = {obj.key: (obj.uid, _number(obj.resource_version)) for obj in items}
-        for key in [key for key in self._uids if key not in found]:
-            self._remove(key, version)
-            self.tombstones[key].uid = ""
-        for key, (uid, own_version) in found.items():
-            if not first and key not in self._uids:
-                self._doubt(key, own_version)
-            self._put(key, uid, own_version, listed=True)
+        found: WideDict[str, str] = WideDict()
+        newest = 0
+        for number, obj in enumerate(items, 1):
+            key, uid, own = obj.key, obj.uid, _number(obj.resource_version)
+            newest = max(newest, own)
+            found[key] = uid
+            before = self._uids.get(key)
+            if before != uid and (not first or before is not None or key in self.tombstones):
+                self._changing[key] = True
+                self._doubt(key, own)
+                self.tombstones.pop(key)
+            if number % STEP == 0:
+                yield
+        for number, (key, uid) in enumerate(self._uids.items(), 1):
+            if found.get(key) is None:
+                self._changing[key] = True
+                self._bury(key, uid, version)
+                self.tombstones[key].uid = ""
+            if number % STEP == 0:
+                yield
+        old, self._uids = self._uids, found
+        self._changing = WideDict()
         if first:
-            self.begin = Doubt(max((own for _, own in found.values()), default=0), self._now())
+            self.begin = Doubt(newest, self._now())
         self._gap = Tombstone("", version, self._now())
         self.applied = max(self.applied, version)
+        for part in old.parts:
+            yield
+            part.clear()  # to let go of 100,000 keys takes its time too
 
     def resync(self) -> None:
         """Nothing to do: nobody listens here."""
@@ -124,29 +163,24 @@ class ShardLedger:
         """Nothing happened up to here."""
         self.applied = max(self.applied, _number(resource_version))
 
-    def _put(self, key: str, uid: str, version: int, *, listed: bool = False) -> None:
+    def _put(self, key: str, uid: str, version: int) -> None:
         before = self._uids.get(key)
         if before == uid:
             return
-        if before is not None or key in self.tombstones or (self._gap is not None and not listed):
+        if before is not None or key in self.tombstones or self._gap is not None:
             self._doubt(key, version)
-        self.tombstones.pop(key, None)
+        self.tombstones.pop(key)
         self._uids[key] = uid
 
     def _doubt(self, key: str, version: int) -> None:
         self._changed(key, version, gone=False)
         self.doubts[key] = Doubt(version, self._now())
 
-    def _remove(self, key: str, version: int) -> None:
-        uid = self._uids.get(key)
-        if uid is not None:
-            self._changed(key, version, gone=True)
-            del self._uids[key]
-            if (
-                key in self.doubts
-            ):  # who has the slot of this uid may clean up behind it, but not before it is ours alone
-                self.doubts[key] = Doubt(version, self._now())
-            self.tombstones[key] = Tombstone(uid, version, self._now())
+    def _bury(self, key: str, uid: str, version: int) -> None:
+        self._changed(key, version, gone=True)
+        if key in self.doubts:  # who has the slot of this uid may clean up behind it, but not before it is ours alone
+            self.doubts[key] = Doubt(version, self._now())
+        self.tombstones[key] = Tombstone(uid, version, self._now())
 
     # --- what the others have confirmed -----------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from kinformer.metrics import Metrics
 from kinformer.rate_limiters import RateLimiter
 from kinformer.reconcile import Request, Result
 from kinformer.reflector import Reflector
+from kinformer.shard_feed import ShardFeed
 from kinformer.shard_gate import ShardGate, ShardLostError, Verdict
 from kinformer.shard_ledger import ShardLedger
 from kinformer.shard_membership import ShardMembership, ShardMembershipHealth
@@ -160,7 +161,7 @@ class ShardedController:
             debounce=debounce,
         ).for_(self.informer)
         self._tasks = Tasks(self._crashed)
-        self._following: asyncio.Task[Any] | None = None
+        self._following: list[asyncio.Task[Any]] = []
         self._end: asyncio.Future[None] | None = None
 
     def owns(self, resource: str | GroupVersionResource, owner_kind: str, **options: Any) -> SharedInformer:
@@ -242,11 +243,14 @@ class ShardedController:
         await _ended(membership)
 
     def _follow(self, ledger: ShardLedger) -> None:
-        if self._following is not None:
-            self._following.cancel()
-        source = _Newest(self._source(self._resource, True))
-        reflector = Reflector(source, ledger, name=f"{self._resource} (ledger)", watch_list=False)
-        self._following = self._tasks.start(reflector.run(), f"kinformer ledger of {self._resource}")
+        for task in self._following:
+            task.cancel()
+        source, feed = _Newest(self._source(self._resource, True)), ShardFeed(ledger)
+        reflector = Reflector(source, feed, name=f"{self._resource} (ledger)", watch_list=False)
+        self._following = [
+            self._tasks.start(feed.run(), f"kinformer ledger of {self._resource}"),
+            self._tasks.start(reflector.run(), f"kinformer reflector of the ledger of {self._resource}"),
+        ]
 
     def _crashed(self, task: str, error: BaseException) -> None:
         log.error("%s ended by %s: %s", task, type(error).__name__, error)

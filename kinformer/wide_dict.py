@@ -41,6 +41,9 @@ class WideDict(Generic[K, V]):
     def get(self, key: K) -> V | None:
         return self.parts[hash(key) >> _SHIFT & 63].get(key)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self.parts[hash(key) >> _SHIFT & 63]
+
     def __getitem__(self, key: K) -> V:
         return self.parts[hash(key) >> _SHIFT & 63][key]
 
@@ -62,6 +65,9 @@ class WideDict(Generic[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         return chain.from_iterable(self.parts)
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        return chain.from_iterable(map(dict.items, self.parts))
 
     def values(self) -> Iterator[V]:
         return chain.from_iterable(map(dict.values, self.parts))

@@ -1,0 +1,221 @@
+"""One client of a real kube-apiserver, in a process of its own: what a first list, or an event of a watch, costs it.
+
+    python -m benchmarks.real_client sync --how list --kubeconfig FILE --kind pods --lines FILE
+    python -m benchmarks.real_client follow --how informer --kubeconfig FILE --kind pods --lines FILE --events 500
+
+Prints one line of JSON: CPU microseconds of an object, those of `orjson.loads` of one in the same process, and, of a
+sync, memory. `follow` prints `ready` first, and then waits for its events. What a process pays once and no list or
+event can help (imports, the TLS context, the first handshake) is over before anything is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks.data import KINDS
+from benchmarks.harness import forget_peak, loads_us, peak, resident
+from kinformer import Client, SharedInformerFactory
+from kinformer.config import Connection
+from kinformer.kubeconfig import load_kubeconfig
+
+WARM = 20  # events that do not count
+TIMEOUT = 300.0  # seconds
+SYNCS = (
+    "list",
+    "list, gzip",
+    "list, decoded",
+    "watch_list",
+    "watch_list, decoded",
+    "list drained",
+    "watch_list drained",
+)
+FOLLOWS = ("informer", "informer, decoded", "drain")
+
+
+def say(**figures: Any) -> None:
+    print(json.dumps(figures), flush=True)
+
+
+@asynccontextmanager
+async def session(kubeconfig: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """aiohttp alone, as an informer's stream has it: the same TLS, the same buffer, no compression."""
+    connection: Connection = load_kubeconfig(kubeconfig)
+    assert connection.tls.ca is not None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=connection.tls.ca.read().decode())
+    headers = {"Accept-Encoding": "identity", "Authorization": await connection.credential.authorization() or ""}
+    async with aiohttp.ClientSession(
+        connection.server,
+        connector=aiohttp.TCPConnector(ssl=context),
+        headers=headers,
+        read_bufsize=256 * 1024,
+        timeout=aiohttp.ClientTimeout(),
+    ) as one:
+        async with one.get("/version") as answer:
+            await answer.read()
+        yield one
+
+
+class Counter:
+    """A handler that counts, and looks at the CPU's clock at the first event that counts and at the last.
+
+    Args:
+        wanted: Events, the `WARM` ones not among them.
+        decode: Whether the whole object is read.
+    """
+
+    def __init__(self, wanted: int, *, decode: bool = False) -> None:
+        self.seen = 0
+        self.us = 0.0
+        self.done = asyncio.Event()
+        self._wanted = wanted
+        self._decode = decode
+        self._began = 0.0
+
+    async def on_add(self, obj: Any) -> None:
+        if self._decode:
+            obj.to_dict()
+
+    async def on_update(self, old: Any, new: Any) -> None:
+        if self._decode:
+            new.to_dict()
+        self.count(1)
+
+    def count(self, events: int) -> None:
+        before, self.seen = self.seen, self.seen + events
+        if before < WARM <= self.seen:
+            self._began, self._wanted = time.process_time(), self._wanted - (self.seen - WARM)
+        elif self._began and self.seen >= WARM + self._wanted and not self.done.is_set():
+            self.us = (time.process_time() - self._began) / self._wanted * 1e6
+            self.done.set()
+
+
+async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes]) -> None:
+    """An informer from nothing to its synced cache, with a handler that has had every object."""
+    way, _, extra = how.partition(", ")
+    counter = Counter(0, decode=extra == "decoded")
+    async with Client.from_kubeconfig(kubeconfig) as client:
+        await client.request("GET", "/version")
+        before = loads_us(lines)
+        base = resident()
+        forget_peak()
+        began = time.process_time()
+        async with SharedInformerFactory(client, watch_list=way == "watch_list") as factory:
+            informer = factory.for_resource(KINDS[kind].resource)
+            informer.add_event_handler(counter, queue_size=1 << 30)
+            await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
+            cost = time.process_time() - began
+            most, objects = peak() - base, len(informer.lister)
+            kept = resident() - base
+    say(
+        us=cost / objects * 1e6,
+        orjson_us=(before + loads_us(lines)) / 2,
+        objects=objects,
+        peak=most / objects,
+        kept=kept / objects,
+        process=(most + base) / objects,
+    )
+
+
+async def sync_drained(kubeconfig: str, kind: str, how: str, lines: list[bytes], objects: int) -> None:
+    """The same bytes, read and dropped."""
+    params = {"resourceVersion": "0"}
+    if how.startswith("watch_list"):
+        params = {"watch": "true", "sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+        params["resourceVersionMatch"] = "NotOlderThan"
+    async with session(kubeconfig) as http:
+        before = loads_us(lines)
+        began, size, last = time.process_time(), 0, b""
+        async with http.get(KINDS[kind].path, params=params) as answer:
+            while chunk := await answer.content.readany():
+                size += len(chunk)
+                if how.startswith("watch_list") and b"initial-events-end" in last + chunk:
+                    break
+                last = chunk[-100:]
+            cost = time.process_time() - began
+            answer.close()
+    say(us=cost / objects * 1e6, orjson_us=(before + loads_us(lines)) / 2, objects=objects, bytes=size)
+
+
+async def follow(kubeconfig: str, kind: str, how: str, lines: list[bytes], events: int) -> None:
+    """An informer that has synced, and has been told of so many events."""
+    counter = Counter(events, decode=how == "informer, decoded")
+    before = loads_us(lines)
+    async with Client.from_kubeconfig(kubeconfig) as client, SharedInformerFactory(client) as factory:
+        informer = factory.for_resource(KINDS[kind].resource)
+        informer.add_event_handler(counter, queue_size=1 << 30)
+        await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
+        print("ready", flush=True)
+        await asyncio.wait_for(counter.done.wait(), TIMEOUT)
+        statistics = informer.statistics()
+        assert statistics.coalesced == 0
+    say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2, relists=sum(statistics.relists.values()))
+
+
+async def follow_drained(kubeconfig: str, kind: str, lines: list[bytes], events: int) -> None:
+    """The same stream, read and dropped; only its lines are counted."""
+    counter = Counter(events)
+    before = loads_us(lines)
+    async with session(kubeconfig) as http:
+        async with http.get(KINDS[kind].path, params={"limit": "1"}) as answer:
+            version = json.loads(await answer.read())["metadata"]["resourceVersion"]
+        params = {"watch": "true", "resourceVersion": version}
+        async with http.get(KINDS[kind].path, params=params) as answer:
+            print("ready", flush=True)
+            while not counter.done.is_set():
+                chunk = await asyncio.wait_for(answer.content.readany(), TIMEOUT)
+                if not chunk:
+                    raise RuntimeError("the server ended the watch")
+                counter.count(chunk.count(b"\n"))
+            answer.close()
+    say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2)
+
+
+async def client(options: argparse.Namespace, lines: list[bytes]) -> None:
+    if options.what == "sync":
+        if options.how.endswith("drained"):
+            await sync_drained(options.kubeconfig, options.kind, options.how, lines, options.objects)
+        else:
+            await sync(options.kubeconfig, options.kind, options.how, lines)
+    elif options.how == "drain":
+        await follow_drained(options.kubeconfig, options.kind, lines, options.events)
+    else:
+        await follow(options.kubeconfig, options.kind, options.how, lines, options.events)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="One client of a real kube-apiserver")
+    parser.add_argument("what", choices=("sync", "follow"))
+    parser.add_argument("--how", choices=(*SYNCS, *FOLLOWS), required=True)
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--kind", choices=KINDS, required=True)
+    parser.add_argument("--lines", required=True, help="what orjson.loads is measured with")
+    parser.add_argument("--objects", type=int, default=0)
+    parser.add_argument("--events", type=int, default=0)
+    parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
+    options = parser.parse_args()
+    factory = None
+    if options.loop == "uvloop":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(client(options, Path(options.lines).read_bytes().splitlines()))
+    sys.stdout.flush()
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

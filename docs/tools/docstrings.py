@@ -20,8 +20,8 @@ def readable(text: str, parameters: set[str] | None = None) -> str:
 
     Args:
         text: The docstring.
-        parameters: Those of a function that takes any further keywords; what is described beside these goes to a section of
-            its own. None: of one that does not.
+        parameters: Those of a function that takes any further keywords; what is described beside these goes to a
+            section of its own. None: of one that does not.
     """
     text = _ENDING.sub(":\n", _PARAGRAPH.sub("", text))
     return _ARGS.sub(_separated(parameters), text)

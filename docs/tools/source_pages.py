@@ -1,6 +1,7 @@
 """Links from a page to a file outside of docs/ lead to a page with that file's text.
 
 So the same link works where the repository is read and on the site, which needs no other place to send its readers to.
+And the comments with which the tests run a page's code (tests/documentation.py) stay out of the site.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"(?<=\]\()(\.\./[\w./-]+)(?=\))")
+_FOR_TESTS = re.compile(r"^ *<!-- code: .*?-->\n", re.DOTALL | re.MULTILINE)
 _LANGUAGE = {".py": "python", ".yaml": "yaml", ".json": "json", ".md": "markdown"}
 
 
@@ -55,4 +57,4 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return found[1]
         return posixpath.relpath(f"source/{path}.md", posixpath.dirname(here))
 
-    return _LINK.sub(turned, markdown)
+    return _LINK.sub(turned, _FOR_TESTS.sub("", markdown))

@@ -18,6 +18,7 @@ from kinformer.health_server import HealthServer
 from kinformer.leader_election import LeaderElector
 from kinformer.manager_health import Check, ManagerHealth
 from kinformer.metrics import Metrics
+from kinformer.sharded_controller import ShardedController
 from kinformer.signal_handlers import handled_signals
 
 __all__ = ["Manager"]
@@ -90,7 +91,7 @@ class Manager:
         self._factory = SharedInformerFactory(self._client, **defaults)
         self._entered = False
         self._left = False
-        self._controllers: list[Controller] = []
+        self._controllers: list[Controller | ShardedController] = []
         self._runnables: list[tuple[Runnable, bool, str]] = []
         self._running = False
         self._stop = asyncio.Event()
@@ -157,16 +158,16 @@ class Manager:
             raise RuntimeError("this manager has no `listen`")
         return self._server.port
 
-    def add(self, what: Controller | Runnable, *, needs_leadership: bool = True) -> None:
+    def add(self, what: Controller | ShardedController | Runnable, *, needs_leadership: bool = True) -> None:
         """Have a controller, or any coroutine function, run while the manager runs.
 
         A coroutine function may return, and then is done; what it raises ends `run`. When the manager stops it is
         cancelled, and should end soon.
 
         Args:
-            what: A Controller, or a coroutine function without arguments.
+            what: A Controller, a ShardedController, or a coroutine function without arguments.
             needs_leadership: With an elector it runs only while this process leads. False for what every replica
-                does, such as serving webhooks.
+                does, such as serving webhooks. A ShardedController runs in every replica, whatever is said here.
 
         Raises:
             RuntimeError: The manager is running.
@@ -174,11 +175,12 @@ class Manager:
         """
         if self._running:
             raise RuntimeError("add controllers before run()")
-        if isinstance(what, Controller):
+        if isinstance(what, Controller | ShardedController):
             if any(one.name == what.name for one in self._controllers):
                 raise ValueError(f"there is a controller {what.name!r} already; give one of them another name=")
             self._controllers.append(what)
-            self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
+            alone = needs_leadership and isinstance(what, Controller)
+            self._runnables.append((what.run, alone, f"controller {what.name}"))
         elif callable(what):
             self._runnables.append((what, needs_leadership, getattr(what, "__qualname__", repr(what))))
         else:

@@ -12,7 +12,8 @@ from kinformer.exceptions import describe
 from kinformer.factory import SharedInformerFactory
 from kinformer.health_server import Answer, Page
 from kinformer.leader_election import LeaderElector
-from kinformer.readiness import readiness, status_report
+from kinformer.readiness import informer_readiness, readiness, status_report
+from kinformer.sharded_controller import ShardedController
 
 __all__ = ["Check", "Exposition", "ManagerHealth"]
 
@@ -41,7 +42,7 @@ class ManagerHealth:
     def __init__(
         self,
         factory: Callable[[], SharedInformerFactory | None],
-        controllers: Callable[[], Iterable[Controller]],
+        controllers: Callable[[], Iterable[Controller | ShardedController]],
         elector: Callable[[], LeaderElector | None],
         metrics: Any,
     ) -> None:
@@ -80,7 +81,10 @@ class ManagerHealth:
         return not failed, {"live": not failed, "failed": failed}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether caches follow the server and the election works; a replica that waits for the lead is ready."""
+        """Whether caches follow the server and the election works; a replica that waits for the lead is ready.
+
+        One that has not joined those that share a resource is not: a rolling update waits until it has.
+        """
         failed = self._failed(live=False)
         factory, elector = self._factory(), self._elector()
         resources: dict[str, Any] = {}
@@ -95,11 +99,28 @@ class ManagerHealth:
         if self.stopping:
             failed["manager"] = "it is stopping"
         for controller in self._controllers():
-            if controller.statistics().running and not controller.synced:
+            if isinstance(controller, ShardedController):
+                self._look_at_share(controller, failed, resources)
+            elif controller.statistics().running and not controller.synced:
                 failed[f"controller {controller.name}"] = "it waits for its informers"
         if elector is not None and not (health := elector.health()).live:
             failed["leader election"] = describe(health.last_error)
         return not failed, {"ready": not failed, "failed": failed, "resources": resources}
+
+    def _look_at_share(self, controller: ShardedController, failed: dict[str, str], resources: dict[str, Any]) -> None:
+        """It runs in every replica, so one that does not run is starting; its informers are its own."""
+        shown = {f"{one.name} of {controller.name}": informer_readiness(one) for one in controller.informers}
+        resources.update(shown)
+        health = controller.health()
+        reasons = [f"{name}: {one['reason']}" for name, one in shown.items() if not one["ready"]]
+        if not controller.statistics().running:
+            reasons = ["it has not been started"]
+        elif not health.live:
+            reasons = [describe(health.last_error) if health.last_error else f"its membership is {health.state}"]
+        elif not reasons and not controller.synced:
+            reasons = ["it waits for its informers"]
+        if reasons:
+            failed[f"controller {controller.name}"] = "; ".join(reasons)
 
     def status(self) -> dict[str, Any]:
         """Everything that is known, for people."""
@@ -107,9 +128,11 @@ class ManagerHealth:
         report = status_report(factory) if factory is not None else {}
         report["ready"], _ = self.ready()
         report["controllers"] = {one.name: asdict(one.statistics()) for one in self._controllers()}
+        shares = [one for one in self._controllers() if isinstance(one, ShardedController)]
+        if shares:
+            report["shares"] = {one.name: _described(asdict(one.health())) for one in shares}
         if elector is not None:
-            health = asdict(elector.health())
-            health["last_error"] = describe(health["last_error"]) if health["last_error"] else None
+            health = _described(asdict(elector.health()))
             report["leader_election"] = {"is_leader": elector.is_leader, **health}
         return report
 
@@ -124,6 +147,11 @@ class ManagerHealth:
                 if problem:
                     failed[name] = problem
         return failed
+
+
+def _described(health: dict[str, Any]) -> dict[str, Any]:
+    error = health["last_error"]
+    return {**health, "last_error": describe(error) if error else None}
 
 
 def _json(good: bool, document: dict[str, Any]) -> Answer:

@@ -8,8 +8,9 @@ from typing import Any
 from kinformer.exceptions import describe
 from kinformer.factory import SharedInformerFactory
 from kinformer.health import InformerHealth
+from kinformer.informer import SharedInformer
 
-__all__ = ["readiness", "status_report"]
+__all__ = ["informer_readiness", "readiness", "status_report"]
 
 
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, Any]]:
@@ -20,6 +21,11 @@ def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, Any]]:
     by_name = zip(factory.health().items(), factory.informers, strict=True)
     found = {name: _ready(health, optional=informer.optional) for (name, health), informer in by_name}
     return all(one["ready"] for one in found.values()), found
+
+
+def informer_readiness(informer: SharedInformer) -> dict[str, Any]:
+    """Whether one informer has synced and follows its server, and why not."""
+    return _ready(informer.health(), optional=informer.optional)
 
 
 def _ready(health: InformerHealth, *, optional: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from kinformer.shard_feed import ShardFeed
 from kinformer.shard_gate import ShardGate, ShardLostError, Verdict
 from kinformer.shard_ledger import ShardLedger
 from kinformer.shard_membership import ShardMembership, ShardMembershipHealth
+from kinformer.shard_metrics import ShardFigures, ShardMetrics
 from kinformer.shard_source import ShardSource, controller_uid
 from kinformer.tasks import Tasks
 
@@ -37,7 +38,6 @@ log = logging.getLogger("kinformer.sharding")
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 _GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
-_MEMBERS_LEAVE = 1.0  # seconds of shutdown for the Lease, beyond what reconciles have
 
 
 class ShardedController:
@@ -71,7 +71,8 @@ class ShardedController:
         group: What the replicas have in common: the beginning of their Leases' names. Default: of the resource.
         identity: Of this replica; no two may have the same. Default: host name and a random part.
         lease_duration, renew_deadline, retry_period: As for a `LeaderElector`.
-        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: As for a `Controller`.
+        workers, rate_limiter, timeout, shutdown_timeout, name, debounce: As for a `Controller`.
+        metrics: A sink, for the controller, its informers, and how the share stands (`kinformer_shard_*`).
         informer: Further options for the share's informer, as `SharedInformer` has them (`indexers`, `transform`).
         source: Makes a `ListerWatcher` of a resource and `metadata_only`, in place of a `ListWatch` on the client.
         clock: Whose `boot` and `wall` are read.
@@ -110,46 +111,15 @@ class ShardedController:
         source: Callable[[GroupVersionResource, bool], ListerWatcher] | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
-        times = LeaseTimes(lease_duration, renew_deadline, retry_period)
-        if shutdown_timeout >= renew_deadline:
-            raise ConfigError(
-                f"ShardedController(shutdown_timeout={shutdown_timeout!r}): below renew_deadline={renew_deadline!r}, "
-                "or a share lapses while it is being given away"
-            )
-        gvr = GroupVersionResource.parse(resource)
+        self._resource = gvr = GroupVersionResource.parse(resource)
+        times = _lease_times(lease_duration, renew_deadline, retry_period, shutdown_timeout)
         self._user = reconcile
         self._poll = retry_period / 4
-
-        def list_watch(wanted: GroupVersionResource, metadata_only: bool) -> ListerWatcher:
-            selectors = {"label_selector": label_selector, "field_selector": field_selector} if wanted == gvr else {}
-            return ListWatch(client, wanted, namespace=namespace, metadata_only=metadata_only, **selectors)  # type: ignore[arg-type]
-
-        self._source = source or list_watch
-        self._resource = gvr
-        self._share = ShardSource(self._source(gvr, False))
-        self.informer = SharedInformer(self._share, name=str(gvr), **(informer or {}))
-        self._sources = [self._share]
+        self._source = source or _sources(client, gvr, namespace, label_selector, field_selector)
+        self._sources = [ShardSource(self._source(gvr, False))]
+        self._options = {} if metrics is None else {"metrics": metrics}
+        self.informer = SharedInformer(self._sources[0], name=str(gvr), **{**self._options, **(informer or {})})
         self._owned: dict[GroupVersionResource, SharedInformer] = {}
-        self._gate = ShardGate(
-            sources=self._sources,
-            has=lambda slot: self.membership.has(slot),
-            cached_uid=self._cached_uid,
-            hurry=lambda: self.membership.hurry(),
-            trigger=self._trigger,
-            restart=self._follow,
-            grace=shutdown_timeout,
-            gone_for=_GONE_FOR,
-            clock=clock,
-        )
-        self.membership = ShardMembership(
-            client,
-            namespace=lease_namespace or namespace or client.namespace,
-            group=group or gvr.resource,
-            identity=identity or default_identity(),
-            work=self._gate,
-            times=times,
-            clock=clock,
-        )
         self._controller = Controller(
             self._reconcile,
             workers=workers,
@@ -160,9 +130,33 @@ class ShardedController:
             metrics=metrics,
             debounce=debounce,
         ).for_(self.informer)
+        self._gate = self._new_gate(shutdown_timeout, clock)
+        self.membership = ShardMembership(
+            client,
+            namespace=lease_namespace or namespace or client.namespace,
+            group=group or gvr.resource,
+            identity=identity or default_identity(),
+            work=self._gate,
+            times=times,
+            clock=clock,
+        )
+        self._metrics = ShardMetrics(metrics, self.name, self._figures)
         self._tasks = Tasks(self._crashed)
         self._following: list[asyncio.Task[Any]] = []
         self._end: asyncio.Future[None] | None = None
+
+    def _new_gate(self, grace: float, clock: Clock) -> ShardGate:
+        return ShardGate(
+            sources=self._sources,
+            has=lambda slot: self.membership.has(slot),
+            cached_uid=self._cached_uid,
+            hurry=lambda: self.membership.hurry(),
+            trigger=self._trigger,
+            restart=self._follow,
+            grace=grace,
+            gone_for=_GONE_FOR,
+            clock=clock,
+        )
 
     def owns(self, resource: str | GroupVersionResource, owner_kind: str, **options: Any) -> SharedInformer:
         """Reconcile the owner when what it owns changes.
@@ -184,7 +178,7 @@ class ShardedController:
         if gvr in self._owned:
             raise ConfigError(f"{gvr} is owned already")
         source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
-        informer = self._owned[gvr] = SharedInformer(source, name=str(gvr), **options)
+        informer = self._owned[gvr] = SharedInformer(source, name=str(gvr), **{**self._options, **options})
         self._sources.append(source)
         self._controller.owns(informer, owner_kind)
         return informer
@@ -228,19 +222,18 @@ class ShardedController:
             raise RuntimeError(f"{self!r} runs once; make a new one")
         self._end = asyncio.get_running_loop().create_future()
         async with AsyncExitStack() as stack:
-            for informer in (self.informer, *self._owned.values()):
+            self._metrics.open()
+            stack.callback(self._metrics.close)
+            for informer in self.informers:
                 await stack.enter_async_context(informer)
             # Left in the opposite order: reconciles end, the share is given back, the informers stop.
             stack.push_async_callback(self._tasks.cancel)
             membership = self._tasks.start(self.membership.run(), f"kinformer sharding {self.membership.group}")
-            stack.push_async_callback(self._leave, membership)
+            # Cancelled once, and waited for: its requests have limits of their own.
+            stack.push_async_callback(_ended, membership)
             controller = self._tasks.start(self._controller.run(), f"kinformer sharded {self._controller.name}")
             stack.push_async_callback(_ended, controller)
             await self._end
-
-    async def _leave(self, membership: asyncio.Task[Any]) -> None:
-        # Cancelled once, and waited for: its requests have limits of their own.
-        await _ended(membership)
 
     def _follow(self, ledger: ShardLedger) -> None:
         for task in self._following:
@@ -264,9 +257,28 @@ class ShardedController:
         return self.membership.health()
 
     @property
+    def name(self) -> str:
+        """What the log and the metrics call it."""
+        return self._controller.name
+
+    @property
+    def informers(self) -> tuple[SharedInformer, ...]:
+        """The share's, and those of what it owns."""
+        return (self.informer, *self._owned.values())
+
+    @property
+    def synced(self) -> bool:
+        """Reconciles have begun."""
+        return self._controller.synced
+
+    @property
     def dropped(self) -> int:
         """Objects and events of the resource that came and were not of our slots: 0 where the server filters."""
-        return self._share.dropped
+        return self._sources[0].dropped
+
+    def _figures(self) -> ShardFigures:
+        ledger = self._gate.ledger
+        return ShardFigures(self.health(), self.dropped, len(ledger), len(ledger.doubts))
 
     def statistics(self) -> ControllerStatistics:
         """The controller's figures; a key that is not ours counts as a success."""
@@ -276,6 +288,39 @@ class ShardedController:
         return (
             f"<ShardedController {self.membership.identity} of {self.membership.group}: {len(self._gate.open)} slots>"
         )
+
+
+def _lease_times(duration: float, deadline: float, period: float, shutdown: float) -> LeaseTimes:
+    if shutdown >= deadline:
+        raise ConfigError(
+            f"ShardedController(shutdown_timeout={shutdown!r}): below renew_deadline={deadline!r}, "
+            "or a share lapses while it is being given away"
+        )
+    return LeaseTimes(duration, deadline, period)
+
+
+def _sources(
+    client: Any,
+    shared: GroupVersionResource,
+    namespace: str | None,
+    label_selector: str | None,
+    field_selector: str | None,
+) -> Callable[[GroupVersionResource, bool], ListerWatcher]:
+    """What makes the sources; the selectors are for the resource that is shared."""
+
+    def source(resource: GroupVersionResource, metadata_only: bool) -> ListerWatcher:
+        if resource != shared:
+            return ListWatch(client, resource, namespace=namespace, metadata_only=metadata_only)
+        return ListWatch(
+            client,
+            resource,
+            namespace=namespace,
+            metadata_only=metadata_only,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+
+    return source
 
 
 async def _called(reconcile: Reconcile, request: Request) -> Result | None:

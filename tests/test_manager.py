@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
@@ -30,6 +28,7 @@ from kinformer import (
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer, faults
+from tests.manager_run import page, running, within
 
 CONFIG_MAPS = "v1/configmaps"
 QUIET = signal.SIGWINCH  # does nothing to a process that does not handle it
@@ -70,29 +69,6 @@ class Work:
 
     def controller(self, manager: Manager, **options: Any) -> Controller:
         return Controller(self, name="work", **options).for_(manager.factory.for_resource(CONFIG_MAPS))
-
-
-@asynccontextmanager
-async def running(manager: Manager) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.ensure_future(manager.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-async def page(manager: Manager, path: str, **headers: str) -> tuple[int, Any]:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{manager.port}{path}", headers=headers) as answer,
-    ):
-        return answer.status, await (answer.json() if answer.content_type == "application/json" else answer.text())
-
-
-async def within(seconds: float, awaitable: Any) -> Any:
-    async with asyncio.timeout(seconds):
-        return await awaitable
 
 
 # --- the work ------------------------------------------------------------------------------------------------
@@ -245,7 +221,7 @@ async def test_what_needs_the_lead_waits_for_it_and_what_does_not_runs_at_once(
                 await two.factory.wait_for_cache_sync(5)
                 assert not second.keys, "its caches are warm, and it waits"
                 assert one.elector is not None
-                assert one.elector.is_leader
+                assert one.elector.health().state == "leading"
                 one.stop()
                 await within(5, leading)
                 assert not one.elector.is_leader

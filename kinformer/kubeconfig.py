@@ -20,7 +20,7 @@ from kinformer.credentials import Credential, ExecPlugin, LibraryProvider, Stati
 from kinformer.exceptions import ConfigError
 from kinformer.proxy import check_proxy, environment_proxy
 
-__all__ = ["load_default", "load_kubeconfig"]
+__all__ = ["context_names", "load_default", "load_kubeconfig"]
 
 
 def load_default(environ: Mapping[str, str] | None = None) -> Connection:
@@ -84,6 +84,12 @@ def load_kubeconfig(
         headers=tuple(_impersonation(user)) if user else (),
         namespace=chosen.text("namespace") or "default",
     )
+
+
+def context_names(path: str | os.PathLike[str] | None = None) -> list[str]:
+    """The contexts of a kubeconfig, in order; `path` as in `load_kubeconfig`. Raises ConfigError as that does."""
+    entries = _entries(_read_files(path, os.environ), "contexts")
+    return list(dict.fromkeys(entry.text("name") for entry in entries))
 
 
 class _Field:

@@ -236,7 +236,7 @@ async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: 
     [
         ["get"],
         ["frobnicate"],
-        ["get", "pods", "-o", "yaml"],
+        ["get", "pods", "-o", "wide"],
         ["get", "pods", "-n", "a", "-A"],
         ["get", "pods", "web-1", "-l", "app=web"],
         ["get", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],

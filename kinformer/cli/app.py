@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
+from kinformer.cli.completion import complete_name, print_script
 from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, run_command
-from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.cli.options import (
+    AllOption,
+    ContextOption,
+    DocumentForm,
+    DurationOption,
+    EventForm,
+    FieldsOption,
+    KubeconfigOption,
+    LabelsOption,
+    NamespaceOption,
+    PlainForm,
+    ResourceArgument,
+    ResourcesArgument,
+    ServerOption,
+    Shell,
+    selection_of,
+)
+from kinformer.cli.target import Server, UsageError
 from kinformer.exceptions import ConfigError, KinformerError
 
 __all__ = ["app", "run"]
@@ -25,49 +42,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Output(StrEnum):
-    """What `-o` takes."""
-
-    table = "table"
-    json = "json"
-    name = "name"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
-
-
-_SERVER_PANEL = "Which server"
-_WHICH_PANEL = "Which objects"
-
-ResourceArgument = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help="As kubectl takes it: pods, po, deployments.apps; or v1/pods.")
-]
-NamespaceOption = Annotated[
-    str | None,
-    typer.Option("--namespace", "-n", metavar="NS", help="Default: the context's.", rich_help_panel=_WHICH_PANEL),
-]
-AllOption = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.", rich_help_panel=_WHICH_PANEL)
-]
-LabelsOption = Annotated[
-    str | None,
-    typer.Option("--selector", "-l", metavar="SELECTOR", help="By labels.", rich_help_panel=_WHICH_PANEL),
-]
-FieldsOption = Annotated[
-    str | None,
-    typer.Option("--field-selector", metavar="SELECTOR", help="By fields.", rich_help_panel=_WHICH_PANEL),
-]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="What to print.")]
-KubeconfigOption = Annotated[
-    str | None,
-    typer.Option(metavar="PATH", help="Default: KUBECONFIG, ~/.kube/config, the pod.", rich_help_panel=_SERVER_PANEL),
-]
-ContextOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Default: the current one.", rich_help_panel=_SERVER_PANEL)
-]
-ServerOption = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Without a kubeconfig, as of kubectl proxy.", rich_help_panel=_SERVER_PANEL),
-]
 
 
 def _show_version(wanted: bool) -> None:
@@ -111,29 +85,47 @@ def watch(
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: OutputOption = Output.table,
-    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Default: until Ctrl-C.")] = None,
+    output: Annotated[EventForm, typer.Option("--output", "-o", help="json and jsonl: a line an event.")] = (
+        EventForm.table
+    ),
+    diff: Annotated[bool, typer.Option("--diff", help="Show what updates change.")] = False,
+    all_fields: Annotated[
+        bool, typer.Option("--all-fields", help="managedFields too, and in differences resourceVersion and generation.")
+    ] = False,
+    changes_only: Annotated[bool, typer.Option("--changes-only", help="Leave out what there is already.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines on a terminal too.")] = False,
+    duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Print what there is, then every change, through outages of the server."""
+    """Show what there is, then every change, through outages of the server.
+
+    On a terminal a table that changes in place; q ends it.
+    """
+    from kinformer.cli.watch import Manner
     from kinformer.cli.watch import watch as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = _selection(resource, namespace, all_namespaces, selector, field_selector)
-    _run(lambda: command(target, selection, output=output.value, duration=duration))
+    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
+    manner = Manner(output=output.value, diff=diff, all_fields=all_fields, plain=plain, changes_only=changes_only)
+    _run(lambda: command(target, selection, manner, duration=duration))
 
 
 @app.command()
 def get(
     resource: ResourceArgument,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.", autocompletion=complete_name)
+    ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: OutputOption = Output.table,
+    output: Annotated[DocumentForm, typer.Option("--output", "-o", help="jsonl: a line an object.")] = (
+        DocumentForm.table
+    ),
+    all_fields: Annotated[bool, typer.Option("--all-fields", help="managedFields too.")] = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
@@ -142,8 +134,57 @@ def get(
     from kinformer.cli.get import get as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = _selection(resource, namespace, all_namespaces, selector, field_selector)
-    _run(lambda: command(target, selection, names=names or [], output=output.value))
+    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
+    _run(lambda: command(target, selection, names=names or [], output=output.value, all_fields=all_fields))
+
+
+@app.command()
+def stats(
+    resources: ResourcesArgument,
+    namespace: NamespaceOption = None,
+    all_namespaces: AllOption = False,
+    selector: LabelsOption = None,
+    field_selector: FieldsOption = None,
+    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: a line a look.")] = PlainForm.table,
+    once: Annotated[bool, typer.Option("--once", help="Print once the caches are there, and end.")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks where there is no screen.")
+    ] = 2.0,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For the caches, with --once.")] = 60.0,
+    compact: Annotated[bool, typer.Option("--compact", help="Informers that keep objects compressed.")] = False,
+    metadata_only: Annotated[bool, typer.Option("--metadata-only", help="Informers of the metadata alone.")] = False,
+    duration: DurationOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show informers at work: objects, memory, events a second, relists, lag.
+
+    On a terminal a table that changes in place; q ends it.
+    """
+    from kinformer.cli.stats import stats as command
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selections = [selection_of(one, namespace, all_namespaces, selector, field_selector) for one in resources]
+    _run(
+        lambda: command(
+            target,
+            selections,
+            output=output.value,
+            once=once,
+            interval=interval,
+            timeout=timeout,
+            duration=duration,
+            compact=compact,
+            metadata_only=metadata_only,
+        )
+    )
+
+
+@app.command()
+def completion(shell: Annotated[Shell, typer.Argument(help="Whose script.")]) -> None:
+    """Print a script for completion by the shell: source <(kinformer completion bash)"""
+    raise typer.Exit(print_script(app, shell.value))
 
 
 @app.command()
@@ -154,7 +195,7 @@ def serve(
         list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Fill it: pods=1000. May be repeated.")
     ] = None,
     churn: Annotated[float, typer.Option(metavar="N", min=0, help="Changes a second.")] = 0,
-    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Default: until Ctrl-C.")] = None,
+    duration: DurationOption = None,
 ) -> None:
     """Serve an embedded API server, for kubectl, curl and tests."""
     from kinformer.cli.serve import serve as command
@@ -176,7 +217,7 @@ def dashboard(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
     ] = None,
-    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="Default: until Ctrl-C.")] = None,
+    duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
@@ -199,18 +240,6 @@ def dashboard(
             names=allow_host or [],
             duration=duration,
         )
-    )
-
-
-def _selection(
-    resource: str, namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
-) -> Selection:
-    return Selection(
-        resource=resource,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        label_selector=labels,
-        field_selector=fields,
     )
 
 

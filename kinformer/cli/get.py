@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import msgspec
-
+from kinformer.cli import documents
 from kinformer.cli.listing import list_all
 from kinformer.cli.progress import Loading
 from kinformer.cli.tables import Table
@@ -20,14 +19,18 @@ from kinformer.object import KubeObject
 __all__ = ["get", "object_name"]
 
 
-async def get(server: Server, selection: Selection, *, names: Sequence[str], output: str) -> int:
+async def get(
+    server: Server, selection: Selection, *, names: Sequence[str], output: str, all_fields: bool = False
+) -> int:
     """List the objects of a selection, or those of it that are named, and print them to stdout.
 
     Args:
         server: Where.
         selection: Which.
         names: Some objects by name, each with a request of its own; none is all.
-        output: "table", "json" (one List, or the object where one is named) or "name".
+        output: "table", "json" or "yaml" (one List, or the object where one is named), "jsonl" (a line an object) or
+            "name".
+        all_fields: Print managedFields too.
 
     Returns:
         0; 1 where a name was not found, after printing the others.
@@ -38,12 +41,17 @@ async def get(server: Server, selection: Selection, *, names: Sequence[str], out
     async with server.client() as client:
         resource, namespace = await selection.find(client)
         if names:
-            objects, missing = await _named(client, resource, namespace, names)
+            objects, missing = await _named(client, resource, namespace, names, all_fields=all_fields)
             version = ""
         else:
-            objects, version = await _listed(client, resource, namespace, selection)
+            objects, version = await _listed(client, resource, namespace, selection, all_fields=all_fields)
+    document = documents.Document(objects, version, alone=len(names) == 1)
     if output == "json":
-        _print_json(objects, version, alone=len(names) == 1)
+        documents.write_json(document)
+    elif output == "yaml":
+        documents.write_yaml(document)
+    elif output == "jsonl":
+        documents.write_lines(objects)
     elif output == "name":
         sys.stdout.writelines(f"{object_name(resource, obj)}\n" for obj in objects)
     elif objects:
@@ -61,7 +69,7 @@ def object_name(resource: APIResource, obj: KubeObject) -> str:
 
 
 async def _named(
-    client: Client, resource: APIResource, namespace: str | None, names: Sequence[str]
+    client: Client, resource: APIResource, namespace: str | None, names: Sequence[str], *, all_fields: bool
 ) -> tuple[list[KubeObject], int]:
     found: list[KubeObject] = []
     missing = 0
@@ -72,12 +80,15 @@ async def _named(
             print(f"kinformer: {error}", file=sys.stderr)
             missing += 1
             continue
-        found.append(answer if isinstance(answer, KubeObject) else KubeObject.from_dict(answer))
+        document = answer.to_dict() if isinstance(answer, KubeObject) else answer
+        if not all_fields:
+            document.get("metadata", {}).pop("managedFields", None)
+        found.append(KubeObject.from_dict(document))
     return found, missing
 
 
 async def _listed(
-    client: Client, resource: APIResource, namespace: str | None, selection: Selection
+    client: Client, resource: APIResource, namespace: str | None, selection: Selection, *, all_fields: bool
 ) -> tuple[list[KubeObject], str]:
     source = ListWatch(
         client,
@@ -85,27 +96,9 @@ async def _listed(
         namespace=namespace,
         label_selector=selection.label_selector,
         field_selector=selection.field_selector,
+        keep_managed_fields=all_fields,
     )
     with Loading(resource.name) as loading:
         return await list_all(
             source, lambda count: loading.update(f"{count:,} so far, {source.stats.bytes / 1e6:,.1f} MB")
         )
-
-
-def _print_json(objects: Sequence[KubeObject], version: str, *, alone: bool) -> None:
-    if alone and objects:
-        sys.stdout.write(_indented(objects[0].raw) + "\n")
-        return
-    if alone:
-        return
-    sys.stdout.write('{\n  "apiVersion": "v1",\n  "kind": "List",\n')
-    sys.stdout.write(f'  "metadata": {{\n    "resourceVersion": "{version}"\n  }},\n  "items": [')
-    for number, obj in enumerate(objects):
-        # Line by line: one text of a hundred thousand objects would need their memory once more.
-        sys.stdout.write("," if number else "")
-        sys.stdout.write("\n    " + _indented(obj.raw).replace("\n", "\n    "))
-    sys.stdout.write("\n  ]\n}\n" if objects else "]\n}\n")
-
-
-def _indented(raw: bytes) -> str:
-    return msgspec.json.format(raw, indent=2).decode()

@@ -1,17 +1,38 @@
-"""What ends a command before Ctrl-C does: a key, without Enter, and SIGTERM."""
+"""Keys, without Enter, and SIGTERM: what reaches a command before Ctrl-C ends it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["stop_on_key", "stop_on_sigterm"]
+__all__ = ["QUIT", "on_keys", "stop_on_key", "stop_on_sigterm"]
 
-_STOPPING = frozenset("qQ\x04")  # q, and Ctrl-D
+QUIT = "quit"
+"""What q, Ctrl-D and a terminal that is gone are called."""
+
+# What terminals send (xterm, "PC-Style Function Keys"; console_codes(4)), and what it is called here. The longer first.
+_SEQUENCES: dict[str, str] = {
+    **{
+        f"\x1b{form}{letter}": name
+        for form in "[O"
+        for letter, name in zip("ABHF", ("up", "down", "home", "end"), strict=True)
+    },
+    "\x1b[5~": "page up",
+    "\x1b[6~": "page down",
+    "\x1b[1~": "home",
+    "\x1b[4~": "end",
+    "\x1b[7~": "home",
+    "\x1b[8~": "end",
+}
+_KEY = re.compile(
+    "|".join([*map(re.escape, sorted(_SEQUENCES, key=len, reverse=True)), r"\x1b[\[O][0-9;]*[@-~]", "."]), re.DOTALL
+)
+_QUIT = frozenset("qQ\x04")  # q, and Ctrl-D
 
 
 @contextmanager
@@ -31,10 +52,23 @@ def stop_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it, `q` calls `stop`; leaving gives the terminal back as it was.
+    """Within it, `q` calls `stop`; leaving gives the terminal back as it was. See `on_keys`."""
 
-    Ctrl-C stays what it is, a KeyboardInterrupt. Where stdin is no terminal, or has no modes that could be changed
-    (Windows), no key does anything.
+    def pressed(key: str) -> None:
+        if key == QUIT:
+            stop()
+
+    with on_keys(pressed):
+        yield
+
+
+@contextmanager
+def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
+    """Within it, each key calls `pressed`; leaving gives the terminal back as it was.
+
+    A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"` or QUIT. Ctrl-C stays what
+    it is, a KeyboardInterrupt. Where stdin is no terminal, or has no modes that could be changed (Windows), no key does
+    anything.
     """
     try:
         import termios
@@ -52,8 +86,10 @@ def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
         keys = os.read(terminal, 64).decode(errors="replace")
         if not keys:
             loop.remove_reader(terminal)  # hung up; reading on would return at once, for ever
-        if not keys or not _STOPPING.isdisjoint(keys):
-            stop()
+            pressed(QUIT)
+        for match in _KEY.finditer(keys):
+            key: str = match.group()
+            pressed(QUIT if key in _QUIT else _SEQUENCES.get(key, key))
 
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal)

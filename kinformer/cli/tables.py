@@ -10,12 +10,14 @@ from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
+from rich.text import Text
 
 from kinformer.cli.columns import columns_of
 from kinformer.discovery import APIResource
+from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
-__all__ = ["Table", "clean", "status_style"]
+__all__ = ["Columns", "Table", "clean", "status_style"]
 
 _GAP = "   "  # as kubectl's
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -45,6 +47,30 @@ def clean(text: str) -> str:
     return _CONTROL.sub("?", text)
 
 
+class Columns:
+    """The cells of the objects of one resource.
+
+    Args:
+        resource: What the objects are.
+        with_namespace: A NAMESPACE column first.
+    """
+
+    def __init__(self, resource: APIResource, *, with_namespace: bool) -> None:
+        columns = columns_of(resource.group, resource.kind)
+        self._cells = [cell for _, cell in columns]
+        self._with_namespace = with_namespace
+        self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
+
+    def row(self, obj: KubeObject) -> list[str]:
+        """The cells of an object; one that is nested too deeply to be read has its name alone."""
+        names = [*([obj.namespace] if self._with_namespace else []), obj.name]
+        try:
+            document = obj.to_dict()
+        except DecodeError:
+            return [clean(cell) for cell in (*names, *("<unreadable>" for _ in self._cells))]
+        return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]
+
+
 class Table:
     """Writes objects of one resource to stdout, a line each, under one header.
 
@@ -58,28 +84,30 @@ class Table:
     """
 
     def __init__(self, resource: APIResource, *, with_namespace: bool, with_event: bool = False) -> None:
-        columns = columns_of(resource.group, resource.kind)
-        self._cells = [cell for _, cell in columns]
-        self._with_namespace = with_namespace
-        names = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
-        self._header = [*(["EVENT"] if with_event else []), *names]
+        self._columns = Columns(resource, with_namespace=with_namespace)
+        self._header = [*(["EVENT"] if with_event else []), *self._columns.header]
         self._widths = [len(name) for name in self._header]
         if with_event:
             self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
         self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
-        terminal = Console(file=sys.stdout)
-        self._colour = terminal.is_terminal and not terminal.no_color
+        self._terminal = Console(file=sys.stdout)
+        self._colour = self._terminal.is_terminal and not self._terminal.no_color
         self._headed = False
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Make the columns wide enough for these."""
-        offset = len(self._header) - len(self._cells) - 1 - self._with_namespace
+        offset = len(self._header) - len(self._columns.header)
         for obj in objects:
             self._widen(self._row(obj), offset)
 
     def write(self, obj: KubeObject, event: str | None = None) -> None:
         """One line, and the header before the first."""
         self._print([self._row(obj, event)])
+
+    def write_below(self, line: Text) -> None:
+        """A line of another kind below the last, such as what an update has changed."""
+        sys.stdout.write(f"{self._render(line)}\n")
+        sys.stdout.flush()
 
     def write_all(self, objects: Sequence[KubeObject]) -> None:
         """A list, its columns fitted to it."""
@@ -90,9 +118,7 @@ class Table:
             self._print(rows[start : start + _LINES])
 
     def _row(self, obj: KubeObject, event: str | None = None) -> list[str]:
-        document = obj.to_dict()
-        names = [*([event] if event else []), *([obj.namespace] if self._with_namespace else []), obj.name]
-        return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]
+        return [*([event] if event else []), *self._columns.row(obj)]
 
     def _widen(self, row: Sequence[str], offset: int = 0) -> None:
         for number, cell in enumerate(row[:-1], offset):  # nothing stands behind the last
@@ -116,6 +142,13 @@ class Table:
             style = status_style(cell) if number in self._coloured else ""
             parts.append(self._paint(style, cell) + padding)
         return _GAP.join(parts)
+
+    def _render(self, line: Text) -> str:
+        if not self._colour:
+            return line.plain
+        with self._terminal.capture() as capture:
+            self._terminal.print(line, end="", soft_wrap=True)
+        return capture.get()
 
     def _paint(self, style: str, text: str) -> str:
         if not (self._colour and style):

@@ -53,6 +53,11 @@ class Selection:
         if self.label_selector:
             LabelSelector.parse(self.label_selector)  # the error names the position, before any request is made
 
+    def in_words(self) -> str:
+        """The selectors, as they stand on a command line: ` -l app=web`; "" where there are none."""
+        labels = f" -l {self.label_selector}" if self.label_selector else ""
+        return labels + (f" --field-selector {self.field_selector}" if self.field_selector else "")
+
     async def find(self, client: Client) -> tuple[APIResource, str | None]:
         """The resource that is meant, and the namespace to look in; None is all of them, or a cluster-scoped resource.
 

@@ -5,42 +5,83 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from dataclasses import dataclass
 
+from rich.console import Console
+
+from kinformer.cli.differences import NOISE
 from kinformer.cli.errors import one_line
-from kinformer.cli.get import object_name
+from kinformer.cli.event_lines import EventLines, JsonLines, NameLines, TableLines
+from kinformer.cli.live_table import LiveTable
 from kinformer.cli.progress import Loading
-from kinformer.cli.tables import Table
-from kinformer.cli.target import Selection, Server
+from kinformer.cli.screen import can_draw, draw
+from kinformer.cli.tables import Columns, Table
+from kinformer.cli.target import Selection, Server, UsageError
 from kinformer.client import Client
 from kinformer.discovery import APIResource
-from kinformer.event_stream import InformerEvent
-from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedError
+from kinformer.event_stream import EventStream
+from kinformer.exceptions import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError
 from kinformer.factory import SharedInformerFactory
 from kinformer.informer import SharedInformer
 
-__all__ = ["watch"]
+__all__ = ["Manner", "watch"]
 
 _LOOK = 0.25  # seconds between two looks at how the informer does
 _FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # before the first list they end the command
 
 
-async def watch(server: Server, selection: Selection, *, output: str, duration: float | None) -> int:
-    """Print each object of a selection, then each change, to stdout, until cancelled.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a watch is shown.
 
-    An informer does the work: an outage is a line on stderr, and what changed meanwhile is printed after it. A 401,
-    403 or 404 before the first list is raised, also a server that cannot be reached.
+    Attributes:
+        output: "table", "json" or "jsonl" (a line an event), or "name" (a line an event).
+        diff: Show what updates have changed.
+        all_fields: Keep managedFields, and leave nothing out of differences.
+        plain: A table of lines on a terminal too, in place of one that is drawn anew.
+        changes_only: Leave out what there is when the watch begins.
+    """
+
+    output: str = "table"
+    diff: bool = False
+    all_fields: bool = False
+    plain: bool = False
+    changes_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.diff and self.output == "name":
+            raise UsageError("--diff does not go with -o name")
+
+    @property
+    def noise(self) -> frozenset[str] | None:
+        """What differences leave out; None where none are wanted."""
+        if not self.diff:
+            return None
+        return frozenset() if self.all_fields else NOISE
+
+
+async def watch(server: Server, selection: Selection, manner: Manner, *, duration: float | None) -> int:
+    """Show each object of a selection, then each change, until cancelled.
+
+    On a terminal a table is drawn, and q ends it; elsewhere, and in the other forms, events are lines on stdout. An
+    informer does the work: an outage is told of, on stderr where there are lines, and what changed meanwhile comes
+    after it. A 401, 403 or 404 before the first list is raised, also a server that cannot be reached.
 
     Args:
         server: Where.
         selection: Which.
-        output: "table", "json" (a line an event: `{"type": ..., "object": ...}`) or "name" (a line an event).
+        manner: How.
         duration: Seconds after which to end; None is never.
     """
     limit = asyncio.timeout(duration)
     try:
         async with limit, server.client() as client:
             resource, namespace = await selection.find(client)
-            await _follow(client, resource, namespace, selection, output)
+            if "watch" not in resource.verbs:
+                raise ConfigError(
+                    f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)} (kinformer get lists)"
+                )
+            await _follow(client, resource, namespace, selection, manner)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -48,7 +89,7 @@ async def watch(server: Server, selection: Selection, *, output: str, duration: 
 
 
 async def _follow(
-    client: Client, resource: APIResource, namespace: str | None, selection: Selection, output: str
+    client: Client, resource: APIResource, namespace: str | None, selection: Selection, manner: Manner
 ) -> None:
     async with SharedInformerFactory(client) as factory:
         informer = factory.for_resource(
@@ -56,18 +97,62 @@ async def _follow(
             namespace=namespace,
             label_selector=selection.label_selector,
             field_selector=selection.field_selector,
+            keep_managed_fields=manner.all_fields,
         )
-        printer = _Printer(resource, selection, output)
+        console = Console()
+        with_namespace = resource.namespaced and selection.all_namespaces
         async with informer.events() as events:
             await _first_list(informer, resource)
-            printer.fit(informer)
-            telling = asyncio.create_task(_tell_of_outages(informer), name="kinformer watch: outages")
-            try:
-                async for event in events:
-                    printer.write(event)
-            finally:
-                telling.cancel()
-                await asyncio.wait({telling})
+            if manner.output == "table" and not manner.plain and can_draw(console):
+                where = f" in {namespace}" if namespace else " in all namespaces" if resource.namespaced else ""
+                table = LiveTable(
+                    Columns(resource, with_namespace=with_namespace),
+                    title=f"{resource}{where}{selection.in_words()}",
+                    noise=manner.noise,
+                    clock=time.monotonic,
+                )
+                await _draw(console, table, informer, events)
+            else:
+                await _write(_lines(resource, manner, with_namespace=with_namespace), manner, informer, events)
+
+
+def _lines(resource: APIResource, manner: Manner, *, with_namespace: bool) -> EventLines:
+    if manner.output == "name":
+        return NameLines(resource)
+    if manner.output in ("json", "jsonl"):
+        return JsonLines(noise=manner.noise)
+    return TableLines(Table(resource, with_namespace=with_namespace, with_event=True), noise=manner.noise)
+
+
+async def _draw(console: Console, table: LiveTable, informer: SharedInformer, events: EventStream) -> None:
+    news = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in events:
+            table.apply(event)
+            news.set()
+
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(follow(), name="kinformer watch: events")
+        await draw(
+            console,
+            lambda width, height: table.picture(width, height, informer.health()),
+            news=news,
+            press=table.press,
+        )
+        following.cancel()
+
+
+async def _write(lines: EventLines, manner: Manner, informer: SharedInformer, events: EventStream) -> None:
+    lines.fit(informer.lister.list())
+    telling = asyncio.create_task(_tell_of_outages(informer), name="kinformer watch: outages")
+    try:
+        async for event in events:
+            if not (manner.changes_only and event.is_in_initial_list):
+                lines.write(event)
+    finally:
+        telling.cancel()
+        await asyncio.wait({telling})
 
 
 async def _first_list(informer: SharedInformer, resource: APIResource) -> None:
@@ -117,29 +202,3 @@ class _Outage:
 
     def _say(self, text: str) -> None:
         print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)
-
-
-class _Printer:
-    """Events on stdout, each at once, for whoever reads the pipe."""
-
-    def __init__(self, resource: APIResource, selection: Selection, output: str) -> None:
-        self._resource = resource
-        self._output = output
-        self._table: Table | None = None
-        if output == "table":
-            with_namespace = resource.namespaced and selection.all_namespaces
-            self._table = Table(resource, with_namespace=with_namespace, with_event=True)
-
-    def fit(self, informer: SharedInformer) -> None:
-        if self._table is not None:
-            self._table.fit(informer.lister.list())
-
-    def write(self, event: InformerEvent) -> None:
-        if self._table is not None:
-            self._table.write(event.object, event.type)
-            return
-        if self._output == "json":
-            sys.stdout.write(f'{{"type":"{event.type}","object":{event.object.raw.decode()}}}\n')
-        else:
-            sys.stdout.write(f"{object_name(self._resource, event.object)}\n")
-        sys.stdout.flush()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.cli.differences import ABSENT
+from kinformer.cli.differences import differences as changes
 from kinformer.informer import SharedInformer
 from kinformer.object import KubeObject
 
@@ -18,7 +20,6 @@ __all__ = ["Difference", "History", "differences"]
 _AN_OBJECT = 20  # changes of one object that are kept
 _BYTES = 32 * 1024 * 1024  # of old states that all of them may hold on to
 _LONGEST = 2000  # characters of a value that are shown
-_NOISE = {"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,47 +100,10 @@ def _shown(obj: KubeObject) -> dict[str, Any]:
     return hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
 
 
-def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+def differences(old: Any, new: Any) -> Iterator[Difference]:
     """Where two JSON values differ, deepest place by deepest place; items of a list are known by name or type."""
-    if path in _NOISE:
-        return
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in [*old, *(key for key in new if key not in old)]:
-            place = f"{path}.{key}" if path else key
-            if "." in key or "/" in key:
-                place = f"{path}[{key}]"
-            yield from _member(old, new, key, place)
-        return
-    by_name = _by_name(old), _by_name(new)
-    if by_name[0] is not None and by_name[1] is not None:
-        for key in [*by_name[0], *(key for key in by_name[1] if key not in by_name[0])]:
-            yield from _member(by_name[0], by_name[1], key, f"{path}[{key}]")
-        return
-    was, is_now = _text(old), _text(new)
-    if was != is_now or old != new:  # 1 equals True in Python, not in JSON; and a text may have been cut
-        yield Difference(path, was, is_now)
-
-
-def _member(old: Mapping[str, Any], new: Mapping[str, Any], key: str, place: str) -> Iterator[Difference]:
-    if place in _NOISE:
-        return
-    if key not in new:
-        yield Difference(place, _text(old[key]), None)
-    elif key not in old:
-        yield Difference(place, None, _text(new[key]))
-    else:
-        yield from differences(old[key], new[key], place)
-
-
-def _by_name(value: Any) -> dict[str, Any] | None:
-    """A list of objects by what the API knows them by; None where they have no such field, or share one."""
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        return None
-    for field in ("name", "type"):
-        names = [item.get(field) for item in value]
-        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
-            return dict(zip(names, value, strict=True))
-    return None
+    for path, was, is_now in changes(old, new):
+        yield Difference(path, None if was is ABSENT else _text(was), None if is_now is ABSENT else _text(is_now))
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,115 @@
+"""Completion by the shell: its script, and what a cluster has to offer where a name is to be typed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import typer
+
+from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.client import Client
+from kinformer.discovery import discover, resolve
+from kinformer.exceptions import KinformerError
+from kinformer.kubeconfig import context_names
+
+__all__ = ["complete_context", "complete_name", "complete_namespace", "complete_resource", "print_script"]
+
+_PATIENCE = 2.0  # seconds that a shell is kept waiting for an answer of the server
+_MOST = "500"  # names of objects that are offered
+# Shells evaluate what they are given, and a cluster may call things as it likes.
+_HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
+_USUAL = ("configmaps", "daemonsets", "deployments", "jobs", "namespaces", "nodes", "pods", "services", "statefulsets")
+
+Offers = list[tuple[str, str]]
+
+
+def print_script(command: Any, shell: str) -> int:
+    """Print what a shell is to evaluate, so that it completes `kinformer`; the exit status.
+
+    Args:
+        command: The typer application.
+        shell: "bash", "zsh" or "fish".
+    """
+    from typer.completion import get_completion_inspect_parameters, shell_complete
+
+    get_completion_inspect_parameters()  # tells typer of its own shells
+    return shell_complete(typer.main.get_command(command), {}, "kinformer", "_KINFORMER_COMPLETE", f"source_{shell}")
+
+
+def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
+    """The resources of the server, by the shortest name that is clear; the usual ones where it does not answer."""
+
+    async def ask(client: Client) -> Offers:
+        listable = [one for one in await discover(client) if "list" in one.verbs]
+        first = {one.name: one for one in reversed(listable)}
+        groups = Counter(name for name, _ in {(one.name, one.group) for one in listable})
+        offers: dict[str, str] = {}
+        for one in listable:
+            plain = groups[one.name] == 1 or first[one.name].group == one.group
+            offers.setdefault(one.name if plain else f"{one.name}.{one.group}", one.kind)
+        return list(offers.items())
+
+    return _harmless(_asked(ctx, ask) or ((name, "") for name in _USUAL), incomplete)
+
+
+def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
+    """The namespaces of the cluster, as far as one may see them."""
+
+    async def ask(client: Client) -> Offers:
+        return await _names(client, "/api/v1/namespaces")
+
+    return _harmless(_asked(ctx, ask), incomplete)
+
+
+def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
+    """The names of the objects of the resource that was typed before."""
+
+    async def ask(client: Client) -> Offers:
+        resource = await resolve(client, ctx.params["resource"])
+        selection = Selection(resource=str(resource), namespace=ctx.params.get("namespace"))
+        namespace = (selection.namespace or client.namespace) if resource.namespaced else None
+        return await _names(client, resource.gvr.path(namespace))
+
+    return _harmless(_asked(ctx, ask) if ctx.params.get("resource") else (), incomplete)
+
+
+def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
+    """The contexts of the kubeconfig."""
+    try:
+        names = context_names(ctx.params.get("kubeconfig"))
+    except KinformerError:
+        return []
+    return _harmless(((name, "") for name in names), incomplete)
+
+
+async def _names(client: Client, path: str) -> Offers:
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    answer: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept})
+    return [(item["metadata"]["name"], "") for item in answer.get("items") or ()]
+
+
+def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Offers:
+    """What the server says; nothing where it cannot be asked: whoever types has no use for a reason."""
+
+    async def asking() -> Offers:
+        async with asyncio.timeout(_PATIENCE), server.client() as client:
+            return await ask(client)
+
+    options = {name: ctx.params.get(name) for name in ("kubeconfig", "context")}
+    logging.getLogger("kinformer").addHandler(logging.NullHandler())
+    try:
+        server = Server(url=ctx.params.get("server"), **options)
+        return asyncio.run(asking())
+    except (KinformerError, UsageError, OSError):
+        return []
+
+
+def _harmless(offers: Iterable[tuple[str, str]], incomplete: str) -> Offers:
+    return [
+        (name, text) for name, text in offers if name.startswith(incomplete) and _HARMLESS.fullmatch(name) is not None
+    ]

@@ -1,0 +1,100 @@
+"""The changes of a watch as lines on stdout, each at once, for whoever reads the pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from kinformer.cli.differences import ABSENT, object_differences
+from kinformer.cli.get import object_name
+from kinformer.cli.live_table import difference_lines
+from kinformer.cli.tables import Table
+from kinformer.discovery import APIResource
+from kinformer.event_stream import InformerEvent
+from kinformer.object import KubeObject
+
+__all__ = ["EventLines", "JsonLines", "NameLines", "TableLines"]
+
+
+class EventLines(Protocol):
+    """Writes events to stdout."""
+
+    def fit(self, objects: Iterable[KubeObject]) -> None: ...
+    def write(self, event: InformerEvent) -> None: ...
+
+
+class TableLines:
+    """A line an event, in columns, and below an update what it changed.
+
+    Args:
+        table: Where to.
+        noise: Paths that differences leave out; None shows no differences.
+    """
+
+    def __init__(self, table: Table, *, noise: frozenset[str] | None) -> None:
+        self._table = table
+        self._noise = noise
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Make the columns wide enough for these."""
+        self._table.fit(objects)
+
+    def write(self, event: InformerEvent) -> None:
+        """One event."""
+        self._table.write(event.object, event.type)
+        if self._noise is not None and event.type == "UPDATED" and event.old is not None:
+            for line in difference_lines(event.old, event.object, self._noise):
+                self._table.write_below(line)
+
+
+class NameLines:
+    """`pod/web-1` at each event."""
+
+    def __init__(self, resource: APIResource) -> None:
+        self._resource = resource
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Names have no columns."""
+
+    def write(self, event: InformerEvent) -> None:
+        """One event."""
+        sys.stdout.write(f"{object_name(self._resource, event.object)}\n")
+        sys.stdout.flush()
+
+
+class JsonLines:
+    """A JSON object an event: `type`, `key` and `object`, and what else there is to say of it.
+
+    `initial` is true of what was there when the watch began, `final_state_unknown` of a delete that was found out
+    afterwards. With differences an update has `changes`, a list of `path`, and `old` and `new` where there are such.
+    """
+
+    def __init__(self, *, noise: frozenset[str] | None) -> None:
+        self._noise = noise
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Lines of JSON have no columns."""
+
+    def write(self, event: InformerEvent) -> None:
+        """One event."""
+        line: dict[str, Any] = {"type": event.type, "key": event.object.key}
+        if event.is_in_initial_list:
+            line["initial"] = True
+        if event.final_state_unknown:
+            line["final_state_unknown"] = True
+        if self._noise is not None and event.type == "UPDATED" and event.old is not None:
+            line["changes"] = [
+                {"path": path, **{name: value for name, value in (("old", old), ("new", new)) if value is not ABSENT}}
+                for path, old, new in object_differences(event.old, event.object, self._noise)
+            ]
+        line["object"] = msgspec.Raw(_in_one_line(event.object.raw))
+        sys.stdout.write(f"{msgspec.json.encode(line).decode()}\n")
+        sys.stdout.flush()
+
+
+def _in_one_line(raw: bytes) -> bytes:
+    # Servers write JSON without line breaks, but for those that are asked for pretty answers, by a proxy for instance.
+    return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw

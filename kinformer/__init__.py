@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kinformer.meta import meta_namespace_key as meta_namespace_key
     from kinformer.meta import split_meta_namespace_key as split_meta_namespace_key
     from kinformer.metrics import Metrics as Metrics
+    from kinformer.model_informer import with_model as with_model
     from kinformer.object import KubeObject as KubeObject
     from kinformer.object import OwnerReference as OwnerReference
     from kinformer.owner_references import controller_of as controller_of
@@ -195,6 +196,7 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "status": ("write_status",),
     "event_recorder": ("EventRecorder", "EventRecorderStatistics"),
     "manager": ("Manager",),
+    "model_informer": ("with_model",),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self
 
 from kinformer.mailbox import ADD, DELETE, SYNC, Mailbox
 from kinformer.object import KubeObject, view
+from kinformer.type_variables import M, M_co
 
 __all__ = ["EventStream", "InformerEvent"]
 
@@ -18,7 +19,7 @@ _EVENTS_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class InformerEvent:
+class InformerEvent(Generic[M_co]):
     """One change of the cache.
 
     `type` is `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"`. `old` is the state that the cache had before,
@@ -27,13 +28,13 @@ class InformerEvent:
     """
 
     type: str
-    object: KubeObject
-    old: KubeObject | None = None
+    object: KubeObject[M_co]
+    old: KubeObject[M_co] | None = None
     is_in_initial_list: bool = False
     final_state_unknown: bool = False
 
 
-class EventStream:
+class EventStream(Generic[M]):
     """An async context manager and iterator over `InformerEvent`s; made by `SharedInformer.events`.
 
     Registered on entering, like a handler that joins late, and folded like one above `queue_size`. A
@@ -45,8 +46,8 @@ class EventStream:
         self,
         mailbox: Mailbox,
         *,
-        attach: Callable[[EventStream], None],
-        detach: Callable[[EventStream], None],
+        attach: Callable[[EventStream[Any]], None],
+        detach: Callable[[EventStream[Any]], None],
     ) -> None:
         self.mailbox = mailbox
         self._attach = attach
@@ -75,10 +76,10 @@ class EventStream:
         self._detach(self)
         self.mailbox.close()
 
-    def __aiter__(self) -> AsyncIterator[InformerEvent]:
+    def __aiter__(self) -> AsyncIterator[InformerEvent[M]]:
         return self
 
-    async def __anext__(self) -> InformerEvent:
+    async def __anext__(self) -> InformerEvent[M]:
         if self._reading:
             raise RuntimeError(f"stream {self.mailbox.name} is being read by another task")
         self._reading = True

@@ -6,18 +6,25 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 from kinformer.backoff import Backoff
 from kinformer.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe
 from kinformer.health import InformerHealth
 from kinformer.identity import InformerIdentity, check_index_paths
-from kinformer.informer import IndexFunc, SharedInformer
+from kinformer.indexer import Indexers
+from kinformer.informer import SharedInformer
+from kinformer.informer_options import InformerOptions
 from kinformer.list_watch import ListWatch
 from kinformer.meta import GroupVersionResource
+from kinformer.model_informer import with_model
+from kinformer.model_view import Model
+from kinformer.models import check_model
+from kinformer.object import KubeObject
 from kinformer.snapshot import SECRETS
 from kinformer.statistics import InformerStatistics
+from kinformer.type_variables import M
 
 __all__ = ["SharedInformerFactory"]
 
@@ -64,6 +71,15 @@ class _Held:
         self.informer = informer
         self.options = options
         self.holders = 1
+        self._by_model: dict[Any, SharedInformer] = {}
+
+    def read_as(self, model: Any) -> SharedInformer:
+        """The informer with a model; for the same model it is the same."""
+        if model is None:
+            return self.informer
+        if model not in self._by_model:
+            self._by_model[model] = with_model(self.informer, model)
+        return self._by_model[model]
 
 
 class SharedInformerFactory:
@@ -74,16 +90,18 @@ class SharedInformerFactory:
 
     Args:
         client: The connection; it is not closed by the factory.
-        **defaults: Any option of `for_resource`, as the default for all informers.
+        indexers, **defaults: Any option of `for_resource` but `model`, as the default for all informers.
 
     Raises:
         ConfigError: An option that does not exist.
     """
 
-    def __init__(self, client: Client, **defaults: Any) -> None:
+    def __init__(
+        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[InformerOptions]
+    ) -> None:
         _refuse_unknown(defaults)
         self._client = client
-        self._defaults = {**_DEFAULTS, **defaults}
+        self._defaults: dict[str, Any] = {**_DEFAULTS, **defaults, "indexers": indexers}
         self._held: dict[InformerIdentity, _Held] = {}
         self._entered = False
         self._left = False
@@ -122,22 +140,44 @@ class SharedInformerFactory:
         """All that have been asked for and not released, in the order of asking."""
         return tuple(held.informer for held in self._held.values())
 
+    @overload
     def for_resource(
         self,
         resource: str | GroupVersionResource,
         *,
-        indexers: Mapping[str, IndexFunc | str] | None = None,
-        **options: Any,
-    ) -> SharedInformer:
+        model: type[M],
+        indexers: Indexers[KubeObject[M]] | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[M]: ...
+    @overload
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: None = None,
+        indexers: Indexers[KubeObject[None]] | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[None]: ...
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: type[Any] | None = None,
+        indexers: Indexers | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[Any]:
         """The informer for a resource; asking twice for the same returns the same.
 
         What makes it the same: resource, namespaces, selectors, metadata_only, fields, compact,
-        keep_managed_fields and transform. New `indexers` are added to an informer that exists.
+        keep_managed_fields and transform. New `indexers` are added to an informer that exists. `model` only says how
+        its objects are read: one cache serves any number of models.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
             namespace, namespaces: One, or several in one merged cache; all by default.
             label_selector, field_selector, shard_selector: What the server filters by.
+            model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
+                streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
             indexers: Name to index function or JSON path (``"spec.nodeName"``).
             transform: dict -> dict, applied to each object before it is kept.
@@ -149,17 +189,22 @@ class SharedInformerFactory:
                 is the factory's default should be a folder, and leaves Secrets out.
 
         Raises:
-            ConfigError: An option that does not exist, or differs from what the informer has.
+            ConfigError: An option that does not exist, or differs from what the informer has; a model that is none.
             RuntimeError: The factory has been left.
         """
         if self._left:
             raise RuntimeError("the factory has been left")
         _refuse_unknown(options)
+        if model is not None:
+            check_model(model)
         settings = {**self._defaults, **options}
         gvr = GroupVersionResource.parse(resource)
         if "snapshot" not in options and str(gvr) == SECRETS:
             settings["snapshot"] = None  # a default is nobody's word that Secrets may be written to disk
         identity = InformerIdentity.of(gvr, settings)
+        if model is not None and indexers:
+            reads_as = Model(model, str(gvr))
+            indexers = {name: reads_as.reading(func) if callable(func) else func for name, func in indexers.items()}
         indexers = {**(self._defaults["indexers"] or {}), **(indexers or {})}
         check_index_paths(gvr, indexers, fields=settings["fields"], metadata_only=settings["metadata_only"])
         held = self._held.get(identity)
@@ -167,19 +212,19 @@ class SharedInformerFactory:
             _refuse_other_options(gvr, held.options, settings)
             held.informer.add_indexers(indexers)
             held.holders += 1
-            return held.informer
+            return held.read_as(model)
         informer = self._make(gvr, identity, indexers, settings)
         self._refuse_shared_file(informer)
         if self._entered:
             informer.start_tasks()
-        self._held[identity] = _Held(informer, settings)
-        return informer
+        self._held[identity] = held = _Held(informer, settings)
+        return held.read_as(model)
 
     def _make(
         self,
         gvr: GroupVersionResource,
         identity: InformerIdentity,
-        indexers: Mapping[str, IndexFunc | str],
+        indexers: Indexers,
         settings: dict[str, Any],
     ) -> SharedInformer:
         def source(namespace: str | None) -> ListWatch:
@@ -226,7 +271,7 @@ class SharedInformerFactory:
         Raises:
             ValueError: It is not of this factory, or was released as often as it was asked for.
         """
-        identity = next((key for key, held in self._held.items() if held.informer is informer), None)
+        identity = next((key for key, held in self._held.items() if held.informer == informer), None)
         if identity is None:
             raise ValueError(f"{informer!r} is not held by this factory")
         held = self._held[identity]

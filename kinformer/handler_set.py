@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from kinformer.callbacks import Filter
 from kinformer.event_stream import EventStream
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.log_once import LogOnce
 from kinformer.mailbox import Mailbox
-from kinformer.object import KubeObject
 from kinformer.processor import Processor
 from kinformer.resync import ResyncSchedule
 from kinformer.tasks import Tasks
@@ -20,8 +20,6 @@ from kinformer.tasks import Tasks
 __all__ = ["HandlerSet"]
 
 log = logging.getLogger("kinformer.handler")
-
-Filter = Callable[[KubeObject], Any]
 
 
 class HandlerSet:
@@ -55,7 +53,7 @@ class HandlerSet:
         self._observer = observer
         self._started = False
         self._runners: list[HandlerRunner] = []
-        self._streams: list[EventStream] = []
+        self._streams: list[EventStream[Any]] = []
 
     # --- joining and leaving ----------------------------------------------------------------------------
 
@@ -85,21 +83,29 @@ class HandlerSet:
         if drain and runner.task is not None:
             await asyncio.wait({runner.task})
 
-    def stream(self, name: str, *, queue_size: int, only: Filter | None, resync_period: float) -> EventStream:
-        """A stream that joins when it is entered."""
+    def stream(
+        self,
+        name: str,
+        *,
+        queue_size: int,
+        only: Filter | None,
+        resync_period: float,
+        make: Callable[..., EventStream[Any]] = EventStream,
+    ) -> EventStream[Any]:
+        """A stream that joins when it is entered; `make` is its class, or makes one as that does."""
         self._admit("events")
 
-        def attach(stream: EventStream) -> None:
+        def attach(stream: EventStream[Any]) -> None:
             self._admit("events")
             self._attach(stream.mailbox, resync_period)
             self._streams.append(stream)
 
-        def detach(stream: EventStream) -> None:
+        def detach(stream: EventStream[Any]) -> None:
             self._detach(stream.mailbox)
             if stream in self._streams:
                 self._streams.remove(stream)
 
-        return EventStream(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
+        return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
 
     def _mailbox(self, name: str, queue_size: int, only: Filter | None) -> Mailbox:
         if queue_size < 1:

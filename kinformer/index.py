@@ -13,18 +13,19 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from kinformer.json_path import PathIndex
 from kinformer.object import KubeObject
 from kinformer.store import Keys, Objects, Shards, new_shards
+from kinformer.type_variables import ObjectT
 from kinformer.wide_dict import Table, WideDict, stored, tables_of
 
 __all__ = ["NAMESPACE_INDEX", "Index", "IndexFork", "IndexFunc", "IndexFunction", "meta_namespace_index_func"]
 
 log = logging.getLogger("kinformer.indexer")
 
-IndexFunc = Callable[[Any], Iterable[str]]
+IndexFunc: TypeAlias = Callable[[ObjectT], Iterable[str]]
 
 NAMESPACE_INDEX = "namespace"
 """The name of the index that an informer's cache always has (client-go, tools/cache/index.go: `NamespaceIndex`)."""

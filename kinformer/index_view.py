@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Generic
+
 from kinformer.indexer import Indexer
+from kinformer.type_variables import ObjectT
 
 __all__ = ["IndexView"]
 
 
-class IndexView:
+class IndexView(Generic[ObjectT]):
     """The reads of an `Indexer` and none of its writes: an informer's cache has one writer.
 
     Every read returns a snapshot, may be called from any thread, and may be kept across awaits.
@@ -30,7 +33,7 @@ class IndexView:
         "select",
     )
 
-    def __init__(self, indexer: Indexer) -> None:
+    def __init__(self, indexer: Indexer[ObjectT]) -> None:
         self._indexer = indexer
         self.any_key = indexer.any_key
         self.get = indexer.get

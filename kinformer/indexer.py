@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from kinformer.clock import YieldBudget
 from kinformer.exceptions import IndexNotFoundError
@@ -14,14 +14,15 @@ from kinformer.index_rebuild import IndexerRebuild
 from kinformer.label_groups import LabelGroups, Matches, filter_by_labels
 from kinformer.meta import meta_namespace_key
 from kinformer.object import KubeObject
-from kinformer.store import KeyFunc, Keys, Objects, Shards, Store, object_key
+from kinformer.store import Keys, Objects, Shards, Store, object_key
+from kinformer.type_variables import ObjectT
 
 __all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
 
-Indexers = Mapping[str, IndexFunc | str]
+Indexers: TypeAlias = Mapping[str, IndexFunc[ObjectT] | str]
 
 
-class Indexer(Store):
+class Indexer(Store[ObjectT]):
     """A store that also finds objects by the values of index functions, and by their labels.
 
     An index function may give any number of values for an object; with none it is not in that index, and the empty
@@ -41,7 +42,9 @@ class Indexer(Store):
         ConfigError: a path does not parse.
     """
 
-    def __init__(self, key_func: KeyFunc = meta_namespace_key, indexers: Indexers | None = None) -> None:
+    def __init__(
+        self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
+    ) -> None:
         super().__init__(key_func)
         self._groups = LabelGroups()
         self._indexes: dict[str, Index] = {}
@@ -92,7 +95,7 @@ class Indexer(Store):
             self._groups.remove(key, old)
         return old
 
-    def replace(self, items: Iterable[Any], resource_version: str = "") -> None:
+    def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
         """Put `items` in the place of all there is, in one step; see `rebuild` for doing it in slices.
 
         A `KubeObject` that equals the stored one (same uid and resourceVersion) leaves that one where it is.
@@ -141,7 +144,7 @@ class Indexer(Store):
 
     # --- indexes -----------------------------------------------------------------------------
 
-    def add_indexers(self, indexers: Indexers) -> None:
+    def add_indexers(self, indexers: Indexers[ObjectT]) -> None:
         """Add indexes, all or none; what is stored is indexed at once.
 
         With many objects that takes its time (a JSON path over 100,000 Pods 2 s): `build_indexers` is for that.
@@ -161,7 +164,7 @@ class Indexer(Store):
                 self._rebuild.include(index)
         self._publish(fresh)
 
-    async def build_indexers(self, indexers: Indexers) -> None:
+    async def build_indexers(self, indexers: Indexers[ObjectT]) -> None:
         """`add_indexers` in slices of 2 ms, while changes keep coming.
 
         The indexes appear when they are complete, all at once. Cancelled, none appears and nothing is left behind.
@@ -227,7 +230,7 @@ class Indexer(Store):
 
     # --- reads -------------------------------------------------------------------------------
 
-    def by_index(self, name: str, value: str) -> Objects:
+    def by_index(self, name: str, value: str) -> Objects[ObjectT]:
         """The objects that have `value` in the index `name`, in no order; none is no error.
 
         Raises:
@@ -238,7 +241,7 @@ class Indexer(Store):
             raise self._no_index(name)
         return self._with_value(index, value)
 
-    def index(self, name: str, obj: Any) -> Objects:
+    def index(self, name: str, obj: ObjectT) -> Objects[ObjectT]:
         """The objects that share a value with `obj` in the index `name`, each once; `obj` need not be stored.
 
         Raises:
@@ -271,7 +274,7 @@ class Indexer(Store):
         values = index.values()
         return list(dict.fromkeys(values + self._groups.namespaces())) if index.by_namespace else values
 
-    def select(self, matches: Matches, namespace: str | None = None) -> Objects:
+    def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT]:
         """The objects whose labels `matches` says yes to, of one namespace or all.
 
         It is asked once per label set: among 100,000 Pods about a thousand times. (A scan does it for objects that
@@ -283,7 +286,7 @@ class Indexer(Store):
         # There are other objects, or a writer in another thread was just moving one.
         return filter_by_labels(self.list() if namespace is None else self.in_namespace(namespace), matches)
 
-    def in_namespace(self, namespace: str) -> Objects:
+    def in_namespace(self, namespace: str) -> Objects[ObjectT]:
         """The objects of one namespace: by the index of that name, else by label groups, at worst by their keys."""
         index = self._indexes.get(NAMESPACE_INDEX)
         if index is not None:

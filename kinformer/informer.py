@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 from kinformer.backoff import Backoff
+from kinformer.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate, Transform
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
@@ -19,7 +20,7 @@ from kinformer.handler import Handler, HandlerRegistration
 from kinformer.handler_set import HandlerSet
 from kinformer.health import InformerHealth, combine_health
 from kinformer.index_view import IndexView
-from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
 from kinformer.informer_metrics import InformerMetrics
 from kinformer.informer_statistics import gather_statistics
 from kinformer.intake import Intake
@@ -35,6 +36,7 @@ from kinformer.snapshot_keeper import SnapshotKeeper
 from kinformer.source_stack import stack_sources
 from kinformer.statistics import InformerStatistics
 from kinformer.tasks import Tasks
+from kinformer.type_variables import M
 from kinformer.versions import VersionWaiters, version_number
 
 __all__ = ["SharedInformer"]
@@ -43,11 +45,8 @@ log = logging.getLogger("kinformer.informer")
 
 _QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
 
-IndexFunc = Callable[[Any], Iterable[str]]
-Transform = Callable[[dict[str, Any]], dict[str, Any] | None]
 
-
-class SharedInformer:
+class SharedInformer(Generic[M]):
     """A live, indexed copy of one resource, shared by any number of handlers and readers.
 
     ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits for the first list.
@@ -81,7 +80,7 @@ class SharedInformer:
         list_watch: ListerWatcher | Mapping[str, ListerWatcher],
         *,
         name: str | None = None,
-        indexers: Mapping[str, IndexFunc | str] | None = None,
+        indexers: Indexers[KubeObject[M]] | None = None,
         transform: Transform | None = None,
         resync_period: float = 0,
         page_size: int | None = None,
@@ -103,7 +102,8 @@ class SharedInformer:
         self.shutdown_timeout = shutdown_timeout
         self._resync_period = resync_period
         self._on_error = on_error
-        self._indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})})
+        given: Indexers = {NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})}
+        self._indexer: Indexer = Indexer(attrgetter("key"), given)
         self._fifo = DeltaFIFO(attrgetter("key"), atomic=True)
         self._schedule = ResyncSchedule(self._fifo.resync)
         self._versions = VersionWaiters(sources)
@@ -143,9 +143,10 @@ class SharedInformer:
             )
             for scope, source in self._sources.items()
         }
-        self.indexer = IndexView(self._indexer)
+        self.indexer: IndexView[KubeObject[M]] = IndexView(self._indexer)
         """The cache by key and by index; reads return snapshots and may come from any thread."""
-        self.lister = Lister(self._indexer, default_namespace=getattr(source, "namespace", None) or "")
+        default_namespace: str = getattr(source, "namespace", None) or ""
+        self.lister: Lister[KubeObject[M]] = Lister(self._indexer, default_namespace=default_namespace)
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self.namespaces = followed_namespaces(sources)  # None is all
         self._tasks = Tasks(self._crashed)
@@ -349,19 +350,17 @@ class SharedInformer:
 
     def add_event_handler(
         self,
-        handler: Any = None,
+        handler: EventHandler[M] | None = None,
         *,
-        on_add: Callable[..., Any] | None = None,
-        on_update: Callable[..., Any] | None = None,
-        on_delete: Callable[..., Any] | None = None,
+        on_add: OnAdd[M] | None = None,
+        on_update: OnUpdate[M] | None = None,
+        on_delete: OnDelete[M] | None = None,
         resync_period: float | None = None,
-        filter: Callable[[KubeObject], Any] | None = None,  # noqa: A002 - the contract's name
+        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         queue_size: int = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
-        """Have callbacks called for what is in the cache and for every change of it.
-
-        At any time before the stop: a handler that joins late gets the cache as adds first.
+        """Have callbacks called for what is in the cache, as adds, and for every change; at any time before the stop.
 
         Args:
             handler: An object with some of `on_add(obj, *, is_in_initial_list)`, `on_update(old, new)`,
@@ -399,9 +398,9 @@ class SharedInformer:
         self,
         *,
         queue_size: int = 1024,
-        filter: Callable[[KubeObject], Any] | None = None,  # noqa: A002 - the contract's name
+        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
-    ) -> EventStream:
+    ) -> EventStream[M]:
         """The changes to iterate over: ``async with informer.events() as stream: async for event in stream``.
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
@@ -411,7 +410,7 @@ class SharedInformer:
 
     # --- indexes and figures ------------------------------------------------------------------------------
 
-    def add_indexers(self, indexers: Mapping[str, IndexFunc | str]) -> None:
+    def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Add indexes, before or after the start; what is cached is indexed at once, which takes its time.
 
         Raises:
@@ -420,7 +419,7 @@ class SharedInformer:
         self._own_loop()
         self._indexer.add_indexers(indexers)
 
-    async def build_indexers(self, indexers: Mapping[str, IndexFunc | str]) -> None:
+    async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
         self._own_loop()
         await self._indexer.build_indexers(indexers)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias
 
 from kinformer.label_groups import Matches
 from kinformer.selectors import LabelSelector
 from kinformer.store import Keys, Objects
+from kinformer.type_variables import ObjectT
 
 __all__ = ["Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
@@ -19,23 +20,23 @@ Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
 """A label selector: in kubectl's syntax, as the labels that have to be equal, or parsed."""
 
 
-class ReadableIndexer(Protocol):
+class ReadableIndexer(Protocol[ObjectT]):
     """What a lister reads: an `Indexer`, or a view of one."""
 
     @property
-    def get_by_key(self) -> Callable[[str], Any]: ...
+    def get_by_key(self) -> Callable[[str], ObjectT | None]: ...
     @property
-    def list(self) -> Callable[[], Objects]: ...
+    def list(self) -> Callable[[], Objects[ObjectT]]: ...
     @property
     def list_keys(self) -> Callable[[], Keys]: ...
     @property
-    def by_index(self) -> Callable[[str, str], Objects]: ...
+    def by_index(self) -> Callable[[str, str], Objects[ObjectT]]: ...
     @property
     def index_values(self) -> Callable[[str], Keys]: ...
     @property
-    def select(self) -> Callable[[Matches, str | None], Objects]: ...
+    def select(self) -> Callable[[Matches, str | None], Objects[ObjectT]]: ...
     @property
-    def in_namespace(self) -> Callable[[str], Objects]: ...
+    def in_namespace(self) -> Callable[[str], Objects[ObjectT]]: ...
     @property
     def any_key(self) -> Callable[[], str | None]: ...
     def __len__(self) -> int: ...
@@ -47,7 +48,7 @@ def _parse(selector: str) -> LabelSelector:
     return LabelSelector.parse(selector)
 
 
-class Lister:
+class Lister(Generic[ObjectT]):
     """Reads of one cache. They return snapshots, may be called from any thread, and kept across awaits.
 
     Args:
@@ -55,18 +56,18 @@ class Lister:
         default_namespace: Where a name is looked for that comes without one, for the cache of a single namespace.
     """
 
-    def __init__(self, indexer: ReadableIndexer, *, default_namespace: str = "") -> None:
+    def __init__(self, indexer: ReadableIndexer[ObjectT], *, default_namespace: str = "") -> None:
         self._indexer = indexer
         self._get = indexer.get_by_key
-        self._default_namespace = default_namespace
+        self.default_namespace = default_namespace
 
-    def get(self, name: str, *, namespace: str = "") -> Any:
+    def get(self, name: str, *, namespace: str = "") -> ObjectT | None:
         """The object, or None where there is none of this name.
 
         Raises:
             ValueError: no namespace was given, and the keys here have one.
         """
-        namespace = namespace or self._default_namespace
+        namespace = namespace or self.default_namespace
         if namespace:
             return self._get(f"{namespace}/{name}")
         found = self._get(name)
@@ -74,11 +75,11 @@ class Lister:
             self._require_no_namespace(name)
         return found
 
-    def by_namespace(self, namespace: str) -> NamespaceLister:
+    def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
         """The reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
         return NamespaceLister(self, namespace)
 
-    def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects:
+    def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[ObjectT]:
         """The objects that match, in no order; without a selector all, without a namespace (or with `""`) of all.
 
         Raises:
@@ -92,7 +93,7 @@ class Lister:
                 return self._indexer.select(selector.matches, namespace or None)
         return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
 
-    def by_index(self, index: str, value: str) -> Objects:
+    def by_index(self, index: str, value: str) -> Objects[ObjectT]:
         """The objects that have `value` in an index, in no order.
 
         Raises:
@@ -118,7 +119,7 @@ class Lister:
     def __bool__(self) -> bool:
         return True  # a lister of an empty cache is a lister
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ObjectT]:
         """Over a snapshot of the objects."""
         return iter(self._indexer.list())
 
@@ -127,20 +128,20 @@ class Lister:
             raise ValueError(f"the objects here are in namespaces: get({name!r}, namespace=...)")
 
 
-class NamespaceLister:
+class NamespaceLister(Generic[ObjectT]):
     """The reads of one namespace of a `Lister`."""
 
     __slots__ = ("_lister", "namespace")
 
-    def __init__(self, lister: Lister, namespace: str) -> None:
+    def __init__(self, lister: Lister[ObjectT], namespace: str) -> None:
         self._lister = lister
         self.namespace = namespace
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> ObjectT | None:
         """The object, or None where there is none of this name in the namespace."""
         return self._lister.get(name, namespace=self.namespace)
 
-    def list(self, label_selector: Selector | None = None) -> Objects:
+    def list(self, label_selector: Selector | None = None) -> Objects[ObjectT]:
         """The objects of the namespace that match, in no order; without a selector all.
 
         Raises:
@@ -154,6 +155,6 @@ class NamespaceLister:
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ObjectT]:
         """Over a snapshot of the objects of the namespace."""
         return iter(self.list())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
@@ -20,6 +20,7 @@ from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.json_path import parse_path, path_value
 from kinformer.meta import OwnerReference, decode_owner_references
 from kinformer.models import decode_as
+from kinformer.type_variables import M_co
 
 __all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "view"]
 
@@ -91,7 +92,7 @@ _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class KubeObject(_Base, frozen=True, gc=False, eq=False):
+class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     """One object of the API: an immutable mapping over its JSON, with the parts of its identity at hand.
 
     Objects come from `from_dict`, `from_json`, informers and clients; the constructor is no part of the contract.
@@ -220,6 +221,16 @@ class KubeObject(_Base, frozen=True, gc=False, eq=False):
             DecodeError: the object does not fit the type; `__cause__` has the details.
         """
         return decode_as(self.raw, type, self)
+
+    @property
+    def model(self) -> M_co:
+        """The object as an instance of the model that its informer was asked for with, ``model=`` of `for_resource`.
+
+        Raises:
+            AttributeError: It was asked for without one; `decode` needs none.
+            DecodeError: The object does not fit the model; the text names the resource, the key and the field.
+        """
+        raise AttributeError(f"{self!r} was read without a model: for_resource(..., model=...), or decode(...)")
 
     def _members(self) -> Mapping[str, Any]:
         # The values at the top, not yet decoded.

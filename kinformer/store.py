@@ -6,15 +6,16 @@ lists all the time starves the writer; here a read is a copy made in one call in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain, islice
 from operator import iconcat
 from random import randrange
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeAlias
 
 from kinformer.exceptions import KeyFuncError
 from kinformer.meta import DeletedFinalStateUnknown, meta_namespace_key
+from kinformer.type_variables import ObjectT
 
 __all__ = [
     "SHARDS",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 KeyFunc = Callable[[Any], str]
-Objects = list[Any]
+Objects: TypeAlias = list[ObjectT]
 Keys = list[str]
 Shards = list[dict[str, Any]]
 
@@ -79,7 +80,7 @@ def object_key(key_func: KeyFunc, obj: Any) -> str:
     return key
 
 
-class Store:
+class Store(Generic[ObjectT]):
     """Any objects by their key.
 
     Reads return snapshots: what `list` gave is the caller's list, may be kept across awaits, and is of one moment.
@@ -92,14 +93,14 @@ class Store:
         key_func: object -> key, a text that is not empty; default `meta_namespace_key`.
     """
 
-    def __init__(self, key_func: KeyFunc = meta_namespace_key) -> None:
+    def __init__(self, key_func: Callable[[ObjectT], str] = meta_namespace_key) -> None:
         self._key_func = key_func
         self._shards = new_shards()
         self._resource_version = ""
 
     # --- writes ------------------------------------------------------------------------------
 
-    def add(self, obj: Any) -> None:
+    def add(self, obj: ObjectT) -> None:
         """Put an object in; one of the same key gives way, as with `update`.
 
         Raises:
@@ -107,7 +108,7 @@ class Store:
         """
         self.put(object_key(self._key_func, obj), obj)
 
-    def update(self, obj: Any) -> None:
+    def update(self, obj: ObjectT) -> None:
         """The same as `add`: whether the object is new is not the caller's to know.
 
         Raises:
@@ -115,7 +116,7 @@ class Store:
         """
         self.put(object_key(self._key_func, obj), obj)
 
-    def delete(self, obj: Any) -> None:
+    def delete(self, obj: ObjectT | DeletedFinalStateUnknown) -> None:
         """Take an object out, by its key; a tombstone will do. One that is not there is no error.
 
         Raises:
@@ -134,7 +135,7 @@ class Store:
         """Take out and return what is under a key, or None."""
         return self._shards[hash(key) & 255].pop(key, None)
 
-    def replace(self, items: Iterable[Any], resource_version: str = "") -> None:
+    def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
         """Put `items` in the place of all there is, in one step: a reader sees all the old or all the new.
 
         Of items with the same key the last one stays.
@@ -158,7 +159,7 @@ class Store:
 
     # --- reads -------------------------------------------------------------------------------
 
-    def list(self) -> Objects:
+    def list(self) -> Objects[ObjectT]:
         """All objects, in no order."""
         return objects_of(self._shards)
 
@@ -170,7 +171,7 @@ class Store:
         """All keys, in no order."""
         return list(chain.from_iterable(self._shards))
 
-    def get(self, obj: Any) -> Any:
+    def get(self, obj: ObjectT | DeletedFinalStateUnknown) -> ObjectT | None:
         """What is stored under the key of `obj`, or None.
 
         Raises:
@@ -178,7 +179,7 @@ class Store:
         """
         return self.get_by_key(object_key(self._key_func, obj))
 
-    def get_by_key(self, key: str) -> Any:
+    def get_by_key(self, key: str) -> ObjectT | None:
         """What is stored under `key`, or None."""
         return self._shards[hash(key) & 255].get(key)
 
@@ -186,7 +187,7 @@ class Store:
         """`get_by_key`, under the name by which a reflector asks, so that a relist need not hold a second copy."""
         return self._shards[hash(key) & 255].get(key)
 
-    def sample(self, count: int) -> Objects:
+    def sample(self, count: int) -> Sequence[ObjectT]:
         """Some `count` objects, or all where there are fewer; which ones is as good as chance, and differs by call."""
         first = randrange(SHARDS)
         shards = chain(self._shards[first:], self._shards[:first])
@@ -211,7 +212,7 @@ class Store:
     def __bool__(self) -> bool:
         return True  # an empty store is a store
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[ObjectT]:
         """Over a snapshot of the objects."""
         return iter(self.list())
 

@@ -22,6 +22,7 @@ import msgspec
 import pytest
 
 from kinformer import Indexer, KubeObject, Lister, SharedInformer, meta_namespace_key
+from kinformer.model_view import Model
 from kinformer.object import view
 from tests.memory_source import MemorySource
 
@@ -130,6 +131,7 @@ READS: dict[str, Callable[[KubeObject], Any]] = {
     "keys": lambda obj: obj.keys(),
     "kind": lambda obj: obj.kind,
     "labels": lambda obj: obj.labels,
+    "model": lambda obj: getattr(obj, "model", None),
     "name": lambda obj: obj.name,
     "namespace": lambda obj: obj.namespace,
     "owner_references": lambda obj: obj.owner_references,
@@ -165,6 +167,9 @@ def test_every_public_name_of_an_object_is_attempted() -> None:
     assert public <= set(READS), f"no attempt is made through {sorted(public - set(READS))}"
 
 
+MODEL = Model(DocumentClass, "v1/pods")
+
+
 class Hidden(msgspec.Struct, gc=False):
     memo: Any = None
 
@@ -180,7 +185,13 @@ def test_a_leak_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [KubeObject.from_dict, lambda doc: view(KubeObject.from_dict(doc))], ids=["entry", "view"]
+    "made",
+    [
+        KubeObject.from_dict,
+        lambda doc: view(KubeObject.from_dict(doc)),
+        lambda doc: MODEL.read(KubeObject.from_dict(doc)),
+    ],
+    ids=["entry", "view", "view with a model"],
 )
 def test_no_public_method_of_an_object_leads_to_a_cycle_that_stays(made: Callable[[Any], KubeObject]) -> None:
     rounds = ATTEMPTS // 2 // len(READS) + 1

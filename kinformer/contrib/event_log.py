@@ -123,7 +123,7 @@ class EventLog:
                     continue
                 # What the cache holds costs nothing more; where it is further already, the event's own.
                 cached = informer.indexer.get_by_key(key)
-                state[key] = new = cached if cached == event.object else event.object
+                state[key] = new = cached if cached is not None and cached == event.object else event.object
                 self._append(name, key, old, new, deleted=False)
 
     def _append(self, source: str, key: str, old: KubeObject | None, new: KubeObject, *, deleted: bool) -> None:

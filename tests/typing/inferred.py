@@ -1,0 +1,209 @@
+"""What type checkers infer for a program that uses kinformer: never run, checked by mypy and pyright (test_typing.py).
+
+`assert_type` fails in a checker that infers anything else; a comment that silences an error is itself an error where
+there is none to silence, so what must not pass is held too.
+"""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypedDict, assert_type
+
+import msgspec
+import pydantic
+
+from kinformer import (
+    Client,
+    Controller,
+    EventStream,
+    HandlerRegistration,
+    Indexer,
+    InformerEvent,
+    KubeObject,
+    Lister,
+    ListWatch,
+    Request,
+    Result,
+    SharedInformer,
+    SharedInformerFactory,
+    Store,
+    with_model,
+)
+
+
+class Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class Pod(msgspec.Struct):
+    spec: Spec
+
+
+@dataclass
+class Node:
+    kind: str
+
+
+class ConfigMap(TypedDict):
+    data: dict[str, str]
+
+
+class Secret(pydantic.BaseModel):
+    type: str
+
+
+# --- a typed informer ----------------------------------------------------------------------------------
+
+
+async def typed(client: Client) -> None:
+    async with SharedInformerFactory(client, resync_period=0) as factory:
+        assert_type(factory, SharedInformerFactory)
+        pods = factory.for_resource("v1/pods", model=Pod, label_selector="app=web")
+        assert_type(pods, SharedInformer[Pod])
+        assert_type(factory.for_resource("v1/nodes", model=Node), SharedInformer[Node])
+        assert_type(factory.for_resource("v1/configmaps", model=ConfigMap), SharedInformer[ConfigMap])
+        assert_type(factory.for_resource("v1/secrets", model=Secret), SharedInformer[Secret])
+        assert_type(factory.informers, tuple[SharedInformer[Any], ...])
+        reads(pods)
+        handlers(pods)
+        await streams(pods)
+        await factory.release(pods)
+
+
+def reads(pods: SharedInformer[Pod]) -> None:
+    assert_type(pods.lister, Lister[KubeObject[Pod]])
+    pod = pods.lister.get("web", namespace="default")
+    assert_type(pod, KubeObject[Pod] | None)
+    if pod is not None:
+        assert_type(pod.model, Pod)
+        assert_type(pod.model.spec.node_name, str)
+        assert_type(pod.decode(Node), Node)
+        assert_type(pod["spec"], Any)
+        assert_type(pod.name, str)
+    assert_type(pods.lister.list("app=web"), list[KubeObject[Pod]])
+    assert_type(pods.lister.by_namespace("default").get("web"), KubeObject[Pod] | None)
+    assert_type(pods.lister.by_namespace("default").list(), list[KubeObject[Pod]])
+    assert_type(pods.lister.by_index("node", "n1"), list[KubeObject[Pod]])
+    assert_type([other.model for other in pods.lister], list[Pod])
+    pods.add_indexers({"node": lambda pod: [pod.model.spec.node_name], "phase": "status.phase"})
+
+
+def handlers(pods: SharedInformer[Pod]) -> None:
+    async def on_add(pod: KubeObject[Pod], *, is_in_initial_list: bool) -> None:
+        assert_type(pod.model, Pod)
+
+    async def on_update(old: KubeObject[Pod], new: KubeObject[Pod]) -> None:
+        assert_type((old.model, new.model), tuple[Pod, Pod])
+
+    def on_delete(pod: KubeObject[Pod]) -> None:
+        assert_type(pod.model, Pod)
+
+    registration = pods.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete)
+    assert_type(registration, HandlerRegistration)
+    pods.add_event_handler(
+        on_add=lambda pod: print(pod.model.spec.node_name),
+        on_update=lambda old, new: print(old.model.spec, new.model.spec),
+        filter=lambda pod: pod.model.spec.node_name != "",
+    )
+    pods.add_event_handler(on_add=of_another_model)  # type: ignore[arg-type]
+    pods.add_event_handler(on_add=of_any_object)
+    pods.add_event_handler(PodHandler())
+    pods.add_event_handler(NodeHandler())  # type: ignore[arg-type]
+
+
+def of_another_model(node: KubeObject[Node]) -> None:
+    assert_type(node.model, Node)
+
+
+def of_any_object(obj: KubeObject) -> None:
+    assert_type(obj.model, Any)
+
+
+class PodHandler:
+    async def on_add(self, pod: KubeObject[Pod], *, is_in_initial_list: bool) -> None: ...
+    async def on_delete(self, pod: KubeObject[Pod], *, final_state_unknown: bool) -> None: ...
+
+
+class NodeHandler:
+    async def on_update(self, old: KubeObject[Node], new: KubeObject[Node]) -> None: ...
+
+
+async def streams(pods: SharedInformer[Pod]) -> None:
+    async with pods.events(filter=lambda pod: pod.model.spec.node_name == "n1") as stream:
+        assert_type(stream, EventStream[Pod])
+        async for event in stream:
+            assert_type(event, InformerEvent[Pod])
+            assert_type(event.object.model, Pod)
+            assert_type(event.old, KubeObject[Pod] | None)
+
+
+# --- without a model -----------------------------------------------------------------------------------
+
+
+async def untyped(client: Client, factory: SharedInformerFactory) -> None:
+    pods = factory.for_resource("v1/pods", indexers={"node": nodes_of})
+    assert_type(pods, SharedInformer[None])
+    pod = pods.lister.get("web", namespace="default")
+    assert_type(pod, KubeObject[None] | None)
+    if pod is not None:
+        print(pod.model.spec)  # type: ignore[attr-defined]  # there is none, and a checker says so
+        assert_type(pod.decode(Pod), Pod)
+        assert_type(pod.decode(ConfigMap), ConfigMap)
+        assert_type(pod.decode(dict[str, Any]), dict[str, Any])
+        of_any_object(pod)
+    pods.add_event_handler(on_add=of_any_object, on_update=lambda old, new: print(old.name, new.name))
+    any_informer(pods)
+    factory.for_resource("v1/pods", page_sise=500)  # type: ignore[call-overload]
+    factory.for_resource("v1/pods", page_size="5")  # type: ignore[call-overload]
+    alone = SharedInformer(ListWatch(client, "v1/pods"))
+    any_informer(alone)
+    assert_type(with_model(alone, Pod), SharedInformer[Pod])
+    async with with_model(alone, Pod) as entered:
+        assert_type(entered.lister.get("web", namespace="default"), KubeObject[Pod] | None)
+
+
+def nodes_of(pod: KubeObject) -> Iterable[str]:
+    return [pod.path("spec.nodeName", "")]
+
+
+def any_informer(informer: SharedInformer) -> None:
+    assert_type(informer.lister, Lister[KubeObject[Any]])
+
+
+# --- the parts -----------------------------------------------------------------------------------------
+
+
+def parts() -> None:
+    def key(node: Node) -> str:
+        return node.kind
+
+    by_kind: Callable[[Node], list[str]] = lambda node: [node.kind]  # noqa: E731
+    indexer = Indexer(key, {"kind": by_kind})
+    assert_type(indexer, Indexer[Node])
+    assert_type(indexer.get_by_key("a"), Node | None)
+    assert_type(indexer.by_index("kind", "a"), list[Node])
+    assert_type(Lister(indexer), Lister[Node])
+    assert_type(Lister(indexer).list(), list[Node])
+    store = Store(key)
+    assert_type(store, Store[Node])
+    assert_type(store.list(), list[Node])
+    store.add(Node("a"))
+    store.add("a")  # type: ignore[arg-type]
+
+
+async def controllers(pods: SharedInformer[Pod]) -> None:
+    async def reconcile(request: Request) -> Result | None:
+        pod = pods.lister.get(request.name, namespace=request.namespace)
+        if pod is None:
+            return None
+        assert_type(pod.model.spec.node_name, str)
+        return Result(requeue_after=1)
+
+    controller = Controller(reconcile).for_(pods)
+    assert_type(controller, Controller)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(controller.run())

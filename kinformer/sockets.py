@@ -1,18 +1,19 @@
-"""The sockets of a client: kept alive while they are of use, and ended where asyncio would forget them."""
+"""The sockets of a client: kept alive, asked to wait, and ended where asyncio would forget them."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterable
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakSet
 
 import aiohttp
 
-__all__ = ["Connecting", "keepalive_socket"]
+__all__ = ["Connecting", "keepalive_socket", "low_watermark", "without_farewell"]
 
 # Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
@@ -74,3 +75,32 @@ class Connecting:
             await asyncio.sleep(0)
             if all(one.fileno() < 0 for one in self._ended):
                 return
+
+
+def without_farewell(transport: asyncio.Transport | None) -> None:
+    """Ends TLS at once. Otherwise it says farewell and waits for the answer, 30 s where a server is silent.
+
+    That is longer than the loop may last, and who leaves in the middle of an answer has nothing more to hear.
+    """
+    if transport is not None and transport.get_extra_info("sslcontext") is not None:
+        transport.abort()
+
+
+@contextmanager
+def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterator[None]:
+    """Within it, fewer than `size` bytes wake nobody up, unless they are the end; what is there when it is left, does.
+
+    By SO_RCVLOWAT, and on Linux alone, which looks anew at what has arrived when the mark is lowered (since 4.18:
+    net/ipv4/tcp.c, tcp_set_rcvlowat). Elsewhere, and where the socket refuses, nothing is changed.
+    """
+    held: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
+    if held is None or sys.platform != "linux":
+        yield
+        return
+    with suppress(OSError):
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has been closed meanwhile
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)

@@ -9,7 +9,6 @@ Sessions of kinformer's own, and not `ApiClient.call_api`: the pool there has 10
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import ssl
 import tempfile
@@ -25,15 +24,14 @@ import anyio.to_thread
 from multidict import CIMultiDict
 from yarl import URL
 
+from kinformer.body import Body
 from kinformer.config import Connection, Pem
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConfigError, ConnectError
 from kinformer.fence import check_fences, unfenced
-from kinformer.sockets import Connecting, keepalive_socket
+from kinformer.sockets import Connecting, keepalive_socket, without_farewell
 
 __all__ = ["Body", "FencedRequest", "Transport"]
-
-log = logging.getLogger(__name__)
 
 _UNARY_CONNECTIONS = 100  # what one process may ask at a time beside its streams; kubernetes_asyncio's number
 _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
@@ -41,70 +39,6 @@ _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups,
 
 class _Disconnected(aiohttp.ClientError):
     """The connection died before an answer. Not the exception of aiohttp, which repeats PUT and DELETE too."""
-
-
-class Body:
-    """An answer whose head has been read; the body comes by `read`, or by `async for`, in chunks as they arrive."""
-
-    __slots__ = ("_cut_is_end", "_response", "_what")
-
-    def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
-        self._response = response
-        self._what = what
-        self._cut_is_end = cut_is_end
-
-    @property
-    def status(self) -> int:
-        return self._response.status
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self._response.headers
-
-    @property
-    def content_type(self) -> str:
-        """Media type without parameters, in lower case; "" where the server sent none."""
-        return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-    async def read(self) -> bytes:
-        """What has arrived, after waiting for something; b"" at the end.
-
-        Raises:
-            ConnectError: The body broke off, where that is not the end (a LIST cut short is no short list).
-        """
-        try:
-            return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            if self._cut_is_end:
-                log.debug("%s was cut: %s", self._what, error)
-                return b""
-            raise ConnectError(f"{self._what}: the body broke off: {reason_of(error)}") from error
-
-    async def read_all(self, limit: int | None = None) -> bytes:
-        """The rest of the body; at most about `limit` bytes of it."""
-        chunks, size = [], 0
-        while (limit is None or size < limit) and (chunk := await self.read()):
-            chunks.append(chunk)
-            size += len(chunk)
-        return b"".join(chunks)
-
-    def __aiter__(self) -> Body:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await self.read()
-        if not chunk:
-            raise StopAsyncIteration
-        return chunk
-
-    def close(self) -> None:
-        """Gives the connection back if the body was read to its end, closes it otherwise. Never blocks."""
-        if self._response.content.at_eof() and self._response.content.exception() is None:
-            self._response.release()
-            return
-        transport = self._response.connection.transport if self._response.connection else None
-        self._response.close()
-        _without_farewell(transport)
 
 
 class Transport:
@@ -280,19 +214,10 @@ class _Request:
             )
         except asyncio.CancelledError:
             for transport in used:
-                _without_farewell(transport)
+                without_farewell(transport)
             raise
         finally:
             _used.reset(token)
-
-
-def _without_farewell(transport: asyncio.Transport | None) -> None:
-    """Ends TLS at once. Otherwise it says farewell and waits for the answer, 30 s where a server is silent.
-
-    That is longer than the loop may last, and who leaves in the middle of an answer has nothing more to hear.
-    """
-    if transport is not None and transport.get_extra_info("sslcontext") is not None:
-        transport.abort()
 
 
 @dataclass(slots=True)

@@ -299,6 +299,7 @@ __all__ = [
     "split_meta_namespace_key",
     "wait_for",
     "with_conditions",
+    "with_model",
     "write_status",
 ]
 

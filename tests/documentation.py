@@ -1,8 +1,8 @@
 """Runs the code of the documentation's pages, as a reader would who types it from top to bottom.
 
-Each page is one program on an embedded API server of its own, whose kubeconfig is in KUBECONFIG: its Python blocks run in
-order, in one namespace and one event loop, with `await` allowed at the top, in an empty folder. What a reader does not
-need to see stands in HTML comments:
+Each page is one program on an embedded API server of its own, whose kubeconfig is in KUBECONFIG: its Python blocks run
+in order, in one namespace and one event loop, with `await` allowed at the top, in an empty folder. What a reader does
+not need to see stands in HTML comments:
 
     <!-- code: run               Python that runs at this place: what has to be there for the next block, or what has
     ...                          to be so after the last one
@@ -19,10 +19,10 @@ There, and in blocks, these names are known without an import:
     await until(f)      waits until f() is true
     await running(coroutine, until=f)    runs it until f() is true, then cancels it
 
-A block, of any language, whose first line is a comment with a file's name (`# website.py`) is that file, and Python among
-them can be imported by those below; what is called `test_...py` is run by pytest. Some words stand for places of this run:
-`http://127.0.0.1:8001`, where `kinformer serve` listens, for the page's server; the port 8080 for one that is free;
-`/var/cache` for a folder below the page's own.
+A block, of any language, whose first line is a comment with a file's name (`# website.py`) is that file, and Python
+among them can be imported by those below; what is called `test_...py` is run by pytest. Some words stand for places of
+this run: `http://127.0.0.1:8001`, where `kinformer serve` listens, for the page's server; the port 8080 for one that is
+free; `/var/cache` for a folder below the page's own.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def blocks(page: Path) -> Iterator[Block]:
             indent = len(found["indent"])
             body = "".join(line[indent:] for line in found["text"].splitlines(keepends=True))
             line = text.count("\n", 0, found.start("text")) + 1
-            yield Block(page, line, found["language"].lower(), body, **waiting)
-            waiting = {}
+            until, not_run = waiting.pop("until", ""), waiting.pop("not_run", "")
+            yield Block(page, line, found["language"].lower(), body, until=until, not_run=not_run)
         elif found["directive"] == "run":
             if waiting:
                 raise ValueError(f"{name_of(page)}: a directive stands before a hidden block: {waiting}")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.documentation import ROOT, Block, blocks, name_of, pages, run_page
+from kinformer.cli.app import app
+from tests.documentation import Block, blocks, name_of, pages, run_page
+from tests.documented_commands import SHELLS, commands, complaint
 
 MOST_NOT_RUN = 4
 WITH_CODE = [page for page in pages() if any(block.is_python for block in blocks(page))]
@@ -35,3 +37,51 @@ def test_no_fence_and_no_directive_is_overlooked() -> None:
         directives = len(re.findall(r"<!--\s*code", text))
         known = sum(block.hidden + bool(block.until) + bool(block.not_run) for block in found)
         assert directives == known, f"{name_of(page)}: a comment `code:` that nobody reads"
+
+
+def test_every_command_is_one_and_takes_these_arguments() -> None:
+    asked, wrong = 0, []
+    for page in pages():
+        found = list(blocks(page))
+        shown = {block.file for block in found}
+        for block in found:
+            for words in commands(block) if block.language in SHELLS else ():
+                asked += 1
+                if error := complaint(words, shown):
+                    wrong.append(f"{block.where}: {error}")
+    assert asked >= 20
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_command_of_ours_in_a_sentence_is_one() -> None:
+    named: dict[str, str] = {}
+    for page in pages():
+        prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        named |= dict.fromkeys(re.findall(r"`kinformer ([a-z]\w*)", prose), name_of(page))
+    assert named.keys() >= {"demo", "watch", "get", "serve", "dashboard"}
+    known = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert not {f"{page}: kinformer {name}" for name, page in named.items() if name not in known}
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("kinformer watch pods -A -o json", False),
+        ("kinformer watch", True),
+        ("kinformer look pods", True),
+        ("kinformer get pods --sort-by=name", True),
+        ("kinformer serve --objects pods=20 --churn x", True),
+        ("pip install 'kinformer[cli,fastapi]'", False),
+        ("pip install 'kinformer[cli,flask]'", True),
+        (".venv/bin/python -m pip install -e . --group tests", True),
+        ("KUBECONFIG=a python -m kinformer.testing --port 8001", False),
+        ("python -m kinformer.tests", True),
+        ("python examples/no_such_file.py", True),
+        ("pytest tests/no_such_folder", True),
+        ("nox -s documentation", True),
+        ("make docs", True),
+    ],
+)
+def test_a_command_that_is_none_is_found(line: str, wrong: bool) -> None:
+    [words] = commands(Block(pages()[0], 1, "sh", line))
+    assert bool(complaint(words)) is wrong, complaint(words)

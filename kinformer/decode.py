@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from collections.abc import Sequence
+from sys import intern
+from typing import Any, NoReturn
 
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.field_layout import FieldLayout
+from kinformer.frames import Lines
 from kinformer.list_watcher import WatchEvent
 from kinformer.meta import decode_owner_references
 from kinformer.nesting import identity_of, members
 from kinformer.object import KubeObject, decode_bookmark
+from kinformer.opening import UNKNOWN, Opening, managed_fields_at, without_managed_fields
+from kinformer.shared_values import SharedValues
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
 
-V = TypeVar("V")
-
 logger = logging.getLogger(__name__)
 
-# Distinct label sets, and sets of owners, that are shared: at most twice as many are held. 30,000 Pods of a real
-# cluster have some 1,000; where each object has labels of its own, this is what the sharing may cost: some 10 MB.
-_SHARED = 16_384
-
 _EMPTY = msgspec.Raw()
-
-# How each event begins on the wire, by the first letter of its type. Nothing in the format demands it, so a line that
-# begins otherwise is decoded in two steps.
-_BEGINNINGS = {
-    name[:1].encode(): (name, beginning, len(beginning))
-    for name in ("ADDED", "MODIFIED", "DELETED")
-    for beginning in [b'{"type":"%s","object":' % name.encode()]
-}
-
-_MANAGED_FIELDS = b',"managedFields":'
-_BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
 
 # What a server, or a proxy before it, may put where an object should be.
 _NO_OBJECTS = {
@@ -105,98 +91,13 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
-_intern = sys.intern
 _new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
-
-
-class _Shared(dict[bytes, V]):
-    """Makes one value of all equal bytes, and forgets what has not been seen for long.
-
-    Two generations: what is asked for is in, or comes into, the young one, which is this dict; when that is full it
-    becomes the old one, and what then was old is forgotten. So it is bounded, and what is in use stays shared.
-    """
-
-    __slots__ = ("_limit", "_make", "_old")
-
-    def __init__(self, make: Callable[[bytes], V], limit: int = _SHARED) -> None:
-        super().__init__()
-        self._make = make
-        self._limit = limit
-        self._old: dict[bytes, V] = {}
-
-    def __missing__(self, raw: bytes) -> V:
-        value = self._old.get(raw)
-        if value is None:
-            value = self._make(raw)
-        if len(self) >= self._limit:
-            self._old = dict(self)
-            self.clear()
-        self[raw] = value
-        return value
 
 
 def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
-
-
-def _without_managed_fields(raw: bytes, metadata: int, fields: msgspec.Raw, stamp: bytes) -> bytes:
-    """An object without its managedFields, and with `stamp`, if it is any, in the place of its first brace.
-
-    Its metadata open at the brace at `metadata`, 0 if that is unknown.
-    """
-    if metadata:
-        # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
-        value = raw.find(b"[", metadata)
-        for _ in range(_BRACKETS):
-            if raw.startswith(_MANAGED_FIELDS, value - 17):
-                break
-            value = raw.find(b"[", value + 1)
-        else:
-            value = raw.find(_MANAGED_FIELDS, metadata) + 17
-        if value > metadata + 16 and raw.startswith(fields, value):
-            # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
-            view = memoryview(raw)
-            end = value + memoryview(fields).nbytes
-            return b"".join((stamp, view[1 if stamp else 0 : value - 17], view[end:]))
-    # Whatever the order and spacing of its keys are like; each value stays as it was written.
-    members = _decode_members(raw)
-    inner = _decode_members(members["metadata"])
-    inner.pop("managedFields", None)
-    members["metadata"] = msgspec.Raw(_encode(inner))
-    raw = _encode(members)
-    return stamp + raw[1:] if stamp else raw
-
-
-class _Opening(NamedTuple):
-    """How the objects of a resource begin: up to the brace that opens their metadata.
-
-    That is the same text for all that a server sends in one stream. So kind and apiVersion, where both stand in it,
-    need not be decoded again and again; `kind` is "" where they do not. The brace is at 0 where this fits no object.
-    """
-
-    text: bytes
-    kind: str
-    api_version: str
-    brace: int
-
-    @classmethod
-    def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> _Opening:
-        """That of one object."""
-        brace = raw.find(b"{", 1)
-        text = raw[: brace + 1]
-        # The first brace within the object opens its metadata, as it does in all that the API server writes of Go
-        # types; then these metadata are no deeper ones.
-        if not text.endswith(b'"metadata":{'):
-            return _UNKNOWN
-        if kind and api_version and b'"kind":' in text and b'"apiVersion":' in text:
-            return cls(text, _intern(kind), _intern(api_version), brace)
-        return cls(text, "", "", brace)
-
-
-_UNKNOWN = _Opening(b"", "", "", 0)
 
 
 class EntryDecoder:
@@ -221,10 +122,70 @@ class EntryDecoder:
         self.errors = 0
         self._keep_managed_fields = keep_managed_fields
         self._layout = FieldLayout(fields) if fields is not None else None
-        self._labels = _Shared(_make_labels)
-        self._owners = _Shared(decode_owner_references)
+        self._labels = SharedValues(_make_labels)
+        self._owners = SharedValues(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
-        self._opening = _UNKNOWN
+        self._opening = UNKNOWN
+
+    def usual(self, lines: Lines, most: int, found: list[WatchEvent]) -> None:
+        """Read lines in the form in which servers write them, and append their events to `found`.
+
+        Stops after `most` of them, and before one of another form, or that cannot be kept: that is for `event`, which
+        knows what to do with it. This is the hot path of a watch: what `event` does, written out in one loop and
+        reading the bytes where they stand. It takes no form that it has not seen `event` take.
+        """
+        beginnings = self._opening.beginnings
+        if not beginnings:
+            return
+        _, kind, api_version, _, _ = self._opening
+        labels, owners, keep, layout = self._labels, self._owners, self._keep_managed_fields, self._layout
+        data, start, is_ascii = lines.data, lines.start, lines.is_ascii
+        view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
+        read = 0
+        try:
+            for end in lines.ends[lines.read : lines.read + most]:
+                beginning = beginnings.get(data[start + 9 : start + 10])
+                if beginning is None or data[end - 1] != 0x7D or not begins(beginning[1], start):
+                    break
+                type_, _, first, brace = beginning
+                first += start
+                # Strict: if more than the object stands there this raises, and the long way tells what it is.
+                metadata = decode(view[first : end - 1]).metadata
+                name, namespace = metadata.name, metadata.namespace
+                if not name:
+                    break
+                if metadata.managed_fields is _EMPTY or keep:
+                    raw = data[first : end - 1]
+                else:
+                    fields = bytes(metadata.managed_fields)
+                    value = find(b"[", start + brace, end)
+                    if data[value - 17 : value] != b',"managedFields":':
+                        value = find(b"[", value + 1, end)  # behind that of ownerReferences, as in Pods
+                    if data[value - 17 : value] != b',"managedFields":' or not begins(fields, value, end):
+                        value = managed_fields_at(data, start + brace, end, fields)
+                        if value < 0:
+                            break
+                    raw = b"".join((view[first : value - 17], view[value + len(fields) : end - 1]))
+                if not is_ascii:
+                    data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
+                obj = KubeObject(
+                    f"{namespace}/{name}" if namespace else name,
+                    intern(namespace) if namespace else "",
+                    metadata.uid or "",
+                    metadata.resource_version or "",
+                    api_version,
+                    kind,
+                    labels[bytes(metadata.labels)],
+                    () if metadata.owner_references is _EMPTY else owners[bytes(metadata.owner_references)],
+                    raw,
+                )
+                append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
+                start = end + 1
+                read += 1
+        except MALFORMED:
+            pass  # the long way says what is wrong
+        lines.start = start
+        lines.read += read
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
         """The event in one line of a watch.
@@ -237,17 +198,7 @@ class EntryDecoder:
             WatchError: a type of event that does not exist, or a Table, Status or list in the place of an object.
             DecodeError: the line is malformed, so it cannot be known what was lost.
         """
-        data = line if type(line) is bytes else bytes(line)
-        beginning = _BEGINNINGS.get(data[9:10])
-        if beginning is not None:
-            type_, prefix, size = beginning
-            if data.startswith(prefix) and data.endswith(b"}"):
-                try:
-                    # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                    return _new_tuple(WatchEvent, (type_, self._entry(data[size:-1], "", "")))
-                except MALFORMED:
-                    pass
-        return self._any_event(data)
+        return self._any_event(line if type(line) is bytes else bytes(line))
 
     def _any_event(self, data: bytes) -> WatchEvent:
         try:
@@ -322,7 +273,7 @@ class EntryDecoder:
             return None
 
     def _entry(self, raw: bytes, api_version: str, kind: str) -> KubeObject:
-        text, known_kind, known_version, brace = self._opening
+        text, known_kind, known_version, brace, _ = self._opening
         stamp, seen = b"", brace > 0 and raw.startswith(text)
         if seen and known_kind:
             metadata = _decode_untyped(raw).metadata
@@ -331,24 +282,24 @@ class EntryDecoder:
             head = _decode_object(raw)
             metadata = head.metadata
             if not seen:
-                self._opening = _Opening.of(raw, head.kind, head.api_version)
+                self._opening = Opening.of(raw, head.kind, head.api_version)
                 brace = self._opening.brace
             if head.kind is None or head.api_version is None:
                 stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)
-            kind, api_version = _intern(head.kind or kind), _intern(head.api_version or api_version)
+            kind, api_version = intern(head.kind or kind), intern(head.api_version or api_version)
         name, namespace = metadata.name, metadata.namespace
         if not name:
             raise msgspec.ValidationError("metadata.name is missing")
-        fields = metadata.managed_fields
-        if fields and not self._keep_managed_fields:
-            raw = _without_managed_fields(raw, brace, fields, stamp)
-        elif stamp:
-            raw = stamp + raw[1:]
         if not raw.isascii():
             raw.decode()  # what msgspec skips it does not check to be UTF-8
+        fields = metadata.managed_fields
+        if fields and not self._keep_managed_fields:
+            raw = without_managed_fields(raw, brace, bytes(fields), stamp)
+        elif stamp:
+            raw = stamp + raw[1:]
         obj = KubeObject(
             f"{namespace}/{name}" if namespace else name,
-            _intern(namespace) if namespace else "",
+            intern(namespace) if namespace else "",
             metadata.uid or "",
             metadata.resource_version or "",
             api_version,

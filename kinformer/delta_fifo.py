@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any
 
 from kinformer.delta import Bookmark, Delta, DeltaType, Replacement
 from kinformer.exceptions import StoppedError
 from kinformer.meta import DeletedFinalStateUnknown
+from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.store import KeyFunc, KnownObjects, object_key
 
-__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement"]
+__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement", "Waiting"]
 
 
 Item = tuple[str, list[Delta], bool]
@@ -31,7 +32,7 @@ Item = tuple[str, list[Delta], bool]
 Process = Callable[[list[Delta], bool], Awaitable[Any] | Any]
 BatchProcess = Callable[[list[Item]], Awaitable[Any] | Any]
 
-_Waiting = dict[str, Any]  # key -> its list of deltas, or its only delta, as most have, without a list around it
+Waiting = dict[str, Any]  # key -> its list of deltas, or its only delta, as most have, without a list around it
 
 _delta = tuple.__new__  # half the time of Delta(...), which goes through a Python function
 
@@ -84,8 +85,8 @@ class DeltaFIFO:
         self._atomic = atomic
         self._transform = transform
         self._known = known_objects.get_by_key if known is None and known_objects is not None else known
-        self._sealed: deque[_Waiting] = deque()  # what is before the last barrier, and the barriers
-        self._open: _Waiting = {}  # what came after it
+        self._sealed: deque[Waiting] = deque()  # what is before the last barrier, and the barriers
+        self._open: Waiting = {}  # what came after it
         self._front: deque[str] = deque()  # the next keys of the oldest dict, while single pops go through it
         self._closed = False
         self._busy = False  # a process is running
@@ -140,6 +141,26 @@ class DeltaFIFO:
             self._open[key] = [waiting, delta]
         if self._waiters:
             self._wake()
+
+    def put_events(self, events: Sequence[tuple[str, Any]], types: Mapping[str, DeltaType]) -> int:
+        """`put` for events of a watch, in their order: pairs of a name of a type and a `KubeObject`.
+
+        Stops before one that has no type among `types`, or whose object is something else. Returns how many it took.
+        """
+        waiting, taken = self._open, 0
+        for name, obj in events:
+            kind = types.get(name)
+            if kind is None or type(obj) is not KubeObject:
+                break
+            key = obj.key
+            if key in waiting:
+                self.put(key, kind, obj)
+            else:
+                waiting[key] = _delta(Delta, (kind, obj))
+            taken += 1
+        if self._waiters:
+            self._wake()
+        return taken
 
     def replace(
         self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
@@ -268,10 +289,7 @@ class DeltaFIFO:
         """
         while self._busy or not (self._open or self._sealed):
             await self._wait()
-        segments = (*self._sealed, self._open)
-        self._sealed.clear()
-        self._front.clear()
-        self._open = {}
+        segments = self._take_all()
         if self._replaced and not self._initial_waiting:
             batch: list[Item] = [
                 (key, waiting if type(waiting) is list else [waiting], False)
@@ -285,6 +303,28 @@ class DeltaFIFO:
             ]
         del segments
         return await self._run(process, (batch,), len(batch))
+
+    async def pop_all(self, process: Callable[[Sequence[Waiting]], Awaitable[Any] | Any]) -> Any:
+        """`pop_batch` for those to whom it does not matter what is initial: `process` gets what waits, as it waits.
+
+        That is one dict, or several of which each is later than those before it: key -> its deltas, oldest first, or
+        its only delta without a list around it.
+
+        Raises:
+            StoppedError: the queue is closed and empty.
+            Exception: what `process` raised.
+        """
+        while self._busy or not (self._open or self._sealed):
+            await self._wait()
+        segments = self._take_all()
+        return await self._run(process, (segments,), sum(map(len, segments)))
+
+    def _take_all(self) -> tuple[Waiting, ...]:
+        segments = (*self._sealed, self._open) if self._open else tuple(self._sealed)
+        self._sealed.clear()
+        self._front.clear()
+        self._open = {}
+        return segments
 
     async def _run(self, process: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Any:
         taken = min(count, self._initial_waiting)

@@ -14,7 +14,7 @@ from kinformer.clock import YieldBudget
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.log_once import LogOnce
 from kinformer.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
-from kinformer.object import view
+from kinformer.object import KubeObject, ObjectView, fields_of, view
 
 __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
@@ -149,7 +149,14 @@ class HandlerRunner:
                 started = perf_counter()
             try:
                 # By far the most calls are updates, of coroutine functions: no function more than these need.
-                result = update(view(call[2]), view(call[3])) if call[0] == UPDATE and update else make(call)
+                if call[0] == UPDATE and update is not None:
+                    old, new = call[2], call[3]
+                    if type(old) is KubeObject and type(new) is KubeObject:
+                        result = update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
+                    else:
+                        result = update(view(old), view(new))
+                else:
+                    result = make(call)
                 if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
                     await result
             except asyncio.CancelledError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kinformer.delta import DeltaType
@@ -14,6 +14,7 @@ from kinformer.processor import as_entry
 __all__ = ["Intake"]
 
 ADDED, UPDATED, DELETED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED  # a member of an enum takes 30 ns
+_TYPES = {"ADDED": ADDED, "MODIFIED": UPDATED, "DELETED": DELETED}
 
 
 class Intake:
@@ -37,6 +38,16 @@ class Intake:
         self._cache = cache
         self.namespace = namespace
         self.resource_version = ""
+
+    def write(self, events: Sequence[tuple[str, Any]]) -> int:
+        """Queue events of a watch, as `add`, `update` and `delete` do, up to the first that says something else.
+
+        Returns how many it has queued.
+        """
+        written = self._fifo.put_events(events, _TYPES)
+        if written:
+            self.resource_version = events[written - 1][1].resource_version
+        return written
 
     def add(self, obj: Any) -> None:
         """Queue an object that is new to the source."""

@@ -73,11 +73,10 @@ class LabelGroups:
     def put(self, key: str, old: Any, new: Any) -> None:
         """`new` is in the cache now, in the place of `old` (None: of nothing)."""
         if isinstance(new, KubeObject) and isinstance(old, KubeObject):
-            labels = new._labels
-            if labels is old._labels and old.namespace == new.namespace:
-                # Nearly always: the next state of the same object.
-                group = self._spaces[new.namespace][id(labels) if labels else _NO_LABELS]
-                group[1][key] = new
+            labels, namespace = new._labels, new.namespace
+            # Nearly always: the next state of the same object. Namespaces are shared text.
+            if labels is old._labels and (namespace is old.namespace or namespace == old.namespace):
+                self._spaces[namespace][id(labels) if labels else _NO_LABELS][1][key] = new
                 return
         self._changes += 1
         if old is not None:

@@ -285,14 +285,19 @@ class ListWatch:
         framer = LineFramer(self._max_event_bytes)
         budget = YieldBudget()
         reader = _Reader(body, budget, WatchError)
+        decoder = self._decoder
         while chunk := await reader.read():
             self.stats.bytes += len(chunk)
             events: builtins.list[WatchEvent] = []
             try:
-                for number, line in enumerate(framer.feed(chunk), 1):
-                    events.append(self._event(line))
-                    if number % _LINES == 0 and budget.exhausted():
-                        await budget.pause()
+                for lines in framer.feed(chunk):
+                    while lines:
+                        before = lines.read
+                        decoder.usual(lines, _LINES, events)
+                        if lines.read - before < _LINES and lines and (line := lines.take()):
+                            events.append(self._event(line))
+                        if budget.exhausted():
+                            await budget.pause()
             except (APIError, DecodeError, WatchError):
                 if events:
                     yield events

@@ -22,7 +22,7 @@ from kinformer.meta import OwnerReference, decode_owner_references
 from kinformer.models import decode_as
 from kinformer.type_variables import M_co
 
-__all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "view"]
+__all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "view"]
 
 T = TypeVar("T")
 
@@ -311,7 +311,8 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
 _force_setattr = cast("Callable[[KubeObject, str, Any], None]", msgspec.structs.force_setattr)
-_as_tuple = cast("Callable[[KubeObject], tuple[Any, ...]]", msgspec.structs.astuple)
+fields_of = cast("Callable[[KubeObject], tuple[Any, ...]]", msgspec.structs.astuple)
+"""What an object is made of: `ObjectView(*fields_of(obj))` is its view, for a loop that has no time to call `view`."""
 _FIELDS = len(KubeObject.__struct_fields__)
 
 
@@ -362,7 +363,7 @@ class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
         return view(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectView, _as_tuple(self)[:_FIELDS]
+        return ObjectView, fields_of(self)[:_FIELDS]
 
 
 class Remnant(KubeObject, frozen=True, gc=False, eq=False):
@@ -390,7 +391,7 @@ def view(obj: Any) -> Any:
     What is no KubeObject, as a source of the user's own may give, is returned as it is.
     """
     if type(obj) is KubeObject:
-        return ObjectView(*_as_tuple(obj))
+        return ObjectView(*fields_of(obj))
     return obj._view() if isinstance(obj, KubeObject) else obj
 
 

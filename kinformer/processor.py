@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kinformer.clock import YieldBudget
-from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement
+from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement, Waiting
 from kinformer.exceptions import StoppedError
 from kinformer.indexer import Indexer
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
@@ -130,42 +130,56 @@ class Processor:
         """Until the queue is closed and empty. Cancelling it between two deltas leaves the cache whole."""
         try:
             while True:
-                await self._fifo.pop_batch(self._process)
+                await self._fifo.pop_all(self._process)
         except StoppedError:
             return
 
-    async def _process(self, batch: Sequence[tuple[str, Sequence[Delta], bool]]) -> None:
-        # The queue was emptied in this very step: what the sources have sent so far is all in the batch.
+    async def _process(self, segments: Sequence[Waiting]) -> None:
+        # The queue was emptied in this very step: what the sources have sent so far is all in the segments.
         position = self._taken()
         budget = YieldBudget()
         calls: list[Notification] = []
-        for count, (key, deltas, _) in enumerate(batch, 1):
-            for kind, obj in deltas:
-                if key:
+        left = _SLICE
+        for segment in segments:
+            for key, waiting in segment.items():
+                if not key:
+                    calls = await self._apply_to_all(waiting, calls, budget)
+                    continue
+                for kind, obj in waiting if type(waiting) is list else (waiting,):
                     if kind is DELETED:
                         self._delete(key, obj, calls)
                     else:
                         self._upsert(key, obj, calls)
-                elif kind is not BOOKMARK:
-                    self._notify(calls)
-                    calls = []
-                    await (self._replace(obj, budget) if kind is REPLACED_ALL else self._sync(budget))
-            if count % _SLICE == 0 and budget.exhausted():
-                self._notify(calls)
-                calls = []
-                await budget.pause()
-        self._notify(calls)
-        waiting = self._applied(position)
-        if waiting is not None:
-            await waiting
+                left -= 1
+                if not left:
+                    left = _SLICE
+                    if budget.exhausted():
+                        calls = self._notified(calls)
+                        await budget.pause()
+        self._notified(calls)
+        settled = self._applied(position)
+        if settled is not None:
+            await settled
 
-    def _notify(self, calls: list[Notification]) -> None:
+    async def _apply_to_all(
+        self, waiting: Delta | list[Delta], calls: list[Notification], budget: YieldBudget
+    ) -> list[Notification]:
+        """Apply what concerns no single object, after those calls; returns the list for the next ones."""
+        for kind, obj in waiting if isinstance(waiting, list) else (waiting,):
+            if kind is not BOOKMARK:
+                calls = self._notified(calls)
+                await (self._replace(obj, budget) if kind is REPLACED_ALL else self._sync(budget))
+        return calls
+
+    def _notified(self, calls: list[Notification]) -> list[Notification]:
+        """Hand out calls; returns the list for the next ones."""
         if not calls:
-            return
+            return calls
         self._count(calls)
         initial = 0 if self.synced else sum(1 for call in calls if call[0] == ADD)
         for mailbox in self._mailboxes:
             mailbox.put(calls, initial)
+        return []
 
     def _count(self, calls: Sequence[Notification]) -> None:
         kinds = [call[0] for call in calls]
@@ -176,18 +190,16 @@ class Processor:
     # --- single changes ---------------------------------------------------------------------------------
 
     def _upsert(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
-        old: KubeObject | None = self._indexer.get_by_key(key)
-        if old is None:
-            self._indexer.put(key, obj)
-            calls.append((ADD, key, None, obj, not self.synced))
-        elif old.uid != obj.uid:
-            # The same name, another object. The delete was missed, so its last state is not known.
-            self._indexer.put(key, obj)
-            calls.append((DELETE, key, old, old, True))
-            calls.append((ADD, key, None, obj, not self.synced))
-        elif _is_newer(obj, old):
-            self._indexer.put(key, obj)
+        old: KubeObject | None = self._indexer.advance(key, obj, _is_news)
+        if old is obj:
+            return
+        if old is not None and old.uid == obj.uid:
             calls.append((UPDATE, key, old, obj, False))
+            return
+        if old is not None:
+            # The same name, another object. The delete was missed, so its last state is not known.
+            calls.append((DELETE, key, old, old, True))
+        calls.append((ADD, key, None, obj, not self.synced))
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.get_by_key(key)
@@ -296,14 +308,17 @@ class Processor:
                 await budget.pause()
 
 
-def _is_newer(obj: KubeObject, old: KubeObject) -> bool:
+def _is_news(obj: KubeObject, old: KubeObject) -> bool:
     """Whether a watch tells something new: a replayed event must not take the cache back in time.
 
-    Versions compare as numbers of any length (KEP-5504); where one is no number, any other state is news.
+    Another object under the same name is. Versions compare as numbers of any length (KEP-5504); where one is no number,
+    any other state is news.
     """
     new_version, old_version = obj.resource_version, old.resource_version
     if len(new_version) == len(old_version) and new_version > old_version:
         return True  # newer, or no numbers: nearly always
+    if obj.uid != old.uid:
+        return True
     if new_version == old_version:
         return not new_version and obj.raw != old.raw
     if new_version.isdigit() and old_version.isdigit():

@@ -18,7 +18,8 @@ class ReflectorStore(Protocol):
 
     A store may also have `bookmark(resource_version)`, told how far the server is without an event, and `known(key)`,
     which gives the object that it holds under a key, or None. One whose `takes_pieces` is true is given a full list as
-    `Pieces`, which is kinder to the loop, instead of a list.
+    `Pieces`, which is kinder to the loop, instead of a list. One that has `write(events)` is given events of a watch by
+    that, as `(type, object)`, and says how many of them it took; the first of the others then comes by `add` and its kin.
     """
 
     def add(self, obj: Any, /) -> Any:
@@ -60,12 +61,13 @@ class StoreWriter:
         known: `known` of the store, or None.
     """
 
-    __slots__ = ("_bookmark", "_store", "_takes_pieces", "known", "recorded", "version")
+    __slots__ = ("_bookmark", "_store", "_takes_pieces", "_write", "known", "recorded", "version")
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
         self._bookmark = getattr(store, "bookmark", None)
         self._takes_pieces = getattr(store, "takes_pieces", False) is True
+        self._write = getattr(store, "write", None)
         self.known = getattr(store, "known", None)
         self.version = ""
         self.recorded = True
@@ -88,7 +90,10 @@ class StoreWriter:
         """
         store, last, unknown = self._store, None, None
         try:
-            for kind, obj in events:
+            taken = self._write(events) if self._write is not None else 0
+            if taken:
+                last = events[taken - 1][1]
+            for kind, obj in events[taken:] if taken else events:
                 if kind == "MODIFIED":
                     store.update(obj)
                 elif kind == "ADDED":

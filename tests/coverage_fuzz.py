@@ -38,7 +38,7 @@ def frames(data: bytes) -> None:
     step = 1 + data[0] % 40 if data else 1
     try:
         for start in range(0, len(data), step):
-            lines += framer.feed(data[start : start + step])
+            lines += [line for found in framer.feed(data[start : start + step]) for line in found]
     except DecodeError:
         return
     assert lines == [one for line in data.split(b"\n")[:-1] if (one := line.removesuffix(b"\r"))]

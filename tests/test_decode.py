@@ -18,6 +18,8 @@ from kinformer.exceptions import (
     ServerError,
     WatchError,
 )
+from kinformer.frames import LineFramer
+from kinformer.list_watcher import WatchEvent
 
 MANAGED = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}}}]
 META: dict[str, Any] = {
@@ -286,6 +288,88 @@ def test_an_item_is_exactly_one_object(data: bytes) -> None:
     assert decoder.errors == 0
 
 
+# --- the hot path --------------------------------------------------------------------------------------------------
+
+
+def told(event: WatchEvent) -> tuple[Any, ...]:
+    obj = event.object
+    head = (obj.key, obj.namespace, obj.uid, obj.resource_version, obj.api_version, obj.kind)
+    return event.type, *head, dict(obj.labels), obj.owner_references, obj.raw
+
+
+def plainly(decoder: EntryDecoder, text: bytes) -> Any:
+    try:
+        return told(decoder.event(text))
+    except (DecodeError, WatchError, APIError) as error:
+        return type(error), str(error)
+
+
+def by_the_hot_path(decoder: EntryDecoder, texts: list[bytes], most: int) -> tuple[list[Any], int]:
+    """What comes of the lines, and how many of them the hot path took."""
+    found: list[Any] = []
+    hot = 0
+    for lines in LineFramer().feed(b"".join(text + b"\n" for text in texts)):
+        while lines:
+            events: list[WatchEvent] = []
+            decoder.usual(lines, most, events)
+            assert len(events) <= most
+            found += map(told, events)
+            hot += len(events)
+            if lines and len(events) < most:
+                found.append(plainly(decoder, lines.take()))
+    return found, hot
+
+
+ODD_ANNOTATIONS = {"last": json.dumps([POD]), "text": ',"managedFields":[', "list": "[[[[[[[[[["}
+OTHERS = [
+    line("BOOKMARK", {**POD, "metadata": {"resourceVersion": "9"}}),
+    line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}),
+    line("RENAMED", POD),
+    line("ADDED", {**POD, "metadata": {"name": 1}}),
+    line("ADDED", {**POD, "metadata": {"uid": "u"}}),
+    line("ADDED", {**POD, "metadata": {**META, "labels": {"n": 1}}}),
+    line("ADDED", {**POD, "metadata": {**META, "labels": None, "ownerReferences": None, "namespace": None}}),
+    line("ADDED", {**POD, "metadata": {"managedFields": MANAGED, "name": "first"}}),
+    line("ADDED", {**POD, "metadata": {"name": "a", "managedFields": []}}),
+    line("ADDED", {**POD, "metadata": {"name": "a", "managedFields": None}}),
+    line("ADDED", {**POD, "metadata": {**META, "annotations": ODD_ANNOTATIONS}}),
+    line("ADDED", {**POD, "metadata": {"name": "a", "deep": {"x": 1, "managedFields": [1]}, "managedFields": MANAGED}}),
+    line("MODIFIED", {**POD, "spec": "grün"}),
+    line("MODIFIED", {**POD, "spec": "grün"}).replace("ü".encode(), b"\xff"),
+    line("MODIFIED", {"metadata": META, "kind": "Pod", "apiVersion": "v1"}),
+    line("MODIFIED", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}),
+    line("MODIFIED", POD)[:-1] + b',"object":{"kind":"Pod"}}',
+    line("MODIFIED", POD)[:-1] + b',"x":1}',
+    line("MODIFIED", POD) + b" ",
+    line("MODIFIED", POD)[:-2],
+    line("MODIFIED", POD) + b"}",
+    json.dumps({"type": "ADDED", "object": POD}).encode(),
+    dump({"type": "ADDED", "object": POD})[:-2] + b',"metadata":{"name":"twice"}}}',
+    b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":' + b"[" * 3000 + b"]" * 3000 + b"}}",
+    b"{}",
+    b"x",
+]
+USUAL = st.builds(
+    lambda kind, name, labels: line(kind, {**POD, "metadata": {**META, "name": name, "labels": labels}}),
+    st.sampled_from(["ADDED", "MODIFIED", "DELETED"]),
+    st.text("abc-", min_size=1, max_size=5),
+    st.dictionaries(st.text("ab[\"", max_size=3), st.text("ab,[\\", max_size=3), max_size=2),
+)
+
+
+@given(st.lists(USUAL | st.sampled_from(OTHERS), max_size=12), st.integers(1, 5), st.booleans())
+def test_the_hot_path_gives_what_the_plain_one_gives(texts: list[bytes], most: int, keep: bool) -> None:
+    plain = EntryDecoder(keep_managed_fields=keep)
+    found, _ = by_the_hot_path(EntryDecoder(keep_managed_fields=keep), texts, most)
+    assert found == [plainly(plain, text) for text in texts]
+
+
+def test_the_hot_path_takes_every_line_of_the_usual_form_but_the_first() -> None:
+    texts = [line(kind, POD) for kind in ("ADDED", "MODIFIED", "DELETED", "MODIFIED")]
+    assert by_the_hot_path(EntryDecoder(), texts, 16)[1] == 3
+    assert by_the_hot_path(EntryDecoder(fields=["spec.nodeName"]), texts, 2)[1] == 3
+
+
 def test_decoding_costs_less_than_half_of_making_dicts() -> None:
     containers = [
         {
@@ -297,8 +381,14 @@ def test_decoding_costs_less_than_half_of_making_dicts() -> None:
     ]
     text = line("MODIFIED", {**POD, "spec": {"containers": containers}, "status": {"more": containers}})
     decoder = EntryDecoder()
+    decoder.event(text)
+
+    def decode() -> None:
+        [lines] = LineFramer().feed(text + b"\n")
+        decoder.usual(lines, 1, [])
+        assert not lines
 
     def cost(work: Any) -> float:
         return min(timeit.repeat(work, number=200, repeat=7))
 
-    assert cost(lambda: decoder.event(text)) < 0.6 * cost(lambda: json.loads(text))
+    assert cost(decode) < 0.6 * cost(lambda: json.loads(text))

@@ -122,11 +122,16 @@ def test_every_recorded_watch_decodes(exchange: dict[str, Any], size: int) -> No
     decoder, framer = EntryDecoder(), LineFramer()
     events: list[WatchEvent | Exception] = []
     for chunk in chunked(body, size):
-        for line in framer.feed(chunk):
-            try:
-                events.append(decoder.event(line))
-            except (APIError, WatchError) as error:
-                events.append(error)
+        for lines in framer.feed(chunk):
+            while lines:
+                usual: list[WatchEvent] = []
+                decoder.usual(lines, 1 + size % 3, usual)
+                events += usual
+                try:
+                    if line := lines.take() if lines else b"":
+                        events.append(decoder.event(line))
+                except (APIError, WatchError) as error:
+                    events.append(error)
     assert len(events) == len(expected)
     for event, wanted in zip(events, expected, strict=True):
         document = wanted["object"]

@@ -1,0 +1,107 @@
+"""How a server writes its objects: what they begin with, and where their managedFields stand.
+
+Nothing in JSON demands that one object begins as another does, but those of one stream do. So what
+is known of one is a guess about the next, which costs a comparison of bytes in the place of a decoding.
+"""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = ["UNKNOWN", "Beginning", "Opening", "managed_fields_at", "without_managed_fields"]
+
+_MANAGED_FIELDS = b',"managedFields":'
+_LENGTH = len(_MANAGED_FIELDS)
+_BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
+
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Beginning(NamedTuple):
+    """How the lines of one type of event begin: up to the brace that opens the metadata of their object.
+
+    `object` and `metadata` are the places of the braces that open the two.
+    """
+
+    type: str
+    text: bytes
+    object: int
+    metadata: int
+
+
+class Opening(NamedTuple):
+    """How the objects of a resource begin: up to the brace that opens their metadata.
+
+    So kind and apiVersion, where both stand in it, need not be decoded again and again; `kind` is "" where they do not.
+    The brace is at 0 where this fits no object. `beginnings` are those of the lines of a watch, by the first letter of
+    their type; empty where kind is.
+    """
+
+    text: bytes
+    kind: str
+    api_version: str
+    brace: int
+    beginnings: dict[bytes, Beginning]
+
+    @classmethod
+    def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> Opening:
+        """That of one object."""
+        brace = raw.find(b"{", 1)
+        text = raw[: brace + 1]
+        # The first brace within the object opens its metadata, as it does in all that the API server writes of Go
+        # types; then these metadata are no deeper ones.
+        if not text.endswith(b'"metadata":{'):
+            return UNKNOWN
+        if kind and api_version and b'"kind":' in text and b'"apiVersion":' in text:
+            return cls(text, intern(kind), intern(api_version), brace, _beginnings(text, brace))
+        return cls(text, "", "", brace, {})
+
+
+UNKNOWN = Opening(b"", "", "", 0, {})
+
+
+def _beginnings(text: bytes, brace: int) -> dict[bytes, Beginning]:
+    found = {}
+    for kind in ("ADDED", "MODIFIED", "DELETED"):
+        before = b'{"type":"%s","object":' % kind.encode()
+        found[kind[:1].encode()] = Beginning(kind, before + text, len(before), len(before) + brace)
+    return found
+
+
+def managed_fields_at(data: bytes, metadata: int, end: int, fields: bytes) -> int:
+    """Where the value of managedFields begins in metadata that open at the brace at `metadata`; -1 where it is not.
+
+    `end` is that of the object, and `fields` this value. Only what servers write is found: no spaces, and not as the first key.
+    """
+    # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
+    value = data.find(b"[", metadata, end)
+    for _ in range(_BRACKETS):
+        if data[value - _LENGTH : value] == _MANAGED_FIELDS:
+            break
+        value = data.find(b"[", value + 1, end)
+    else:
+        value = data.find(_MANAGED_FIELDS, metadata, end) + _LENGTH
+    return value if value >= metadata + _LENGTH and data.startswith(fields, value, end) else -1
+
+
+def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: bytes) -> bytes:
+    """An object without its managedFields, and with `stamp`, if it is any, in the place of its first brace.
+
+    Its metadata open at the brace at `metadata`, 0 if that is unknown.
+    """
+    value = managed_fields_at(raw, metadata, len(raw), fields) if metadata else -1
+    if value >= 0:
+        # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
+        view = memoryview(raw)
+        return b"".join((stamp, view[1 if stamp else 0 : value - _LENGTH], view[value + len(fields) :]))
+    # Whatever the order and spacing of its keys are like; each value stays as it was written.
+    members = _decode_members(raw)
+    inner = _decode_members(members["metadata"])
+    inner.pop("managedFields", None)
+    members["metadata"] = msgspec.Raw(_encode(inner))
+    raw = _encode(members)
+    return stamp + raw[1:] if stamp else raw

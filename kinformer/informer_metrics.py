@@ -18,13 +18,13 @@ from kinformer.metrics import Metrics, Reading
 from kinformer.object import KubeObject
 from kinformer.statistics import InformerStatistics
 
-__all__ = ["HANDLER_BUCKETS", "InformerMetrics", "MeasuredInformer", "cause_of", "memory_of"]
+__all__ = ["HANDLER_BUCKETS", "OVERHEAD", "InformerMetrics", "MeasuredInformer", "cause_of", "memory_of"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
 
 _SAMPLE = 512  # objects that are looked at for the estimate of the memory that all of them take
-_OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
+OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
 
 Series = Sequence[tuple[tuple[str, ...], float]]
 
@@ -121,6 +121,7 @@ class InformerMetrics:
         yield several("relists_total", "Full lists after the first", "cause", figures.relists)
         yield several("watch_restarts_total", "Watches that ended", "cause", figures.watch_restarts)
         yield several("failures_total", "Requests and streams that failed", "cause", dict(self._failures))
+        yield several("snapshots_total", "What became of snapshots", "outcome", figures.snapshots)
         yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)
@@ -145,4 +146,4 @@ class InformerMetrics:
 def memory_of(informer: MeasuredInformer, objects: int) -> float:
     """Bytes that so many objects of a cache take, estimated from a sample of them."""
     sample = informer.indexer.sample(_SAMPLE)
-    return sum(_OVERHEAD + len(obj._data) for obj in sample) / len(sample) * objects if sample else 0.0
+    return sum(OVERHEAD + len(obj._data) for obj in sample) / len(sample) * objects if sample else 0.0

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kinformer.cli.completion import complete_name, print_script
+from kinformer.cli.completion import complete_name, complete_namespace, complete_resource, print_script
 from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, run_command
 from kinformer.cli.options import (
     AllOption,
@@ -35,7 +35,14 @@ __all__ = ["app", "run"]
 # What click raises for a wrong command line: its own class, or the one of the copy that newer typers bring.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
+_ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the reader of the pipe has gone."
+_DOCTOR_ENDS = (
+    "Ends with 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
+    "6: no such resource, 7: a right is missing, 1: anything else."
+)
+
 app = typer.Typer(
+    epilog=_ENDS,
     name="kinformer",
     help="Kubernetes informers for asyncio, from the command line.",
     add_completion=False,
@@ -179,6 +186,35 @@ def stats(
             metadata_only=metadata_only,
         )
     )
+
+
+@app.command(epilog=_DOCTOR_ENDS)
+def doctor(
+    resource: Annotated[
+        str | None,
+        typer.Argument(metavar="[RESOURCE]", help="Default: only the server.", autocompletion=complete_resource),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace", "-n", metavar="NS", help="One namespace; default: all.", autocompletion=complete_namespace
+        ),
+    ] = None,
+    all_namespaces: AllOption = False,
+    selector: LabelsOption = None,
+    field_selector: FieldsOption = None,
+    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: one document.")] = PlainForm.table,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each request.")] = 15.0,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Can this be listed and watched, and what would an informer need? Step by step, with what to do about it."""
+    from kinformer.cli.doctor import doctor as command
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selection = selection_of(resource or "", namespace, all_namespaces, selector, field_selector)
+    _run(lambda: command(target, selection, output=output.value, timeout=timeout))
 
 
 @app.command()

@@ -69,8 +69,11 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
         sys.stdout.write(raw.decode() + "\n")
 
 
-def to_yaml(value: Any) -> str:
-    """A value of JSON as YAML; numbers, dates and words such as `yes` that are text stay text."""
+def to_yaml(value: Any, *, short: bool = False) -> str:
+    """A value of JSON as YAML; numbers, dates and words such as `yes` that are text stay text.
+
+    `short` puts what holds nothing but plain values on one line: `verbs: [list, watch]`.
+    """
     import yaml  # 20 ms, needed here alone
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
@@ -82,7 +85,9 @@ def to_yaml(value: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
-    dumped: str = yaml.dump(value, Dumper=Dumper, default_flow_style=False, allow_unicode=True, width=1 << 20)
+    dumped: str = yaml.dump(
+        value, Dumper=Dumper, default_flow_style=None if short else False, allow_unicode=True, width=1 << 20
+    )
     return dumped
 
 

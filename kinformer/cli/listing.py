@@ -10,7 +10,7 @@ from kinformer.list_watch import ListWatch
 from kinformer.list_watcher import ListOptions, ListPage
 from kinformer.object import KubeObject
 
-__all__ = ["list_all"]
+__all__ = ["list_all", "read_page"]
 
 _PAGE = 500  # objects a request, kubectl's --chunk-size
 _SILENCE = 120.0  # seconds without a byte of a list after which it has failed, the informer's idle_timeout
@@ -46,6 +46,15 @@ async def _pages(
         if not page.continue_token:
             return objects, page.resource_version
         options = options.replace(continue_token=page.continue_token)
+
+
+async def read_page(source: ListWatch, options: ListOptions) -> tuple[ListPage, list[KubeObject]]:
+    """One page, with all its objects. Raises as `list_all`."""
+    page = await source.list(options)
+    objects: list[KubeObject] = []
+    async for items in _pieces(page):
+        objects += items
+    return page, objects
 
 
 async def _pieces(page: ListPage) -> AsyncIterable[list[KubeObject]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kinformer.client import Client
+from kinformer.config import Connection, from_url
 from kinformer.discovery import APIResource, resolve
 from kinformer.exceptions import ConfigError
+from kinformer.kubeconfig import load_default, load_kubeconfig
 from kinformer.selectors import LabelSelector
 
 __all__ = ["Selection", "Server", "UsageError"]
@@ -27,6 +29,14 @@ class Server:
     def __post_init__(self) -> None:
         if self.url and (self.kubeconfig or self.context):
             raise UsageError("--server does not go with --kubeconfig or --context")
+
+    def connection(self) -> Connection:
+        """What a client would be made of; reads files, and so belongs in a thread. Raises ConfigError."""
+        if self.url:
+            return from_url(self.url)
+        if self.kubeconfig or self.context:
+            return load_kubeconfig(self.kubeconfig, context=self.context)
+        return load_default()
 
     def client(self) -> Client:
         """A client that has not been entered yet. Raises ConfigError for a URL that cannot be a server's."""

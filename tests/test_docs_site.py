@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,6 +77,7 @@ def test_every_public_name_has_a_docstring() -> None:
     assert bare == []
 
 
+@cache
 def names_of_tests(path: Path) -> set[str]:
     """The names of the tests in a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -91,8 +91,8 @@ class LeaderElector:
         retry_period: 2 seconds between renewals, and (times up to 1.2) between the looks of those who wait.
             The defaults are client-go's: two lost renewals do no harm, and the API server hears little of it.
         release_on_exit: Give the Lease back when the body has ended, so that the next need not wait.
-        metrics: Gets `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, and the
-            time of renewals, by `name`: `"namespace/name"`.
+        metrics: Gets `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, leads lost,
+            and the time of renewals, by `name`: `"namespace/name"`.
         clock: Whose `boot` the right is measured with, and whose `wall` is written.
 
     Raises:
@@ -218,6 +218,8 @@ class LeaderElector:
         term.validity.check()
         lost, cause = term.validity.lost, term.validity.cause
         self._term = None  # from here on nobody leads; only then may another be let in
+        if lost is not None:
+            self._metrics.lost()
         try:
             cancelled_by_us = await term.body.leave(error)
         finally:

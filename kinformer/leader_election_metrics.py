@@ -27,10 +27,16 @@ class LeaderElectionMetrics:
         self._is_leader = is_leader
         self._end: Callable[[], None] | None = None
         self._failures: Callable[[float], None] = _nothing
+        self._lost: Callable[[float], None] = _nothing
         self._renewals: Callable[[float], None] = _nothing
         if metrics is not None:
             self._failures = metrics.counter(
                 "leader_election_slowpath_total", "Renewals of a lease that did not go through at once", self._labels
+            )
+            self._lost = metrics.counter(
+                "kinformer_leader_election_lost_total",
+                "Times that this process led and lost the lead before it gave it back",
+                self._labels,
             )
             self._renewals = metrics.histogram(
                 "kinformer_leader_election_renewal_seconds",
@@ -62,6 +68,10 @@ class LeaderElectionMetrics:
     def failed(self) -> None:
         """A request about the Lease failed, or met a Lease that had changed."""
         self._failures(1.0)
+
+    def lost(self) -> None:
+        """The lead was lost: not renewed in time, or taken by another."""
+        self._lost(1.0)
 
 
 def _nothing(_: float) -> None:

@@ -45,7 +45,7 @@ class Model(Generic[M]):
         self.resource = resource
 
     def read(self, obj: Any) -> Any:
-        """A view of an object, with the model and nothing decoded yet; about 0.5 us. What is no KubeObject stays as it is."""
+        """A view of an object with the model, nothing decoded yet; 0.5 us. What is no KubeObject stays as it is."""
         if not isinstance(obj, KubeObject):
             return obj
         # A handler's own view is taken over with what it has decoded: it is the same reader's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import runpy
@@ -14,35 +15,56 @@ import pytest_asyncio
 import yaml
 from prometheus_client import CollectorRegistry
 
-from kinformer import RateLimitingQueue, SharedInformer
+from kinformer import Controller, LeaderElector, RateLimitingQueue, Request, SharedInformer
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.health import State
-from tests.memory_source import MemorySource
+from kinformer.testing import APIServer
+from tests.resumable_source import ResumableSource
 from tests.waiting import until
 
 FOLDER = Path(__file__).parent.parent / "examples" / "grafana"
 DASHBOARD = json.loads((FOLDER / "dashboard.json").read_text())
-RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
+GROUPS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+RULES = [rule for group in GROUPS for rule in group["rules"]]
 
 GRAFANA = {"instance"}  # labels that Prometheus adds when it scrapes
+OURS = ("kinformer_", "workqueue_", "controller_runtime_", "leader_election_")
+
+OF_CONTROLLERS = ("controller_runtime_", "kinformer_controller_")
+OF_LEADERS = ("leader_election_", "kinformer_leader_election_")
 
 Exported = dict[str, set[str]]
 
 
 @pytest_asyncio.fixture
-async def exported() -> Exported:
-    """What an informer with a handler, a queue, a relist and a failure export: sample names and their labels."""
+async def exported(tmp_path: Path) -> Exported:
+    """What a working program exports: sample names and their labels.
+
+    An informer with a handler, a snapshot, a relist and a failure; a queue; a controller; a leader.
+    """
     registry = CollectorRegistry()
     metrics = PrometheusMetrics(registry)
     queue: RateLimitingQueue[str] = RateLimitingQueue(name="q", metrics=metrics)
     queue.add("a")
     queue.done(await queue.get())
-    source = MemorySource()
+    source = ResumableSource()
     source.set("a")
-    informer = SharedInformer(source, metrics=metrics)
+    informer = SharedInformer(source, metrics=metrics, snapshot=tmp_path / "snapshot")
     informer.add_event_handler(on_add=lambda obj: None, name="h")
-    async with informer:
-        await informer.wait_synced(5)
+
+    async def reconcile(request: Request) -> None:
+        return None
+
+    controller = Controller(reconcile, metrics=metrics, name="c").for_(informer)
+    async with (
+        APIServer() as server,
+        server.client() as client,
+        LeaderElector(client, namespace="default", name="lease", metrics=metrics).leading(),
+        informer,
+        asyncio.TaskGroup() as group,
+    ):
+        reconciling = group.create_task(controller.run())
+        await until(lambda: controller.statistics().reconciles)
         await until(lambda: source.watches)
         source.set("b")
         await until(lambda: len(informer.lister) == 2)
@@ -52,6 +74,7 @@ async def exported() -> Exported:
         for family in registry.collect():
             for sample in family.samples:
                 found.setdefault(sample.name, set()).update(sample.labels)
+        reconciling.cancel()
     return found
 
 
@@ -67,7 +90,7 @@ def metrics_of(query: str) -> dict[str, set[str]]:
     """The metrics that a query names, with the labels that it selects each by."""
     found: dict[str, set[str]] = {}
     for name, selector in re.findall(r"\b([a-z_][a-z0-9_]*)\b(?:\{([^}]*)\})?(?!\s*\()", _without_strings(query)):
-        if name.startswith(("kinformer_", "workqueue_")):
+        if name.startswith(OURS):
             found.setdefault(name, set()).update(re.findall(r"(\w+)\s*[!=]", selector or ""))
     return found
 
@@ -83,7 +106,7 @@ def groupings(query: str) -> set[str]:
 
 async def test_every_query_names_metrics_and_labels_that_are_exported(exported: Exported) -> None:
     asked = list(queries())
-    assert len(asked) > 25
+    assert len(asked) > 50
     for where, query in asked:
         metrics = metrics_of(query)
         assert metrics, f"{where} asks for nothing of ours: {query}"
@@ -139,11 +162,19 @@ async def test_a_wrong_query_would_be_seen(query: str, exported: Exported) -> No
     assert name not in exported or not labels <= exported[name]
 
 
-def test_the_documentation_names_every_metric_of_informers_and_no_other(exported: Exported) -> None:
-    table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split("## Informers")[1].split("## ")[0]
-    rows = dict(re.findall(r"^\| `(kinformer_\w+)` \| (.*?) \|", table, re.MULTILINE))
-    there = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in exported if name.startswith("kinformer_")}
-    assert set(rows) == there
+@pytest.mark.parametrize(
+    ("title", "mine"),
+    [("Informers", "kinformer_"), ("Queues", "workqueue_"), ("Controllers", OF_CONTROLLERS), ("Leaders", OF_LEADERS)],
+)
+def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
+    exported: Exported, title: str, mine: str | tuple[str, ...]
+) -> None:
+    table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    others = OF_CONTROLLERS + OF_LEADERS if title == "Informers" else ()
+    names = {name for name in exported if name.startswith(mine) and not name.startswith(others)}
+    assert set(rows) == {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}
+    given = {"resource"} if title == "Informers" else set()
     for name, labels in rows.items():
         series = exported[name] if name in exported else exported[f"{name}_count"]
-        assert set(re.findall(r"`(\w+)`", labels)) == series - {"resource"}, name
+        assert set(re.findall(r"`(\w+)`", labels)) == series - given, name

@@ -483,6 +483,15 @@ async def test_metrics_have_client_gos_names(server: APIServer, client: Client) 
         await end(task)
     assert not sink.gauges
     assert not other_sink.gauges
+    assert sink.counts["kinformer_leader_election_lost_total"] == 0.0
+
+
+async def test_a_lead_that_is_lost_is_counted_once(server: APIServer, client: Client) -> None:
+    sink = Sink()
+    server.faults.add(faults.status(500), verb="update", resource=RESOURCE)
+    with pytest.raises(LeadershipLostError):
+        await elector(client, metrics=sink).run(asyncio.Event().wait)
+    assert sink.counts["kinformer_leader_election_lost_total"] == 1.0
 
 
 @pytest.mark.parametrize(

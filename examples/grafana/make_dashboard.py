@@ -1,4 +1,4 @@
-"""Writes dashboard.json, for Grafana (Dashboards, Import): a page on informers, one on what they feed.
+"""Writes dashboard.json, for Grafana (Dashboards, Import): informers, and what they feed: queues, controllers, leaders.
 
 python examples/grafana/make_dashboard.py
 """
@@ -13,6 +13,8 @@ Panel = dict[str, Any]
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
+OF_NO_RESOURCE = ("kinformer_controller_", "kinformer_leader_election_")
+
 Target = tuple[str, str]  # query, legend
 Chart = tuple[str, str, list[Target]]  # title, unit, targets
 
@@ -20,7 +22,7 @@ Chart = tuple[str, str, list[Target]]  # title, unit, targets
 def of(metric: str, **more: str) -> str:
     """A metric of what is chosen at the top of the page."""
     chosen = ['instance=~"$instance"']
-    if metric.startswith("kinformer_"):
+    if metric.startswith("kinformer_") and not metric.startswith(OF_NO_RESOURCE):
         chosen.append('resource=~"$resource"')
     chosen += [f'{label}!="{value}"' for label, value in more.items()]
     return f"{metric}{{{','.join(chosen)}}}"
@@ -79,6 +81,7 @@ ROWS: dict[str, list[Chart]] = {
                 more("kinformer_index_errors_total", word="index"),
             ],
         ),
+        ("Snapshots", "short", [more("kinformer_snapshots_total", "resource, outcome")]),
     ],
     "Handlers": [
         ("Calls that wait", "short", [now("kinformer_handler_pending", "resource, handler")]),
@@ -110,6 +113,49 @@ ROWS: dict[str, list[Chart]] = {
                 slowest("workqueue_work_duration_seconds", "name", "works"),
             ],
         ),
+        ("Longest running", "s", [now("workqueue_longest_running_processor_seconds", "name")]),
+    ],
+    "Controllers": [
+        ("Reconciles", "ops", [per_second("controller_runtime_reconcile_total", "controller, result")]),
+        (
+            "Errors",
+            "short",
+            [
+                more("controller_runtime_reconcile_errors_total", "controller", "raised"),
+                more("controller_runtime_terminal_reconcile_errors_total", "controller", "for good"),
+                more("controller_runtime_reconcile_timeouts_total", "controller", "timeouts"),
+            ],
+        ),
+        ("Duration, 99 of 100", "s", [slowest("controller_runtime_reconcile_time_seconds", "controller")]),
+        (
+            "Workers",
+            "short",
+            [
+                now("controller_runtime_active_workers", "controller", "sum"),
+                now("controller_runtime_max_concurrent_reconciles", "controller", "sum"),
+            ],
+        ),
+        (
+            "Own writes that were waited for",
+            "short",
+            [
+                more("kinformer_controller_own_write_waits_total", "controller", "waits"),
+                more("kinformer_controller_own_write_timeouts_total", "controller", "in vain"),
+            ],
+        ),
+        ("Events that no mapper took", "short", [more("kinformer_controller_source_errors_total", "controller")]),
+    ],
+    "Leader election": [
+        ("Who leads", "short", [now("leader_election_master_status", "name, instance")]),
+        (
+            "Leads that were lost, and renewals that failed",
+            "short",
+            [
+                more("kinformer_leader_election_lost_total", "name", "lost"),
+                more("leader_election_slowpath_total", "name", "failed"),
+            ],
+        ),
+        ("Renewals, 99 of 100", "s", [slowest("kinformer_leader_election_renewal_seconds", "name")]),
     ],
 }
 

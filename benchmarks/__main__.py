@@ -13,6 +13,7 @@ NAMES = (
     "memory",
     "collector",
     "stall",
+    "latency",
     "growth",
     "fan_out",
     "reads",

@@ -164,6 +164,29 @@ def resident() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+class Others:
+    """What else runs on the machine: the share of all CPU time that neither this process nor its children had."""
+
+    def __init__(self) -> None:
+        self._began = self._times()
+
+    def share(self) -> float:
+        """Since the beginning; between 0 and 1."""
+        busy, whole = (now - before for now, before in zip(self._times(), self._began, strict=True))
+        return max(0.0, busy / whole)
+
+    def _times(self) -> tuple[float, float]:
+        import psutil
+
+        of_all = psutil.cpu_times()
+        here = psutil.Process()
+        own = [process.cpu_times() for process in (here, *here.children(recursive=True))]
+        idle = of_all.idle + getattr(of_all, "iowait", 0.0)
+        # Linux counts what guests have had under `user` too.
+        whole = sum(of_all) - getattr(of_all, "guest", 0.0) - getattr(of_all, "guest_nice", 0.0)
+        return whole - idle - sum(times.user + times.system for times in own), whole
+
+
 def forget_peak() -> None:
     """Start the peak of memory anew (Linux)."""
     path = Path("/proc/self/clear_refs")
@@ -189,11 +212,17 @@ def stay_on_one_core() -> None:
         os.sched_setaffinity(0, CORES[:-1])
 
 
-def run(name: str, measure: Callable[[], Coroutine[Any, Any, list[Figure]]]) -> int:
+def run(
+    name: str,
+    measure: Callable[[], Coroutine[Any, Any, list[Figure]]],
+    *,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> int:
     """Measure, print, write `results/<name>.json`; the exit status: 0 where every limit is met."""
     stay_on_one_core()
     began = time.perf_counter()
-    figures = asyncio.run(measure())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        figures = runner.run(measure())
     took = time.perf_counter() - began
     print(f"{name} ({took:.0f} s, Python {platform.python_version()})")
     for figure in figures:

@@ -238,7 +238,9 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1000)
     parser.add_argument("--core", type=int, help="the CPU to stay on")
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--nice", type=int, default=0, help="let others go before it, as `nice` does")
     options = parser.parse_args()
+    os.nice(options.nice)
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
     collection = Collection(KINDS[options.kind], options.objects, options.events)

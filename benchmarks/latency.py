@@ -6,11 +6,11 @@ task that works in slices as long as kinformer's and gives way between them (bus
 what the last one shows, so it says how much of the latency is kinformer's own doing.
 
 The latency of a request is from when the client sends it until the answer has been written to the socket. What counts
-of a round is the 99th percentile. A client knows the clock on the wall alone, and that is at the mercy of what else runs
-on the machine: a process that waits for the CPU answers nobody. So the limits are on the CPU time that the application's
-process had from the question to the answer (a selector notes it at each turn of the loop), and the same by the clock on
-the wall stands beside it, with the share of the CPU that others had. On a quiet machine the two differ by what it takes
-to wake a process up.
+of a round is the 99th percentile. A client knows the clock on the wall alone, and that is at the mercy of what else
+runs on the machine: a process that waits for the CPU answers nobody. So the limits are on the CPU time that the
+application's process had from the question to the answer (a selector notes it at each turn of the loop), and the same
+by the clock on the wall stands beside it, with the share of the CPU that others had. On a quiet machine the two differ
+by what it takes to wake a process up.
 """
 
 from __future__ import annotations

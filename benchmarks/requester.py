@@ -4,8 +4,8 @@
 
 Each line on its input begins or ends a stretch of requests; at the end of one it prints when each of them was asked, by
 `time.perf_counter`, as JSON. The number of a request in its stretch is in its query (`?n=0`). A request is due whether
-or not those before it have been answered: who waits for answers asks seldom just when the other is slow. Within its slot
-each comes at a random time, so that no rhythm of the other's is hit again and again.
+or not those before it have been answered: who waits for answers asks seldom just when the other is slow. Within its
+slot each comes at a random time, so that no rhythm of the other's is hit again and again.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Requester:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Requests at a fixed rate.")
     parser.add_argument("--url", required=True)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--core", type=int, help="the CPU to stay on")

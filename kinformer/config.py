@@ -67,6 +67,8 @@ class Connection:
         proxy: URL of an HTTP proxy; from `proxy-url`, else from the environment.
         headers: Further headers of each request (impersonation), as pairs, for names may repeat.
         namespace: The namespace of the context, "default" where none is given.
+        compresses: Whether the server is asked to compress unless the program says otherwise; not within one cluster,
+            nor with `disable-compression` in a kubeconfig.
     """
 
     server: str
@@ -76,6 +78,7 @@ class Connection:
     proxy: str | None = field(default=None, repr=False)
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)
     namespace: str = "default"
+    compresses: bool = True
 
 
 def check_server(url: str, *, where: str) -> str:
@@ -142,4 +145,5 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
         tls=TLS(ca=Pem("in-cluster", str(root / "ca.crt"))),
         proxy=environment_proxy(server, environ),
         namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
+        compresses=False,
     )

@@ -83,6 +83,7 @@ def load_kubeconfig(
         proxy=check_proxy(proxy, where=cluster.at("proxy-url")) if proxy else environment_proxy(server, environ),
         headers=tuple(_impersonation(user)) if user else (),
         namespace=chosen.text("namespace") or "default",
+        compresses=not cluster.flag("disable-compression"),
     )
 
 

@@ -25,6 +25,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kinformer.body import Body
+from kinformer.compression import Compression, accepted_encoding
 from kinformer.config import Connection, Pem
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConfigError, ConnectError
@@ -50,13 +51,15 @@ class Transport:
     Args:
         connection: Where to, and as whom.
         user_agent: The `User-Agent` to send.
+        compression: Whether answers may come compressed; see `Client`. Headers of a request may ask otherwise.
     """
 
-    def __init__(self, connection: Connection, *, user_agent: str) -> None:
+    def __init__(self, connection: Connection, *, user_agent: str, compression: Compression = "auto") -> None:
         self.connection = connection
         self.user_agent = user_agent
         self.authorization: str | None = None  # the first one; None: this server gets no such header
-        self._headers = [("User-Agent", user_agent), ("Accept-Encoding", "identity"), *connection.headers]
+        self.encoding = accepted_encoding(compression, connection)
+        self._headers = [("User-Agent", user_agent), ("Accept-Encoding", self.encoding), *connection.headers]
         self._tls = _Materials(connection) if connection.server.startswith("https:") else None
         self._sessions: _Sessions | None = None
 

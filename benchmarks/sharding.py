@@ -1,10 +1,13 @@
-"""What one replica of a sharded controller costs, among 1, 2, 4 and 8 of them.
+"""What one replica of a sharded controller costs, among 1, 2, 4 and 8 of them: memory, CPU of the start, CPU of events.
 
 The main resource is asked for by shards where the server filters by them, and checked here where it does not; an
 owned resource comes whole in any case, and what belongs to others is dropped. Of the replicas one is real, in a process
-of its own; the others are memberships without work, since what they do is not what is measured.
+of its own; the others are memberships without work, in the process of the server, since what they do is not what is
+measured. Their heartbeats come four times as often as by default, so that a share moves soon; those of the measured one
+do not.
 
-    python -m benchmarks.sharding
+    python -m benchmarks.sharding                       2000 pods of 8 KB, below a minute on a quiet machine
+    python -m benchmarks.sharding --objects 20000       more of them
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,17 +26,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import KINDS
-from benchmarks.harness import Figure, resident, run, until
+from benchmarks.harness import CORES, Figure, resident, run, until
 from kinformer import Client, Request, ShardedController
 from kinformer.lease import LeaseTimes
 from kinformer.shard_members import ShardMembers
 from kinformer.shard_membership import ShardMembership
+from kinformer.slots import slot_of
 from kinformer.testing import APIServer
 from kinformer.testing.features import Features
 
-OBJECTS, OWNERS, EVENTS = 3_000, 300, 3_000
+OBJECTS, EVENTS = 2_000, 1_000
+OBJECTS_OF_AN_OWNER = 10
 REPLICAS = (1, 2, 4, 8)
-SECONDS = 0.5  # that the process must do next to nothing for, to count as idle
+WINDOW = 0.3  # seconds that the process must do next to nothing for, to count as idle
+OTHERS = LeaseTimes(retry_period=0.5)
+FILTERED, CHECKED, OWNED = "main, filtered by the server", "main, filtered here", "owned"
 
 
 class NoWork:
@@ -48,23 +56,27 @@ class NoWork:
         return 2**53
 
 
-async def serve(filters: bool) -> None:
-    """The server's process: makes the objects, says where it is, and changes some at each line that it reads."""
-    async with APIServer(features=Features(sharding=filters)) as server:
-        owners = []
-        for number in range(OWNERS):
-            template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
-            spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
-            metadata = {"name": f"rs-{number}", "namespace": "default"}
-            owners.append(
-                server.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
-            )
-        pods = []
-        for index in range(OBJECTS):
+# --- the process of the server -----------------------------------------------------------------------------------
+
+
+class Site:
+    """The server, its objects, and the replicas that are not measured."""
+
+    def __init__(self, server: APIServer, client: Client) -> None:
+        self._server = server
+        self._client = client
+        self._pods: list[dict[str, Any]] = []
+        self._others: list[asyncio.Task[None]] = []
+        self._changes = 0
+
+    async def fill(self, objects: int) -> None:
+        """Pods, each owned by a ReplicaSet."""
+        owners = [self._owner(number) for number in range(max(1, objects // OBJECTS_OF_AN_OWNER))]
+        for index in range(objects):
             pod = json.loads(b'{"apiVersion":"v1","kind":"Pod",' + KINDS["pods"].item(index)[1:])
             for container in pod["spec"]["containers"]:
                 container.pop("resources", None)  # drawn by lot, so requests may be above limits
-            owner = owners[index % OWNERS]["metadata"]
+            owner = owners[index % len(owners)]["metadata"]
             reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner["name"], "uid": owner["uid"]}
             pod["metadata"] = {
                 "name": f"pod-{index}",
@@ -72,19 +84,65 @@ async def serve(filters: bool) -> None:
                 "labels": pod["metadata"].get("labels", {}),
                 "ownerReferences": [{**reference, "controller": True}],
             }
-            pods.append(server.create(pod))
+            self._pods.append(self._server.create(pod))
+
+    def _owner(self, number: int) -> dict[str, Any]:
+        template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+        spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
+        metadata = {"name": f"rs-{number}", "namespace": "default"}
+        return self._server.create({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec})
+
+    async def others(self, number: int, group: str) -> None:
+        """So many replicas without work, in place of those before."""
+        for task in self._others:
+            task.cancel()
+        if self._others:
+            await asyncio.wait(self._others)
+        members = [
+            ShardMembership(
+                self._client,
+                namespace="default",
+                group=group,
+                identity=f"other-{other}",
+                work=NoWork(),
+                times=OTHERS,
+            )
+            for other in range(number)
+        ]
+        self._others = [asyncio.create_task(member.run()) for member in members]
+
+    async def change(self, events: int) -> str:
+        """Change so many objects, in turn; the version of the last."""
+        version = ""
+        for number in range(events):
+            self._changes += 1
+            pod = self._pods[self._changes * 7919 % len(self._pods)]
+            metadata = {key: value for key, value in pod["metadata"].items() if key != "resourceVersion"}
+            metadata["annotations"] = {"change": str(self._changes)}
+            document = {key: value for key, value in pod.items() if key != "status"}
+            version = self._server.update({**document, "metadata": metadata})["metadata"]["resourceVersion"]
+            if number % 20 == 0:
+                await asyncio.sleep(0.002)
+        return version
+
+
+async def serve(filters: bool, objects: int) -> None:
+    """Make the objects, say where the server is, and do what each line asks for."""
+    async with APIServer(features=Features(sharding=filters)) as server, server.client() as client:
+        site = Site(server, client)
+        await site.fill(objects)
         print(server.url, flush=True)
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while await reader.readline():
-            for number in range(EVENTS):
-                pod = pods[number * 7919 % OBJECTS]
-                pod = {key: value for key, value in pod.items() if key != "status"}
-                metadata = {key: value for key, value in pod["metadata"].items() if key != "resourceVersion"}
-                server.update({**pod, "metadata": {**metadata, "annotations": {"change": str(time.perf_counter())}}})
-                if number % 20 == 0:
-                    await asyncio.sleep(0.002)
-            print("done", flush=True)
+        while line := (await reader.readline()).decode().split():
+            if line[0] == "others":
+                await site.others(int(line[1]), line[2])
+                print("ready", flush=True)
+            else:
+                print(await site.change(int(line[1])), flush=True)
+
+
+# --- the measured process ----------------------------------------------------------------------------------------
 
 
 async def nothing(request: Request) -> None:
@@ -95,41 +153,54 @@ async def until_idle() -> float:
     """Until this process does next to nothing; its CPU seconds then."""
     while True:
         before = time.process_time()
-        await asyncio.sleep(SECONDS)
-        if time.process_time() - before < SECONDS / 10:
-            return time.process_time()
+        await asyncio.sleep(WINDOW)
+        cpu = time.process_time()
+        if cpu - before < WINDOW / 10:
+            return cpu
 
 
-async def replica(url: str, number: int, resource: str) -> None:
-    """The measured process: `resource` is main, or owned by the ReplicaSets that are."""
+async def replica(url: str, number: int, resource: str, group: str) -> None:
+    """`resource` is main, or owned by the ReplicaSets that are."""
     async with Client.from_url(url) as client:
         await client.request("GET", "/version")
-        before = resident()
-        main = "v1/pods" if resource == "main" else "apps/v1/replicasets"
-        controller = ShardedController(nothing, client, main, namespace="default", identity="replica-0", workers=20)
-        informer = controller.informer
-        if resource == "owned":
-            informer = controller.owns("v1/pods", "ReplicaSet")
-        tasks = [asyncio.create_task(controller.run())]
-        for other in range(1, number):
-            member = ShardMembership(
-                client,
-                namespace="default",
-                group=controller.membership.group,
-                identity=f"replica-{other}",
-                work=NoWork(),
-                times=LeaseTimes(),
-            )
-            tasks.append(asyncio.create_task(member.run()))
-        await until(lambda: controller.health().balanced and len(informer.lister) > OBJECTS / number / 3)
-        began = await until_idle()
-        answer = {"bytes": resident() - before, "objects": len(informer.lister), "start_cpu": began}
+        before, cpu = resident(), time.process_time()
+        controller = ShardedController(
+            nothing,
+            client,
+            "v1/pods" if resource == "main" else "apps/v1/replicasets",
+            namespace="default",
+            group=group,
+            identity="measured",
+            workers=20,
+        )
+        informer = controller.informer if resource == "main" else controller.owns("v1/pods", "ReplicaSet")
+        task = asyncio.create_task(controller.run())
+        await until(lambda: controller.health().balanced and controller._gate.ledger.applied > 0)
+        ledger, has = controller._gate.ledger, controller.membership.has
+        mine = sum(has(slot_of(ledger.uid(key) or "")) for key in ledger)
+        mine *= 1 if resource == "main" else OBJECTS_OF_AN_OWNER
+        await until(lambda: len(informer.lister) == mine)
+        cpu = await until_idle() - cpu
+        answer = {"bytes": resident() - before, "objects": len(informer.lister), "start_cpu": cpu}
+        began = time.process_time()
         print(json.dumps(answer), flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        source = controller._sources[-1]
+        dropped, updated = source.dropped, informer.statistics().events.get("UPDATED", 0)
+        version = int(await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline))
+
+        def heard_all() -> bool:
+            """Each object changes once at most, so that nothing is folded."""
+            if resource == "main":
+                return controller._gate.ledger.applied >= version
+            return source.dropped - dropped + informer.statistics().events.get("UPDATED", 0) - updated >= EVENTS
+
+        await until(heard_all)
         print(json.dumps({"cpu": await until_idle() - began, "dropped": controller.dropped}), flush=True)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        task.cancel()
+        await asyncio.wait({task})
+
+
+# --- the process that asks ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -145,16 +216,17 @@ class Child:
             raise RuntimeError("a process of the benchmark ended; what it said stands above")
         return line
 
-    def tell(self) -> None:
+    async def ask(self, *words: object) -> str:
         assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
+        self.process.stdin.write((" ".join(map(str, words)) + "\n").encode())
+        return await self.line()
 
 
 @asynccontextmanager
-async def child(*arguments: str) -> AsyncIterator[Child]:
+async def child(*arguments: object) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "benchmarks.sharding", *arguments),
+        *("-m", "benchmarks.sharding", *map(str, arguments)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=Path(__file__).parents[1],
@@ -167,50 +239,81 @@ async def child(*arguments: str) -> AsyncIterator[Child]:
         await process.wait()
 
 
-async def one(filters: bool, number: int, resource: str) -> dict[str, Any]:
+async def one(server: Child, url: str, number: int, resource: str) -> dict[str, Any]:
     """The figures of one replica among so many."""
-    async with child("serve", *(["--filters"] if filters else [])) as server:
+    group = f"{resource}-{number}"
+    await server.ask("others", number - 1, group)
+    async with child("replica", "--url", url, "--number", number, "--resource", resource, "--group", group) as measured:
+        figures: dict[str, Any] = json.loads(await measured.line())
+        version = await server.ask("change", EVENTS)
+        return {**figures, **json.loads(await measured.ask(version))}
+
+
+async def measure_one(name: str, objects: int) -> list[dict[str, Any]]:
+    rows = []
+    async with child("serve", "--objects", objects, *(["--filters"] if name == FILTERED else [])) as server:
         url = await server.line()
-        async with child("replica", "--url", url, "--number", str(number), "--resource", resource) as measured:
-            figures = json.loads(await measured.line())
-            server.tell()
-            await server.line()
-            measured.tell()
-            return {**figures, **json.loads(await measured.line())}
-
-
-async def measure() -> list[Figure]:
-    figures = []
-    for name, filters, resource in (
-        ("main, filtered by the server", True, "main"),
-        ("main, filtered here", False, "main"),
-        ("owned", False, "owned"),
-    ):
         for number in REPLICAS:
             print(f"{name}, 1 of {number} ...", file=sys.stderr, flush=True)
-            found = await one(filters, number, resource)
-            text = f"{found['objects']} of {OBJECTS} objects"
-            cpu = found["cpu"] / EVENTS * 1e6
-            title = f"{name}, 1 of {number}"
-            figures.append(Figure(f"{title}: memory", found["bytes"] / 1e6, "MB", [], reference=text, details=found))
-            figures.append(Figure(f"{title}: CPU of an event", cpu, "us", []))
-    return figures
+            rows.append(await one(server, url, number, "owned" if name == OWNED else "main"))
+    return rows
+
+
+async def measure(objects: int) -> list[Figure]:
+    """A server for each resource; they take place beside one another, since most of it is waiting for heartbeats."""
+    names = (FILTERED, CHECKED, OWNED)
+    found = dict(zip(names, await asyncio.gather(*(measure_one(name, objects) for name in names)), strict=True))
+    print(table(found))
+    return [figure for name, rows in found.items() for figure in figures(name, rows, objects)]
+
+
+def figures(name: str, rows: list[dict[str, Any]], objects: int) -> list[Figure]:
+    made = []
+    for number, row in zip(REPLICAS, rows, strict=True):
+        title, held = f"{name}, 1 of {number}", f"{row['objects']} of {objects} objects"
+        made += [
+            Figure(f"{title}: memory", row["bytes"] / 1e6, "MB", [], reference=held, details=row),
+            Figure(f"{title}: CPU of the start", row["start_cpu"], "s", []),
+            Figure(f"{title}: CPU of an event of the whole resource", row["cpu"] / EVENTS * 1e6, "us", []),
+        ]
+    return made
+
+
+def table(found: dict[str, list[dict[str, Any]]]) -> str:
+    """In Markdown: a line for each resource and figure, a column for each number of replicas."""
+    lines = [
+        "| of one replica | " + " | ".join(f"1 of {number}" for number in REPLICAS) + " |",
+        "|---|" + "---|" * len(REPLICAS),
+    ]
+    for name, rows in found.items():
+        for what, shown in (
+            ("objects", [f"{row['objects']}" for row in rows]),
+            ("memory, MB", [f"{row['bytes'] / 1e6:.1f}" for row in rows]),
+            ("CPU of the start, s", [f"{row['start_cpu']:.2f}" for row in rows]),
+            ("CPU of an event, us", [f"{row['cpu'] / EVENTS * 1e6:.0f}" for row in rows]),
+        ):
+            lines.append(f"| {name}: {what} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", default="measure", choices=["measure", "serve", "replica"])
+    parser.add_argument("--objects", type=int, default=OBJECTS, help="pods of 8 KB")
     parser.add_argument("--filters", action="store_true")
     parser.add_argument("--url", default="")
     parser.add_argument("--number", type=int, default=1)
     parser.add_argument("--resource", default="main")
+    parser.add_argument("--group", default="measured")
     options = parser.parse_args()
     if options.what == "serve":
-        asyncio.run(serve(options.filters))
+        if len(CORES) > 1:
+            os.sched_setaffinity(0, {CORES[-1]})
+        asyncio.run(serve(options.filters, options.objects))
     elif options.what == "replica":
-        asyncio.run(replica(options.url, options.number, options.resource))
+        asyncio.run(replica(options.url, options.number, options.resource, options.group))
     else:
-        return run("sharding", measure)
+        return run("sharding", lambda: measure(options.objects))
     return 0
 
 

@@ -20,6 +20,7 @@ from kinformer.clock import SYSTEM
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConnectError
 from kinformer.sockets import low_watermark, without_farewell
+from kinformer.whole_reader import read_whole
 
 __all__ = ["Body", "Pace"]
 
@@ -60,6 +61,7 @@ class Body:
         self._what = what
         self._cut_is_end = cut_is_end
         self._pace = Pace()
+        read_whole(response.content)
 
     @property
     def status(self) -> int:

@@ -75,7 +75,8 @@ def _beginnings(text: bytes, brace: int) -> dict[bytes, Beginning]:
 def managed_fields_at(data: bytes, metadata: int, end: int, fields: bytes) -> int:
     """Where the value of managedFields begins in metadata that open at the brace at `metadata`; -1 where it is not.
 
-    `end` is that of the object, and `fields` this value. Only what servers write is found: no spaces, and not as the first key.
+    `end` is that of the object, and `fields` this value. Only what servers write is found: without spaces, and not as
+    the first key.
     """
     # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
     value = data.find(b"[", metadata, end)

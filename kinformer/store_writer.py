@@ -19,7 +19,8 @@ class ReflectorStore(Protocol):
     A store may also have `bookmark(resource_version)`, told how far the server is without an event, and `known(key)`,
     which gives the object that it holds under a key, or None. One whose `takes_pieces` is true is given a full list as
     `Pieces`, which is kinder to the loop, instead of a list. One that has `write(events)` is given events of a watch by
-    that, as `(type, object)`, and says how many of them it took; the first of the others then comes by `add` and its kin.
+    that, as `(type, object)`, and says how many of them it took; the first of the others then comes by `add` or its
+    kin.
     """
 
     def add(self, obj: Any, /) -> Any:

@@ -9,7 +9,7 @@ import os
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pyte
@@ -50,14 +50,17 @@ class Terminal:
 
     async def shows(self, *texts: str) -> str:
         """Wait until all of these stand on the screen; the screen."""
+        return await self.until(lambda: all(text in self.text for text in texts), f"{texts} did not come")
+
+    async def until(self, what: Callable[[], bool], otherwise: str = "it did not come to that") -> str:
+        """Wait until this is so, of what the screen shows; the screen."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not all(text in self.text for text in texts):
+                while not what():
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
-            missing = [text for text in texts if text not in self.text]
-            raise AssertionError(f"{missing} did not come; the screen shows:\n{self.text}") from None
+            raise AssertionError(f"{otherwise}; the screen shows:\n{self.text}") from None
         return self.text
 
     async def ended(self) -> int:

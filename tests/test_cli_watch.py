@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -109,3 +110,97 @@ async def test_a_duration_that_ends_before_the_server_answers_is_no_failure(
     finally:
         server.resume()
     assert ended == (0, "", "")
+
+
+# --- what changed -------------------------------------------------------------------------------------------
+
+
+async def test_lines_of_json_name_the_key_and_what_was_there_already(server: APIServer) -> None:
+    server.create(config_map("a", namespace="one"))
+    async with watching(server, "cm", "-A", "-o", "jsonl") as running:
+        first = json.loads(await line(running.stdout))
+        server.delete("v1/configmaps", "one", "a")
+        second = json.loads(await line(running.stdout))
+    assert (first["type"], first["key"], first["initial"]) == ("ADDED", "one/a", True)
+    assert (second["type"], second["key"], "initial" in second) == ("DELETED", "one/a", False)
+    assert second["object"]["metadata"]["name"] == "a"
+
+
+async def test_lines_of_json_say_what_an_update_changed(server: APIServer) -> None:
+    server.create(config_map("a", kept="1", old="x", gone="y"))
+    async with watching(server, "cm", "-o", "jsonl", "--diff") as running:
+        assert "changes" not in json.loads(await line(running.stdout))
+        server.update(config_map("a", kept="1", old="z", new="null"))
+        event = json.loads(await line(running.stdout))
+    assert event["type"] == "UPDATED"
+    assert sorted(event["changes"], key=lambda change: change["path"]) == [
+        {"path": "data.gone", "old": "y"},
+        {"path": "data.new", "new": "null"},
+        {"path": "data.old", "old": "x", "new": "z"},
+    ]
+
+
+async def test_what_there_is_already_can_be_left_out(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.create(config_map("a"))
+    kinformer = CommandLine(capsys, server.url)
+    assert (await kinformer("watch", "cm", "-o", "name", "--duration", "0.5")).out == "configmap/a\n"
+    ended = await kinformer("watch", "cm", "-o", "name", "--duration", "0.5", "--changes-only")
+    assert ended == (0, "", "")
+
+
+async def test_differences_stand_below_an_update_and_noise_is_left_out(server: APIServer) -> None:
+    server.create(config_map("a", x="1"))
+    async with watching(server, "cm", "--diff") as running:
+        assert (await line(running.stdout)).split()[0] == "EVENT"
+        assert (await line(running.stdout)).split()[0] == "ADDED"
+        server.update(config_map("a", x="2", y="\x1b[31m"))
+        assert (await line(running.stdout)).split()[0] == "UPDATED"
+        assert (await line(running.stdout)).strip() == '~ data.x: "1" → "2"'
+        assert (await line(running.stdout)).strip() == r'+ data.y: "\u001b[31m"'
+        server.update(config_map("a", x="2", y="\x1b[31m") | {"immutable": False})
+        assert (await line(running.stdout)).split()[0] == "UPDATED"
+        assert "immutable" in await line(running.stdout)
+
+
+async def test_all_fields_are_shown_to_those_who_ask(server: APIServer) -> None:
+    server.create(config_map("a"))
+    async with watching(server, "cm", "-o", "jsonl", "--diff", "--all-fields") as running:
+        assert "managedFields" in json.loads(await line(running.stdout))["object"]["metadata"]
+        server.update(config_map("a", x="2"))
+        paths = [change["path"] for change in json.loads(await line(running.stdout))["changes"]]
+    assert "metadata.resourceVersion" in paths
+    assert "data.x" in paths or "data" in paths
+
+
+async def test_what_a_secret_holds_is_not_among_the_differences(server: APIServer) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
+    server.create(secret | {"data": {"password": "b2xk"}})
+    async with watching(server, "secrets", "--diff") as running:
+        for _ in ("the header", "the secret"):
+            await line(running.stdout)
+        server.update(secret | {"data": {"password": "bmV3", "more": "bW9yZQ=="}})
+        assert "UPDATED" in await line(running.stdout)
+        assert (await line(running.stdout)).strip() == "~ data.password: (hidden) → (hidden)"
+        assert (await line(running.stdout)).strip() == "+ data.more: (hidden)"
+
+
+async def test_names_have_no_differences(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys, server.url)("watch", "cm", "-o", "name", "--diff")
+    assert (ended.status, ended.out) == (2, "")
+    assert "--diff" in ended.err
+
+
+async def test_a_reader_that_has_gone_ends_a_watch_quietly(server: APIServer) -> None:
+    server.create(config_map("a"))
+    reading, writing = os.pipe()
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "watch", "cm", "-o", "name", "--server", server.url),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writing)
+    assert await asyncio.to_thread(os.read, reading, 100) == b"configmap/a\n"
+    os.close(reading)
+    server.create(config_map("b"))
+    _, err = await running.communicate()
+    assert (running.returncode, err) == (141, b"")

@@ -1,10 +1,20 @@
-"""All benchmarks, each in a process of its own, with a line of progress."""
+"""All benchmarks, each in a process of its own, with a line of progress; or the regression gate.
+
+python -m benchmarks [NAME ...]      those, or all of them; below ten minutes on a quiet machine
+python -m benchmarks --gate          what CI holds a change against (`benchmarks.gate`)
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks import gate
 
 NAMES = (
     "start",
@@ -23,18 +33,52 @@ NAMES = (
     "compact",
     "snapshot",
 )
+RESULTS = Path(__file__).parent / "results"
 
 
-def main() -> int:
+def summary(names: list[str], since: float) -> list[str]:
+    """A line for each figure that has a limit, of the results that are newer than that."""
+    lines = []
+    for name in names:
+        path = RESULTS / f"{name}.json"
+        if not path.exists() or path.stat().st_mtime < since:
+            lines.append(f"{'NO FIGURES':<10} {name}")
+            continue
+        lines += [_line(figure) for figure in json.loads(path.read_text())["figures"] if figure["limit"] is not None]
+    return lines
+
+
+def _line(figure: dict[str, Any]) -> str:
+    aim, least = figure["aim"], figure["least"]
+    reached = aim is not None and (figure["value"] >= aim if least else figure["value"] <= aim)
+    word = "FAILS" if not figure["meets"] else "aim" if reached else "ok"
+    sign = ">=" if least else "<" if figure["below"] else "<="
+    value = f"{figure['value']:.3g}"
+    return f"{word:<10} {value:>8}  {sign:>2} {figure['limit']:<6g} {figure['unit']:<22} {figure['name']}"
+
+
+def run_all(names: list[str]) -> int:
+    """Run them one after the other; the exit status."""
     failed = []
-    began = time.perf_counter()
-    for number, name in enumerate(NAMES, 1):
-        print(f"[{number}/{len(NAMES)}, {time.perf_counter() - began:.0f} s] {name} ...", file=sys.stderr, flush=True)
+    since, began = time.time(), time.perf_counter()
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}, {time.perf_counter() - began:.0f} s] {name} ...", file=sys.stderr, flush=True)
         if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode:
             failed.append(name)
+    print("\n" + "\n".join(summary(names, since)))
     verdict = f"FAILED: {', '.join(failed)}" if failed else "every limit is met"
     print(f"{verdict} ({time.perf_counter() - began:.0f} s; figures in benchmarks/results/)")
     return 1 if failed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What kinformer costs.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--gate", action="store_true", help="only what CI holds a change against")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(NAMES):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    return gate.main() if options.gate else run_all(options.names or list(NAMES))
 
 
 if __name__ == "__main__":

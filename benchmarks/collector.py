@@ -34,10 +34,10 @@ def collection_ms() -> float:
     return min(times)
 
 
-async def with_pods() -> Figure:
+async def with_pods(rounds: int = ROUNDS) -> Figure:
     added, without = [], []
     async with serving("pods", PODS) as url, Client.from_url(url) as client:
-        for number in range(ROUNDS + 1):
+        for number in range(rounds + 1):
             before = collection_ms()
             async with SharedInformerFactory(client, watch_list=False) as factory:
                 informer = factory.for_resource(KINDS["pods"].resource)

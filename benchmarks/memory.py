@@ -7,12 +7,59 @@ informer. The cache keeps raw JSON without managedFields, which are 30 % of what
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, forget_peak, peak, resident, run, serving, until
 from kinformer import Client, SharedInformer, SharedInformerFactory
 
 OBJECTS = 100_000
+
+
+@dataclass(frozen=True)
+class Synced:
+    """An informer that has synced, and what its process had in memory.
+
+    Attributes:
+        before: Bytes without it.
+        cache: Bytes more with it.
+        first: Bytes more than `before` at the peak of its first list.
+        figure: The cache over the JSON that was received for it.
+    """
+
+    client: Client
+    informer: SharedInformer
+    before: int
+    cache: int
+    first: int
+    figure: Figure
+
+
+@asynccontextmanager
+async def synced(objects: int = OBJECTS) -> AsyncIterator[Synced]:
+    """An informer on so many pods."""
+    data = KINDS["pods"]
+    received = sum(len(data.item(index)) + 1 for index in range(objects))
+    async with serving("pods", objects) as url, Client.from_url(url) as client:
+        # Caches and pools of the transport are no part of the figure: fill them first.
+        async with SharedInformerFactory(client, watch_list=False) as factory:
+            factory.for_resource(data.resource, label_selector="warm=up")
+            await factory.wait_for_cache_sync(timeout=120)
+        del factory  # and its cache
+        before = resident()
+        forget_peak()
+        async with SharedInformerFactory(client, watch_list=False) as factory:
+            informer = factory.for_resource(data.resource)
+            await factory.wait_for_cache_sync(timeout=120)
+            assert len(informer.lister) == objects
+            first = peak() - before
+            cache = resident() - before
+            text = f"{received / 1e6:.0f} MB of JSON became {cache / 1e6:.0f} MB, {cache / objects:.0f} bytes an object"
+            limits = {"limit": 0.8, "aim": 0.72}
+            figure = Figure("G5 cache", cache / received, "bytes per byte of JSON", [], reference=text, **limits)
+            yield Synced(client, informer, before, cache, first, figure)
 
 
 async def relisted(client: Client, informer: SharedInformer, before: int) -> int:
@@ -28,29 +75,14 @@ async def relisted(client: Client, informer: SharedInformer, before: int) -> int
 
 
 async def measure() -> list[Figure]:
-    data = KINDS["pods"]
-    received = sum(len(data.item(index)) + 1 for index in range(OBJECTS))
-    async with serving("pods", OBJECTS) as url, Client.from_url(url) as client:
-        # Caches and pools of the transport are no part of the figure: fill them first.
-        async with SharedInformerFactory(client, watch_list=False) as factory:
-            factory.for_resource(data.resource, label_selector="warm=up")
-            await factory.wait_for_cache_sync(timeout=120)
-        del factory  # and its cache
-        before = resident()
-        forget_peak()
-        async with SharedInformerFactory(client, watch_list=False) as factory:
-            informer = factory.for_resource(data.resource)
-            await factory.wait_for_cache_sync(timeout=120)
-            first = peak() - before
-            cache = resident() - before
-            same = await relisted(client, informer, before)
-            await client.request("POST", "/control/change")
-            changed = await relisted(client, informer, before)
-    reference = f"{received / 1e6:.0f} MB of JSON became {cache / 1e6:.0f} MB, {cache / OBJECTS:.0f} bytes an object"
-    unit = "x the cache"
+    async with synced() as one:
+        same = await relisted(one.client, one.informer, one.before)
+        await one.client.request("POST", "/control/change")
+        changed = await relisted(one.client, one.informer, one.before)
+    unit, cache = "x the cache", one.cache
     return [
-        Figure("G5 cache", cache / received, "bytes per byte of JSON", [], limit=0.8, aim=0.72, reference=reference),
-        Figure("G6 peak of the first list", first / cache, unit, [], limit=1.1, aim=1.05),
+        one.figure,
+        Figure("G6 peak of the first list", one.first / cache, unit, [], limit=1.1, aim=1.05),
         Figure("G6 peak of a relist, nothing changed", same / cache, unit, [], limit=1.1, aim=1.05),
         Figure("G6 peak of a relist, all changed", changed / cache, unit, [], limit=2.1, aim=2.0),
     ]

@@ -76,7 +76,7 @@ async def following(
         informer = factory.for_resource(KINDS[kind].resource, **options)
         counter = Counter(decode=decode)
         informer.add_event_handler(counter, queue_size=1 << 30)  # nothing is folded: each event is a call
-        await factory.wait_for_cache_sync(timeout=120, handlers=True)
+        await factory.wait_for_cache_sync(timeout=120 + objects / 2000, handlers=True)
         yield Followed(client, counter)
         assert informer.statistics().coalesced == 0
 

@@ -81,11 +81,3 @@ def test_its_deployment_waits_for_it_to_end_and_runs_it_as_who_the_rights_are_fo
     assert container["image"] in (FOLDER / "Containerfile").read_text()
     [port] = container["ports"]
     assert f'"LISTEN", ":{port["containerPort"]}"' in (FOLDER / "website_operator.py").read_text()
-
-
-def test_its_image_has_the_program_and_all_that_it_imports() -> None:
-    text = (FOLDER / "Containerfile").read_text()
-    [copied] = re.findall(r"^COPY (\S+) /app/$", text, re.MULTILINE)
-    assert (FOLDER / copied).exists()
-    assert f"/app/{copied}" in text.split("ENTRYPOINT")[1]
-    assert "kinformer[prometheus]" in text

@@ -30,6 +30,7 @@ NAMES = (
     "many",
     "peers",
     "work_queue",
+    "controller",
     "compact",
     "snapshot",
 )

@@ -14,7 +14,7 @@ from kinformer.informer import SharedInformer
 from kinformer.metrics import Metrics
 from kinformer.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
 from kinformer.rate_limiting_queue import RateLimitingQueue
-from kinformer.reconcile import Reason, Request
+from kinformer.reconcile import Reason, Request, request_key
 
 __all__ = ["Controller"]
 
@@ -193,7 +193,7 @@ class Controller:
         """
         if self._run is None:
             raise RuntimeError(f"controller {self.name} is not running")
-        key = request.key if isinstance(request, Request) else Request.of(request).key
+        key = request.key if isinstance(request, Request) else request_key(request)
         self._run.trigger(key, Reason("TRIGGER"))
 
     @property

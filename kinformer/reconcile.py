@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kinformer.exceptions import KinformerError
 from kinformer.meta import split_meta_namespace_key
 
-__all__ = ["Reason", "Request", "Result", "TerminalError"]
+__all__ = ["Reason", "Request", "Result", "TerminalError", "request_key"]
 
 
 class Reason(NamedTuple):
@@ -27,6 +27,12 @@ class Reason(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(part for part in self if part)
+
+
+def request_key(key: str) -> str:
+    """The key as queues have it; ValueError if it has more than one slash."""
+    namespace, name = split_meta_namespace_key(key)
+    return f"{namespace}/{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True)

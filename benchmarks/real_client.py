@@ -27,6 +27,7 @@ import aiohttp
 from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, peak, resident
 from kinformer import Client, SharedInformerFactory
+from kinformer.compression import Compression
 from kinformer.config import Connection
 from kinformer.kubeconfig import load_kubeconfig
 
@@ -106,7 +107,8 @@ async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes]) -> None
     """An informer from nothing to its synced cache, with a handler that has had every object."""
     way, _, extra = how.partition(", ")
     counter = Counter(0, decode=extra == "decoded")
-    async with Client.from_kubeconfig(kubeconfig) as client:
+    compression: Compression = "gzip" if extra == "gzip" else "none"
+    async with Client.from_kubeconfig(kubeconfig, compression=compression) as client:
         await client.request("GET", "/version")
         before = loads_us(lines)
         base = resident()

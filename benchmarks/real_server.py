@@ -2,6 +2,7 @@
 
     python -m benchmarks.real_server                    # 5 to 8 minutes, most of them the server's own
     python -m benchmarks.real_server --pods 1000 --rounds 1
+    python -m benchmarks.real_server --client-go        # its informer too, in the same rounds, where there is Go
 
 Each round is a process of its own (`real_client`), in turns with one that drains the same bytes with aiohttp and drops
 them: what is left is kinformer's. The server is a ControlPlane on the same machine; without its binaries (see
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import go_client
 from benchmarks.harness import RESULTS, Figure, median, over, run
 from benchmarks.real_client import WARM
 from benchmarks.real_cluster import RealCluster, lacks, real_cluster
@@ -43,12 +45,15 @@ class Rounds:
     Args:
         cluster: The server.
         folder: For the files that they read.
+        loop: Of those in Python.
+        client_go: The program of `go_client`, or None.
     """
 
-    def __init__(self, cluster: RealCluster, folder: Path, loop: str = "asyncio") -> None:
+    def __init__(self, cluster: RealCluster, folder: Path, loop: str, client_go: Path | None) -> None:
         self._cluster = cluster
         self._folder = folder
         self._loop = loop
+        self.client_go = client_go
 
     async def sample(self, kind: str) -> None:
         """Write down what the reference is measured with: items of a list, and lines of a watch."""
@@ -58,22 +63,25 @@ class Rounds:
     async def _lines(self, kind: str) -> list[bytes]:
         return [line.rstrip(b"\n") for line in await self._cluster.lines(kind, SAMPLE)]
 
-    async def _start(self, what: str, kind: str, how: str, *more: str) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", "benchmarks.real_client", what, "--how", how, "--kind", kind]
-        command += ["--kubeconfig", str(self._cluster.kubeconfig), "--lines", str(self._folder / f"{what}-{kind}")]
-        command += ["--loop", self._loop, *more]
+    async def _start(self, what: str, kind: str, how: str, objects: int, events: int) -> asyncio.subprocess.Process:
+        if how.startswith("client-go"):
+            assert self.client_go is not None
+            command = [str(self.client_go), *go_client.arguments(what, how, kind, self._cluster.kubeconfig, events)]
+        else:
+            command = [sys.executable, "-m", "benchmarks.real_client", what, "--how", how, "--kind", kind]
+            command += ["--kubeconfig", str(self._cluster.kubeconfig), "--lines", str(self._folder / f"{what}-{kind}")]
+            command += ["--loop", self._loop, "--objects", str(objects), "--events", str(events)]
         root = RESULTS.parent.parent
         return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=root)
 
     async def sync(self, kind: str, how: str, objects: int) -> dict[str, Any]:
         """One first list."""
-        process = await self._start("sync", kind, how, "--objects", str(objects))
-        return await _figures(process)
+        return await _figures(await self._start("sync", kind, how, objects, 0))
 
     async def follow(self, kind: str, how: str) -> dict[str, Any]:
         """One watch at the rate of its kind."""
         rate, events = RATES[kind]
-        process = await self._start("follow", kind, how, "--events", str(events))
+        process = await self._start("follow", kind, how, 0, events)
         try:
             assert process.stdout is not None
             if (await process.stdout.readline()).strip() != b"ready":
@@ -112,13 +120,16 @@ def _of(rounds: Sequence[dict[str, Any]], name: str) -> list[float]:
 
 async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Figure]:
     """To the synced cache, by LIST and by WatchList; drained alone; and with a handler that reads all."""
-    hows = [*WAYS, *(f"{way} drained" for way in WAYS), *(["list, decoded"] if kind == "pods" else [])]
+    hows = [*WAYS, *(f"{way} drained" for way in WAYS), *(["list, gzip", "list, decoded"] if kind == "pods" else [])]
+    hows += go_client.SYNCS if rounds.client_go else ()
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: first lists, round {number + 1} of {count}")
         for how in hows:
             taken[how].append(await rounds.sync(kind, how, objects))
-    figures = []
+    figures = beside(
+        f"{objects} {kind}", {how: taken.pop(how) for how in go_client.SYNCS if how in taken}, taken["list"]
+    )
     for how, ones in taken.items():
         is_goal = kind == "pods" and how in WAYS
         limits = LIST_LIMIT if is_goal else {}
@@ -136,18 +147,34 @@ async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Fig
     return figures
 
 
+def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[dict[str, Any]]) -> list[Figure]:
+    """client-go's rounds over kinformer's of the same run."""
+    figures = []
+    for how, ones in theirs.items():
+        ratios = [one["us"] / own["us"] for one, own in zip(ones, ours, strict=True)]
+        us, own_us = statistics.median(_of(ones, "us")), statistics.median(_of(ours, "us"))
+        text = f"{us:.1f} us of CPU, kinformer {own_us:.1f}"
+        if "peak" in ones[0]:
+            memory, own = statistics.median(_of(ones, "peak")), statistics.median(_of(ours, "peak"))
+            text += f"; peak memory of an object {memory:.0f} bytes, kinformer {own:.0f}"
+        figures.append(
+            median(f"{prefix}, {how}", ratios, "times kinformer", reference=text, details={"us": _of(ones, "us")})
+        )
+    return figures
+
+
 async def events(rounds: Rounds, kind: str, count: int) -> list[Figure]:
     """An event at a live rate, beyond what aiohttp alone takes to drain it."""
-    hows = ("drain", "informer", "informer, decoded")
+    hows = ["drain", "informer", "informer, decoded", *(go_client.FOLLOWS if rounds.client_go else ())]
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: events, round {number + 1} of {count}")
         for how in hows:
             taken[how].append(await rounds.follow(kind, how))
-    floor = _of(taken["drain"], "us")
-    figures = []
-    for how in hows[1:]:
-        ones = taken[how]
+    floor = _of(taken.pop("drain"), "us")
+    theirs = {how: taken.pop(how) for how in go_client.FOLLOWS if how in taken}
+    figures = beside(f"event of {kind}", theirs, taken["informer"])
+    for how, ones in taken.items():
         pairs = zip(ones, floor, strict=True)
         added = [one["us"] - alone for one, alone in pairs]
         ratios = [us / one["orjson_us"] for us, one in zip(added, ones, strict=True)]
@@ -170,7 +197,8 @@ def measuring(options: argparse.Namespace) -> Any:
         figures = []
         async with real_cluster(options.pods, options.configmaps) as cluster:
             with tempfile.TemporaryDirectory() as folder:
-                rounds = Rounds(cluster, Path(folder), options.loop)
+                client_go = go_client.build(Path(folder)) if options.client_go else None
+                rounds = Rounds(cluster, Path(folder), options.loop, client_go)
                 for kind, objects in (("pods", options.pods), ("configmaps", options.configmaps)):
                     await rounds.sample(kind)
                     figures += await lists(rounds, kind, objects, options.rounds)
@@ -186,6 +214,7 @@ def main() -> int:
     parser.add_argument("--configmaps", type=int, default=CONFIGMAPS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
+    parser.add_argument("--client-go", action="store_true")
     options = parser.parse_args()
     if missing := lacks():
         print(f"real_server: not measured, for there is no real server here. {missing}")

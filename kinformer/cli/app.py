@@ -8,7 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kinformer.cli.completion import complete_name, complete_namespace, complete_resource, print_script
+from kinformer.cli.completion import (
+    complete_name,
+    complete_namespace,
+    complete_resource,
+    is_completing,
+    learn_shells,
+    print_script,
+)
 from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, run_command
 from kinformer.cli.options import (
     AllOption,
@@ -282,6 +289,8 @@ def dashboard(
 def run(argv: Sequence[str] | None = None) -> int:
     """Read a command line and run it; see `kinformer.cli.main`."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if is_completing():
+        learn_shells()
     try:
         status = app(args=arguments, prog_name="kinformer", standalone_mode=False)
     except UsageError as error:

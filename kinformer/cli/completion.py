@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,7 +18,17 @@ from kinformer.discovery import discover, resolve
 from kinformer.exceptions import KinformerError
 from kinformer.kubeconfig import context_names
 
-__all__ = ["complete_context", "complete_name", "complete_namespace", "complete_resource", "print_script"]
+__all__ = [
+    "complete_context",
+    "complete_name",
+    "complete_namespace",
+    "complete_resource",
+    "is_completing",
+    "learn_shells",
+    "print_script",
+]
+
+_VARIABLE = "_KINFORMER_COMPLETE"  # the scripts set it to what typer is to do
 
 _PATIENCE = 2.0  # seconds that a shell is kept waiting for an answer of the server
 _MOST = "500"  # names of objects that are offered
@@ -35,10 +46,22 @@ def print_script(command: Any, shell: str) -> int:
         command: The typer application.
         shell: "bash", "zsh" or "fish".
     """
-    from typer.completion import get_completion_inspect_parameters, shell_complete
+    from typer.completion import shell_complete
 
-    get_completion_inspect_parameters()  # tells typer of its own shells
-    return shell_complete(typer.main.get_command(command), {}, "kinformer", "_KINFORMER_COMPLETE", f"source_{shell}")
+    learn_shells()
+    return shell_complete(typer.main.get_command(command), {}, "kinformer", _VARIABLE, f"source_{shell}")
+
+
+def is_completing() -> bool:
+    """Whether it is a shell that has started this process, to ask what could stand where the cursor is."""
+    return _VARIABLE in os.environ
+
+
+def learn_shells() -> None:
+    """Tell typer of the shells that it knows; it does so by itself only for programs with its own two options."""
+    from typer.completion import get_completion_inspect_parameters
+
+    get_completion_inspect_parameters()
 
 
 def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:

@@ -42,7 +42,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer
 
 ROOT = Path(__file__).parent.parent
@@ -263,6 +265,8 @@ async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    # Who reads a page runs it in a process of its own, whose registry has no sink yet.
+    monkeypatch.setattr(PrometheusMetrics.__init__, "__defaults__", (CollectorRegistry(),))
     modules, environment = set(sys.modules), dict(os.environ)
     async with APIServer() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder / "kubeconfig")))

@@ -18,7 +18,7 @@ from tests.documentation import ROOT, Block, blocks, name_of, pages
 HEAD = """\
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators, allow-any-generics
 # mypy: no-strict-optional, no-warn-return-any, no-warn-unreachable, no-warn-unused-ignores
-# mypy: disable-error-code="no-redef,assignment,import-untyped,import-not-found,return"
+# mypy: disable-error-code="no-redef,used-before-def,assignment,import-untyped,import-not-found,return"
 from __future__ import annotations
 import asyncio
 from collections.abc import Callable

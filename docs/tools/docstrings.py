@@ -33,7 +33,7 @@ def _separated(parameters: set[str] | None) -> Callable[[re.Match[str]], str]:
         for names, description in _ITEM.findall(found[1]):
             for name in re.split(r",\s+", names):
                 item = f"    {name}: {description.rstrip()}\n"
-                if parameters is None or name in parameters:
+                if parameters is None or name.lstrip("*") in parameters:
                     args += item
                 else:
                     keywords += item

@@ -66,7 +66,7 @@ def pages() -> list[Path]:
 
 
 def name_of(page: Path) -> str:
-    return page.relative_to(ROOT).as_posix()
+    return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
 
 
 @dataclass(frozen=True, slots=True)

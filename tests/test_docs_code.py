@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,66 @@ async def test_the_code_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run_page(page, tmp_path, monkeypatch)
+
+
+PAGE = """
+<!-- code: run
+make_pod("web-1", namespace="shop", phase="Pending")
+-->
+```python
+# told.py
+WORD = "told"
+```
+
+```python
+import told
+from kinformer import Client
+
+async with Client() as client:
+    pod = await client.request("GET", "/api/v1/namespaces/shop/pods/web-1")
+print(told.WORD, pod["status"]["phase"])
+```
+
+1. In a list:
+
+   ```python
+   assert pod["spec"]["nodeName"] == "node-1"
+   ```
+
+<!-- code: until "waiting" in printed() -->
+```python
+print("waiting")
+await asyncio.Event().wait()
+```
+"""
+
+
+async def test_a_page_is_one_program_on_a_server_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.replace("import told", "import asyncio\nimport told"), encoding="utf-8")
+    names = await run_page(page, tmp_path, monkeypatch)
+    assert names["printed"]() == "told Pending\nwaiting\n"
+    assert "told" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("```python\nassert 1 == 2, 'no'\n```\n", "no"),
+        ("```python\nawait nobody()\n```\n", "nobody"),
+        ("<!-- code: until 1 == 2 -->\n```python\nawait server.compact()\n```\n", "it ended by itself"),
+        ("<!-- code: until 1 == 1 -->\nNo block.\n", "no block follows"),
+        ("<!-- code: not run: for a reason -->\n<!-- code: run\n1\n-->\n", "stands before a hidden block"),
+        ("```python\n# test_it.py\ndef test_it():\n    assert 1 == 2\n```\n", "assert 1 == 2"),
+    ],
+)
+async def test_a_page_whose_code_does_not_hold_fails(
+    text: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    with pytest.raises((AssertionError, NameError, ValueError), match=complaint):
+        await run_page(page, tmp_path, monkeypatch)
 
 
 def test_few_blocks_do_not_run_and_each_says_why() -> None:

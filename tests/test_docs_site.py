@@ -139,3 +139,20 @@ def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path
     for style in tmp_path.rglob("*.css"):
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
     assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed (the dependency group `docs`)")
+def test_docstrings_are_shown_without_the_marks_of_their_own() -> None:
+    from docs.tools.docstrings import readable
+
+    text = "One.\n\n::\n\n    code\n\nTwo::\n\n    code\n\n"
+    text += "Args:\n    a, b: See C,\n        or D.\n    **more: Any.\n    e,\n    f: G.\n"
+    shown = readable(text)
+    assert "::" not in shown
+    assert "Two:\n\n    code\n" in shown
+    assert (
+        "    a: See C,\n        or D.\n    b: See C,\n        or D.\n    **more: Any.\n    e: G.\n    f: G.\n" in shown
+    )
+    args, keywords = readable(text, {"a", "more"}).split("Keyword Args:\n")
+    assert args.endswith("Args:\n    a: See C,\n        or D.\n    **more: Any.\n\n")
+    assert keywords == "    b: See C,\n        or D.\n    e: G.\n    f: G.\n\n"

@@ -21,7 +21,8 @@ class Intake:
     """What one reflector writes to: everything goes into the queue, single objects as `KubeObject`.
 
     `resource_version` is the newest that went in. The processor reads it in the step in which it takes
-    the whole queue, so that it knows what the cache holds once it has applied that.
+    the whole queue, so that it knows what the cache holds once it has applied that. `lists` is how many full lists went
+    in.
 
     Args:
         fifo: The informer's queue, with `atomic=True`.
@@ -29,7 +30,7 @@ class Intake:
         namespace: The namespace of this reflector where the informer has several, else None.
     """
 
-    __slots__ = ("_cache", "_fifo", "namespace", "resource_version")
+    __slots__ = ("_cache", "_fifo", "lists", "namespace", "resource_version")
 
     takes_pieces = True
 
@@ -38,6 +39,7 @@ class Intake:
         self._cache = cache
         self.namespace = namespace
         self.resource_version = ""
+        self.lists = 0
 
     def write(self, events: Sequence[tuple[str, Any]]) -> int:
         """Queue events of a watch, as `add`, `update` and `delete` do, up to the first that says something else.
@@ -74,6 +76,7 @@ class Intake:
         entries of them, in slices.
         """
         self.resource_version = resource_version
+        self.lists += 1
         self._fifo.replace(items, resource_version, namespace=self.namespace, copy=False)
 
     def resync(self) -> None:

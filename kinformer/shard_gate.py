@@ -61,6 +61,8 @@ class ShardGate:
 
     Args:
         sources: Are resharded with the slots.
+        settled: Whether the caches that reconciles read, beside that of the resource itself, hold all that is in the
+            slots that the sources have by now.
         has: Whether a slot is ours by the clock.
         cached_uid: The uid that the cache has under a key, or None.
         hurry: There is something to tell the others.
@@ -75,6 +77,7 @@ class ShardGate:
         self,
         *,
         sources: Sequence[ShardSource],
+        settled: Callable[[], bool],
         has: Callable[[int], bool],
         cached_uid: Callable[[str], str | None],
         hurry: Callable[[], None],
@@ -85,6 +88,7 @@ class ShardGate:
         clock: Clock,
     ) -> None:
         self._sources = sources
+        self._settled = settled
         self._has = has
         self._cached_uid = cached_uid
         self._hurry = hurry
@@ -95,6 +99,8 @@ class ShardGate:
         self._boot = clock.boot
         self._taken: frozenset[int] = frozenset()
         self._open: frozenset[int] = frozenset()
+        self._fresh: frozenset[int] = frozenset()  # of these: what the caches may not have to the full yet
+        self._leaving: frozenset[int] = frozenset()  # not open any more; what runs still reads the caches
         self._active: dict[str, _Run] = {}
         self._skipped: set[str] = set()  # keys in the cache that were not ours when they were looked at
         self._unsettled: dict[str, int] = {}  # keys under way that have changed hands, and at which version
@@ -124,7 +130,7 @@ class ShardGate:
         if slot not in self._open or not self._has(slot):
             self._skipped.add(key)
             return Admission(Verdict.SKIP)
-        if key in ledger.doubts:
+        if key in ledger.doubts or self._is_fresh(slot):
             return Admission(Verdict.LATER)
         return Admission(Verdict.START, slot)
 
@@ -137,7 +143,13 @@ class ShardGate:
         slot, left = slot_of(stone.uid), stone.since + self._gone_for - self._boot()
         if left <= 0 or slot not in self._open or not self._has(slot):
             return Admission(Verdict.SKIP)
-        return Admission(Verdict.START, slot, left)
+        return Admission(Verdict.LATER) if self._is_fresh(slot) else Admission(Verdict.START, slot, left)
+
+    def _is_fresh(self, slot: int) -> bool:
+        # What reads an owned resource too early finds nothing of what there is, and makes it a second time.
+        if self._fresh and self._settled():
+            self._fresh = frozenset()
+        return slot in self._fresh
 
     async def work(self, key: str, admission: Admission, call: Coroutine[Any, Any, T]) -> T:
         """Runs a reconcile that was admitted just before, without an `await` in between.
@@ -212,9 +224,10 @@ class ShardGate:
                 self._trigger(key)
 
     def _set_open(self, slots: frozenset[int]) -> None:
+        self._fresh = (self._fresh | slots - self._open) & slots
         self._open = slots
         for source in self._sources:
-            source.reshard(slots)
+            source.reshard(slots | self._leaving)
 
     def seen(self) -> int | None:
         """Up to where we have heard everything, and have nothing older under way."""
@@ -226,13 +239,18 @@ class ShardGate:
     async def leave(self, slots: frozenset[int]) -> None:
         """Admit nothing new, let what runs end within the grace, cancel the rest; return when nothing runs."""
         self._taken -= slots
-        self._open -= slots  # the sources keep the objects until the work that reads them has ended
-        await self._stop(slots, self._grace)
+        self._open -= slots
+        # The sources keep the objects until the work that reads them has ended, or it would take them for deleted.
+        self._leaving |= slots
+        try:
+            await self._stop(slots, self._grace)
+        finally:
+            self._leaving -= slots
         self._set_open(self._open)
 
     def lapsed(self) -> None:
         """Cancel everything, at once."""
-        self._taken = frozenset()
+        self._taken = self._leaving = frozenset()
         self._set_open(frozenset())
         self._is_member = False
         for run in self._active.values():

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callab
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any
 
+from kinformer.accessors import ends_initial_events
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.mapped_page import MappedPage, SourceAround
@@ -47,11 +48,17 @@ class ShardSource(SourceAround):
         self._uid_of = uid_of
         self._changes = 0
         self._listed = -1  # which of the changes the last list had
+        self._handed = -1  # ... and the last list that the reflector has handed on
         self._waiting: asyncio.Timeout | None = None
         self._wake = asyncio.Event()
 
     def __repr__(self) -> str:
         return f"<ShardSource of {self._inner!r}: {len(self.slots)} slots>"
+
+    @property
+    def settled(self) -> bool:
+        """All that is in the slots of now has been listed, and handed on."""
+        return self._handed == self._changes
 
     def reshard(self, slots: Iterable[int]) -> None:
         """Have other slots from here on."""
@@ -87,17 +94,19 @@ class ShardSource(SourceAround):
             self._listed = self._changes
         if self._listed != self._changes:
             raise _resharded()
+        if not options.send_initial_events:
+            self._handed = self._listed
         if not self.slots:
             yield _Nothing(self._wake)
             return
         async with (
             self._inner.watch(self._narrowed(options)) as inner,
-            aclosing(self._events(inner, self.slots)) as events,
+            aclosing(self._events(inner, self.slots, initial=bool(options.send_initial_events))) as events,
         ):
             yield events
 
     async def _events(
-        self, inner: AsyncIterator[builtins.list[WatchEvent]], slots: frozenset[int]
+        self, inner: AsyncIterator[builtins.list[WatchEvent]], slots: frozenset[int], *, initial: bool
     ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         listed = self._listed
         while True:
@@ -115,6 +124,8 @@ class ShardSource(SourceAround):
             finally:
                 self._waiting = None
             yield [event for event in events if event.type == "BOOKMARK" or self._is_in(event.object, slots)]
+            if initial and any(event.type == "BOOKMARK" and ends_initial_events(event.object) for event in events):
+                initial, self._handed = False, listed  # who asks for more has handed these on
 
     async def _kept(self, page: ListPage, slots: frozenset[int]) -> AsyncGenerator[builtins.list[Any], None]:
         if isinstance(page.items, AsyncIterable):

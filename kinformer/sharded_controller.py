@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinformer.clock import SYSTEM, Clock
 from kinformer.controller import Controller
@@ -38,6 +38,22 @@ log = logging.getLogger("kinformer.sharding")
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 _GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
+
+
+class _Owned(NamedTuple):
+    """A resource that the objects of a share own."""
+
+    source: ShardSource
+    informer: SharedInformer
+
+    @property
+    def settled(self) -> bool:
+        """The cache holds all that is in the slots of now, or will never hold anything."""
+        informer = self.informer
+        if informer.optional and informer.health().state == "absent":
+            return True
+        listed = sum(intake.lists for intake in informer._intakes.values())
+        return self.source.settled and listed == informer._versions.lists
 
 
 class ShardedController:
@@ -119,7 +135,7 @@ class ShardedController:
         self._sources = [ShardSource(self._source(gvr, False))]
         self._options = {} if metrics is None else {"metrics": metrics}
         self.informer = SharedInformer(self._sources[0], name=str(gvr), **{**self._options, **(informer or {})})
-        self._owned: dict[GroupVersionResource, SharedInformer] = {}
+        self._owned: dict[GroupVersionResource, _Owned] = {}
         self._controller = Controller(
             self._reconcile,
             workers=workers,
@@ -148,6 +164,7 @@ class ShardedController:
     def _new_gate(self, grace: float, clock: Clock) -> ShardGate:
         return ShardGate(
             sources=self._sources,
+            settled=lambda: all(one.settled for one in self._owned.values()),
             has=lambda slot: self.membership.has(slot),
             cached_uid=self._cached_uid,
             hurry=lambda: self.membership.hurry(),
@@ -178,7 +195,8 @@ class ShardedController:
         if gvr in self._owned:
             raise ConfigError(f"{gvr} is owned already")
         source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
-        informer = self._owned[gvr] = SharedInformer(source, name=str(gvr), **{**self._options, **options})
+        informer = SharedInformer(source, name=str(gvr), **{**self._options, **options})
+        self._owned[gvr] = _Owned(source, informer)
         self._sources.append(source)
         self._controller.owns(informer, owner_kind)
         return informer
@@ -264,7 +282,7 @@ class ShardedController:
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The share's, and those of what it owns."""
-        return (self.informer, *self._owned.values())
+        return (self.informer, *(one.informer for one in self._owned.values()))
 
     @property
     def synced(self) -> bool:

@@ -19,14 +19,20 @@ def version_number(resource_version: str) -> int:
 
 
 class VersionWaiters:
-    """The versions that the cache has applied, one for each scope (a namespace, or None), and their waiters."""
+    """The versions that the cache has applied, one for each scope (a namespace, or None), and their waiters.
+
+    Attributes:
+        lists: How many full lists it has applied, of all scopes.
+    """
 
     def __init__(self, scopes: Iterable[str | None]) -> None:
         self._versions: dict[str | None, str] = dict.fromkeys(scopes, "")
         self._waiters: list[tuple[str | None, int, asyncio.Future[None]]] = []
+        self.lists = 0
 
     def replaced(self, scope: str | None, version: str) -> None:
         """The cache holds a full list of one scope, of this version."""
+        self.lists += 1
         self.applied({scope: version})
 
     def applied(self, versions: Mapping[str | None, str]) -> None:

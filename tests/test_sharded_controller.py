@@ -264,6 +264,45 @@ async def test_owned_objects_follow_the_uid_of_their_owner(server: APIServer, re
     await one.leave()
 
 
+@pytest.mark.parametrize("watch_list", [False, None], ids=["lists", "streams"])
+async def test_a_share_that_was_taken_is_not_worked_on_before_the_cache_has_all_that_it_owns(
+    server: APIServer, client: Client, watch_list: bool | None
+) -> None:
+    for number in range(40):
+        uid = (await client.request("GET", f"{CONFIG_MAPS}/m{number}"))["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"m{number}", "uid": uid, "controller": True}
+        secret = {"name": f"of-m{number}", "namespace": "default", "ownerReferences": [owner]}
+        server.create({"apiVersion": "v1", "kind": "Secret", "metadata": secret})
+    alone: list[tuple[str, str]] = []
+
+    async def start(identity: str) -> tuple[ShardedController, asyncio.Task[None]]:
+        async def reconcile(request: Request) -> None:
+            if controller.informer.lister.get(request.name, namespace="default") is not None:
+                owned = secrets.lister.get(f"of-{request.name}", namespace="default")
+                alone.extend([(identity, request.name)] if owned is None else [])
+
+        controller = ShardedController(
+            reconcile, client, "v1/configmaps", namespace="default", identity=identity, workers=10
+        )
+        secrets = controller.owns("v1/secrets", "ConfigMap", watch_list=watch_list)
+        return controller, asyncio.create_task(controller.run())
+
+    handle = server.faults.add(faults.delay(3), resource="v1/secrets")
+    one, one_runs = await start("one")
+    await asyncio.sleep(30)
+    assert one.statistics().reconciles["success"] >= 40
+    two, two_runs = await start("two")
+    await asyncio.sleep(40)
+    assert two.health().balanced
+    one_runs.cancel()
+    await asyncio.sleep(40)
+    assert len(two.informer.lister) == 40
+    assert handle.hits > 3
+    assert not alone
+    two_runs.cancel()
+    await asyncio.wait({one_runs, two_runs})
+
+
 async def test_health_says_what_keeps_a_replica_from_joining(server: APIServer, replicas: Any) -> None:
     server.faults.add(faults.status(403), resource="coordination.k8s.io/v1/leases")
     one = await replicas("one")

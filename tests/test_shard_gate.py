@@ -1,0 +1,146 @@
+"""The gate of a share: what may start, and what the caches keep while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from kinformer import ShardLostError
+from kinformer.clock import SYSTEM
+from kinformer.shard_gate import ShardGate, Verdict
+from kinformer.shard_ledger import ShardLedger
+from kinformer.slots import slot_of
+
+pytestmark = pytest.mark.virtual_time
+
+
+class Obj(NamedTuple):
+    key: str
+    uid: str
+    resource_version: str = "5"
+
+
+class Source:
+    """Remembers the slots that it was given."""
+
+    def __init__(self) -> None:
+        self.slots: list[frozenset[int]] = []
+
+    def reshard(self, slots: frozenset[int]) -> None:
+        self.slots.append(slots)
+
+
+class Scene:
+    """A gate, whose slots are held by the clock until a test says otherwise, and a ledger that is complete."""
+
+    def __init__(self, *objects: Obj, grace: float = 5.0) -> None:
+        self.source = Source()
+        self.held = True
+        self.settled = True
+        self.hurried = 0
+        self.triggered: list[str] = []
+        self.cached = {obj.key: obj.uid for obj in objects}
+        self.gate = ShardGate(
+            sources=[self.source],  # type: ignore[list-item]
+            settled=lambda: self.settled,
+            has=lambda slot: self.held,
+            cached_uid=self.cached.get,
+            hurry=self._hurry,
+            trigger=self.triggered.append,
+            restart=self._fill,
+            grace=grace,
+            gone_for=60.0,
+            clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
+        )
+        self._objects = objects
+
+    def _hurry(self) -> None:
+        self.hurried += 1
+
+    def _fill(self, ledger: ShardLedger) -> None:
+        ledger.replace(self._objects, "10")
+        ledger.confirmed(None, float("inf"))
+
+    def begin(self, *slots: int) -> None:
+        self.gate.joined()
+        self.gate.taken(frozenset(slots))
+
+    def start(self, key: str, work: Any) -> asyncio.Task[Any]:
+        admission = self.gate.admit(key)
+        assert admission.verdict is Verdict.START
+        return asyncio.create_task(self.gate.work(key, admission, work))
+
+
+A, B = Obj("ns/a", "a-uid"), Obj("ns/b", "b-uid")
+SLOT_A, SLOT_B = slot_of(A.uid), slot_of(B.uid)
+assert SLOT_A != SLOT_B
+
+
+async def test_what_is_given_away_stays_in_the_caches_until_its_work_has_ended_whatever_is_taken() -> None:
+    scene = Scene(A, B)
+    scene.begin(SLOT_A)
+    done = asyncio.Event()
+    task = scene.start("ns/a", done.wait())
+    leaving = asyncio.create_task(scene.gate.leave(frozenset({SLOT_A})))
+    await asyncio.sleep(1)
+    scene.gate.taken(frozenset({SLOT_B}))
+    await asyncio.sleep(1)
+    assert scene.gate.open == {SLOT_B}
+    assert scene.source.slots[-1] == {SLOT_A, SLOT_B}
+    assert scene.gate.admit("ns/a").verdict is Verdict.SKIP
+    done.set()
+    await task
+    await leaving
+    assert scene.source.slots[-1] == {SLOT_B}
+
+
+async def test_a_share_that_was_taken_waits_for_the_other_caches_and_what_was_had_before_does_not() -> None:
+    scene = Scene(A, B)
+    scene.begin(SLOT_A)
+    assert scene.gate.admit("ns/a").verdict is Verdict.START
+    scene.settled = False
+    scene.gate.taken(frozenset({SLOT_B}))
+    assert scene.gate.admit("ns/a").verdict is Verdict.START
+    assert scene.gate.admit("ns/b").verdict is Verdict.LATER
+    scene.settled = True
+    assert scene.gate.admit("ns/b").verdict is Verdict.START
+    scene.settled = False  # the next list of a cache is no reason to wait again
+    assert scene.gate.admit("ns/b").verdict is Verdict.START
+
+
+async def test_cleaning_up_behind_what_is_gone_waits_for_the_other_caches_too() -> None:
+    scene = Scene(A)
+    scene.settled = False
+    scene.begin(SLOT_A)
+    scene.gate.ledger.delete(Obj(A.key, A.uid, "11"))
+    del scene.cached[A.key]
+    assert scene.gate.admit("ns/a").verdict is Verdict.LATER
+    scene.settled = True
+    admission = scene.gate.admit("ns/a")
+    assert (admission.verdict, admission.limit) == (Verdict.START, 60.0)
+
+
+async def test_a_key_that_a_list_in_progress_has_otherwise_is_not_begun() -> None:
+    scene = Scene(A, B)
+    scene.begin(SLOT_A, SLOT_B)
+    steps = scene.gate.ledger.replacing(
+        [Obj(A.key, "uid-other", "12"), *[Obj(f"ns/{n}", "u") for n in range(63)]], "20"
+    )
+    next(steps)
+    assert scene.gate.admit("ns/a").verdict is Verdict.LATER
+    assert scene.gate.admit("ns/b").verdict is Verdict.START
+
+
+async def test_work_that_does_not_end_within_the_grace_is_cancelled_before_the_share_is_given_away() -> None:
+    scene = Scene(A, grace=3.0)
+    scene.begin(SLOT_A)
+    task = scene.start("ns/a", asyncio.Event().wait())
+    await asyncio.sleep(0)
+    began = asyncio.get_running_loop().time()
+    await scene.gate.leave(frozenset({SLOT_A}))
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3.0)
+    with pytest.raises(ShardLostError, match="goes to another replica"):
+        await task

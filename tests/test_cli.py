@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 
-from kinformer.cli import main
+from kinformer.cli import errors, findings, main
 from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 
@@ -114,6 +115,36 @@ async def test_get_as_json_is_one_list(server: APIServer, kinformer: CommandLine
     assert [(item["kind"], item["metadata"]["name"]) for item in document["items"]] == [("Pod", "a"), ("Pod", "b")]
     empty = json.loads((await kinformer("get", "configmaps", "-n", "nowhere", "-o", "json")).out)
     assert empty["items"] == []
+
+
+async def test_get_as_yaml_is_what_kubectl_reads(server: APIServer, kinformer: CommandLine) -> None:
+    server.create(
+        pod("a") | {"metadata": {"name": "a", "namespace": "default", "annotations": {"number": "1e3", "word": "yes"}}}
+    )
+    document = yaml.safe_load((await kinformer("get", "pods", "-o", "yaml")).out)
+    assert (document["kind"], [item["metadata"]["name"] for item in document["items"]]) == ("List", ["a"])
+    one = await kinformer("get", "pod", "a", "-o", "yaml")
+    assert yaml.safe_load(one.out) == document["items"][0]
+    assert 'number: "1e3"' in one.out, "a number for some readers of YAML"
+    empty = yaml.safe_load((await kinformer("get", "pods", "-n", "nowhere", "-o", "yaml")).out)
+    assert empty["items"] == []
+
+
+async def test_get_as_lines_of_json_is_an_object_a_line(server: APIServer, kinformer: CommandLine) -> None:
+    for name in ("a", "b"):
+        server.create(pod(name))
+    lines = (await kinformer("get", "pods", "-o", "jsonl")).out.splitlines()
+    assert [json.loads(line)["metadata"]["name"] for line in lines] == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "jsonl"])
+@pytest.mark.parametrize("names", [(), ("a",)])
+async def test_managed_fields_are_for_those_who_ask(
+    server: APIServer, kinformer: CommandLine, form: str, names: tuple[str, ...]
+) -> None:
+    server.create(pod("a"))
+    assert "managedFields" not in (await kinformer("get", "pods", *names, "-o", form)).out
+    assert "managedFields" in (await kinformer("get", "pods", *names, "-o", form, "--all-fields")).out
 
 
 async def test_get_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:
@@ -241,6 +272,14 @@ async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: 
         ["get", "pods", "web-1", "-l", "app=web"],
         ["get", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],
         ["watch", "pods", "--duration", "soon"],
+        ["watch", "pods", "-o", "yaml"],
+        ["watch", "pods", "-o", "name", "--diff"],
+        ["get", "pods", "-n", "a/b"],
+        ["get", "pods", "../web-1"],
+        ["stats"],
+        ["stats", "pods", "--interval", "0"],
+        ["doctor", "pods", "-n", "a", "-A"],
+        ["completion"],
         ["serve", "--objects", "pods", "--port", "0"],
     ],
 )
@@ -266,6 +305,33 @@ def test_without_the_extra_one_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "typer", None)
     assert main(["get", "pods"]) == 1
     assert "pip install 'kinformer[cli]'" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("command", ["get", "watch"])
+@pytest.mark.parametrize("selector", ["spec.nothing=1", "spec.nothing"])
+async def test_a_field_that_cannot_be_selected_by_is_named_and_ends_the_command(
+    kinformer: CommandLine, command: str, selector: str
+) -> None:
+    ended = await kinformer(command, "pods", "--field-selector", selector)
+    assert ended.status == 1
+    assert "spec.nothing" in one_line(ended.err)
+    assert "field" in ended.err
+
+
+async def test_a_resource_that_cannot_be_watched_is_told_at_once(server: APIServer, kinformer: CommandLine) -> None:
+    ended = await kinformer("watch", "componentstatuses")
+    assert ended.status == 1
+    assert "componentstatuses" in one_line(ended.err)
+
+
+async def test_every_status_that_a_command_ends_with_is_documented(alone: CommandLine) -> None:
+    documented = (Path(__file__).parent.parent / "docs" / "cli.md").read_text().split("## How commands end")[1]
+    for name, status in {**vars(errors), **vars(findings)}.items():
+        if name.isupper() and isinstance(status, int):
+            assert f"\n| {status} |" in documented, f"{name} is not in docs/cli.md"
+    assert "0: done, 1: failed, 2: wrong command line, 130: Ctrl-C" in " ".join((await alone("--help")).out.split())
+    helped = " ".join((await alone("doctor", "--help")).out.split())
+    assert "3: configuration, 4: server not reached, 5: credentials or authentication" in helped
 
 
 # --- as a process ----------------------------------------------------------------------------------------------

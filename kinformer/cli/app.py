@@ -92,7 +92,7 @@ def demo(
     _run(lambda: command(duration=duration, plain=plain))
 
 
-@app.command()
+@app.command(epilog=_ENDS)
 def watch(
     resource: ResourceArgument,
     namespace: NamespaceOption = None,
@@ -126,7 +126,7 @@ def watch(
     _run(lambda: command(target, selection, manner, duration=duration))
 
 
-@app.command()
+@app.command(epilog=_ENDS)
 def get(
     resource: ResourceArgument,
     names: Annotated[
@@ -152,7 +152,7 @@ def get(
     _run(lambda: command(target, selection, names=names or [], output=output.value, all_fields=all_fields))
 
 
-@app.command()
+@app.command(epilog=_ENDS)
 def stats(
     resources: ResourcesArgument,
     namespace: NamespaceOption = None,

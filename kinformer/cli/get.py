@@ -12,7 +12,7 @@ from kinformer.cli.tables import Table
 from kinformer.cli.target import Selection, Server, UsageError
 from kinformer.client import Client
 from kinformer.discovery import APIResource
-from kinformer.exceptions import NotFoundError
+from kinformer.exceptions import BadRequestError, NotFoundError
 from kinformer.list_watch import ListWatch
 from kinformer.object import KubeObject
 
@@ -37,6 +37,9 @@ async def get(
     """
     if names and (selection.all_namespaces or selection.label_selector or selection.field_selector):
         raise UsageError("names go neither with -A nor with a selector")
+    for name in names:
+        if "/" in name or "%" in name or name in (".", "..", ""):
+            raise UsageError(f"{name!r} is no name of an object")
     missing = 0
     async with server.client() as client:
         resource, namespace = await selection.find(client)
@@ -98,7 +101,10 @@ async def _listed(
         field_selector=selection.field_selector,
         keep_managed_fields=all_fields,
     )
-    with Loading(resource.name) as loading:
-        return await list_all(
-            source, lambda count: loading.update(f"{count:,} so far, {source.stats.bytes / 1e6:,.1f} MB")
-        )
+    try:
+        with Loading(resource.name) as loading:
+            return await list_all(
+                source, lambda count: loading.update(f"{count:,} so far, {source.stats.bytes / 1e6:,.1f} MB")
+            )
+    except BadRequestError as error:
+        raise selection.refused(resource, error) from error

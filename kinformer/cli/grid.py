@@ -49,7 +49,11 @@ class Grid:
                 self._widths[number] = max(self._widths[number], cell_len(cell.text))
         widths = self._widths if width is None else self._fitted(width)
         head = self._line([Cell(name, "bold") for name in self.header], widths)
-        return [head, *(self._line(row, widths) for row in rows)]
+        lines = [head, *(self._line(row, widths) for row in rows)]
+        if width is not None:
+            for line in lines:
+                line.truncate(width)
+        return lines
 
     def _fitted(self, width: int) -> list[int]:
         widths = list(self._widths)

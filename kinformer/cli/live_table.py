@@ -20,6 +20,7 @@ from kinformer.object import KubeObject
 __all__ = ["LiveTable"]
 
 _FRESH = 4.0  # seconds for which a change can be seen
+_LOW = 8  # lines of a screen that has no room for differences
 _LOG = 500  # lines of differences that are kept
 _MARKS = {"ADDED": ("+", "green"), "UPDATED": ("~", "yellow"), "DELETED": ("-", "red")}
 _SIGNS = {"+": "green", "-": "red", "~": "yellow"}
@@ -47,7 +48,7 @@ class LiveTable:
         self._title = title
         self._noise = noise
         self._clock = clock
-        self._grid = Grid(["", *columns.header])
+        self._grid = Grid([" ", *columns.header])
         self._objects: dict[_Order, KubeObject] = {}
         self._order: list[_Order] = []
         self._changed: dict[_Order, tuple[float, str, KubeObject | None]] = {}  # the last change, while it is fresh
@@ -99,7 +100,7 @@ class LiveTable:
         now = self._clock()
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:
             del self._changed[place]
-        log_lines = 0 if self._noise is None else max(3, height // 3)
+        log_lines = 0 if self._noise is None or height < _LOW else max(3, height // 3)
         room = max(1, height - 3 - log_lines)  # of which the header, and title and footer
         places = self._places()
         self._page = max(1, room)

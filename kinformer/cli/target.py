@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from kinformer.client import Client
 from kinformer.config import Connection, from_url
 from kinformer.discovery import APIResource, resolve
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import BadRequestError, ConfigError, KinformerError
 from kinformer.kubeconfig import load_default, load_kubeconfig
-from kinformer.selectors import LabelSelector
+from kinformer.selectors import FieldSelector, LabelSelector
 
 __all__ = ["Selection", "Server", "UsageError"]
+
+
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
 
 
 class UsageError(Exception):
@@ -60,13 +64,22 @@ class Selection:
     def __post_init__(self) -> None:
         if self.namespace and self.all_namespaces:
             raise UsageError("-n and -A do not go together")
-        if self.label_selector:
-            LabelSelector.parse(self.label_selector)  # the error names the position, before any request is made
+        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+            raise UsageError(f"-n {self.namespace!r} is no name of a namespace: small letters, digits and - have one")
+        # The errors name the position, before any request is made.
+        LabelSelector.parse(self.label_selector)
+        FieldSelector.parse(self.field_selector)
 
     def in_words(self) -> str:
         """The selectors, as they stand on a command line: ` -l app=web`; "" where there are none."""
         labels = f" -l {self.label_selector}" if self.label_selector else ""
         return labels + (f" --field-selector {self.field_selector}" if self.field_selector else "")
+
+    def refused(self, resource: APIResource, error: BadRequestError) -> KinformerError:
+        """What to say of a 400: the selector that it is about, where there is one."""
+        if not self.in_words():
+            return error
+        return ConfigError(f"{resource} cannot be selected by{self.in_words()}: {error}")
 
     async def find(self, client: Client) -> tuple[APIResource, str | None]:
         """The resource that is meant, and the namespace to look in; None is all of them, or a cluster-scoped resource.

@@ -20,7 +20,7 @@ from kinformer.cli.target import Selection, Server, UsageError
 from kinformer.client import Client
 from kinformer.discovery import APIResource
 from kinformer.event_stream import EventStream
-from kinformer.exceptions import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError
+from kinformer.exceptions import BadRequestError, ConfigError, ForbiddenError, NotFoundError, UnauthorizedError
 from kinformer.factory import SharedInformerFactory
 from kinformer.informer import SharedInformer
 
@@ -102,7 +102,7 @@ async def _follow(
         console = Console()
         with_namespace = resource.namespaced and selection.all_namespaces
         async with informer.events() as events:
-            await _first_list(informer, resource)
+            await _first_list(informer, resource, selection)
             if manner.output == "table" and not manner.plain and can_draw(console):
                 where = f" in {namespace}" if namespace else " in all namespaces" if resource.namespaced else ""
                 table = LiveTable(
@@ -155,13 +155,16 @@ async def _write(lines: EventLines, manner: Manner, informer: SharedInformer, ev
         await asyncio.wait({telling})
 
 
-async def _first_list(informer: SharedInformer, resource: APIResource) -> None:
+async def _first_list(informer: SharedInformer, resource: APIResource, selection: Selection) -> None:
     outage = _Outage(informer)
     waiting = asyncio.ensure_future(informer.wait_synced(fail_fast=True))
     try:
         with Loading(resource.name) as loading:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_LOOK)
+                error = informer.health().last_error
+                if isinstance(error, BadRequestError):
+                    raise selection.refused(resource, error) from error
                 outage.look()
                 loading.update(f"{informer.statistics().bytes / 1e6:,.1f} MB")
         waiting.result()

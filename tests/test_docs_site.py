@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -116,17 +117,47 @@ def test_the_pictures_are_small_enough_to_be_looked_at() -> None:
             assert not remote, f"{picture.name} needs a network"
 
 
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed (the dependency group `docs`)")
-def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path) -> None:
-    built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
-        cwd=ROOT,
+needs_mkdocs = pytest.mark.skipif(
+    find_spec("mkdocs") is None, reason="mkdocs is not installed (the dependency group `docs`)"
+)
+
+
+def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Builds the site of the mkdocs.yml in a folder. Never with `--quiet`, which counts no warnings."""
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=folder,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
         timeout=110,
         check=False,
     )
+
+
+@needs_mkdocs
+def test_a_link_to_a_file_of_the_project_leads_to_its_text_and_one_to_nothing_fails(tmp_path: Path) -> None:
+    hook = json.dumps(str(DOCS / "tools" / "source_pages.py"))
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: a\nhooks: [{hook}]\ntheme: mkdocs\n", encoding="utf-8")
+    page = tmp_path / "docs" / "deep" / "index.md"
+    page.parent.mkdir(parents=True)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("SHOWN = 1\n", encoding="utf-8")
+    page.write_text("# A\n\n<!-- code: run\nfor_the_tests\n-->\n[a](../../code/a.py)\n", encoding="utf-8")
+    assert build(tmp_path, tmp_path / "site").returncode == 0
+    built = (tmp_path / "site" / "deep" / "index.html").read_text(encoding="utf-8")
+    assert 'href="../source/code/a.py/"' in built
+    assert "for_the_tests" not in built
+    assert "SHOWN = 1" in (tmp_path / "site" / "source" / "code" / "a.py" / "index.html").read_text(encoding="utf-8")
+    page.write_text("# A\n\n[a](../../code/b.py)\n", encoding="utf-8")
+    failed = build(tmp_path, tmp_path / "site")
+    assert failed.returncode != 0
+    assert "code/b.py" in failed.stderr
+
+
+@needs_mkdocs
+def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path) -> None:
+    built = build(ROOT, tmp_path)
     assert built.returncode == 0, built.stdout + built.stderr
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > len(list(DOCS.rglob("*.md")))
@@ -141,7 +172,7 @@ def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path
     assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
 
 
-@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed (the dependency group `docs`)")
+@needs_mkdocs
 def test_docstrings_are_shown_without_the_marks_of_their_own() -> None:
     from docs.tools.docstrings import readable
 

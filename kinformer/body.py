@@ -11,7 +11,6 @@ an initial stream 58 and 37, and neither took longer. Events that come one by on
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
 import aiohttp
@@ -19,12 +18,13 @@ import aiohttp
 from kinformer.clock import SYSTEM
 from kinformer.connect_failure import reason_of
 from kinformer.exceptions import ConnectError
+from kinformer.logs import get_logger
 from kinformer.sockets import low_watermark, without_farewell
 from kinformer.whole_reader import read_whole
 
 __all__ = ["Body", "Pace"]
 
-log = logging.getLogger(__name__)
+log = get_logger("kinformer.body")
 
 _SMALL = 64 * 1024  # bytes: what is larger is worth a turn of the loop
 _QUICK = 0.0005  # seconds that a piece was waited for, at most, to count as one of a row
@@ -91,7 +91,7 @@ class Body:
             chunk = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             if self._cut_is_end:
-                log.debug("%s was cut: %s", self._what, error)
+                log.debug("%s was cut: %s", self._what, error, reason=error)
                 return b""
             raise ConnectError(f"{self._what}: the body broke off: {reason_of(error)}") from error
         self._pace.note(len(chunk), SYSTEM.perf() - before)

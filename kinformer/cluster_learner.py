@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
+from kinformer.logs import get_logger
 from kinformer.recovery import RETRIED
 from kinformer.tip import TipCheck
 
 __all__ = ["ClusterLearner"]
 
-log = logging.getLogger("kinformer.reflector")
+log = get_logger("kinformer.reflector")
 
 
 class ClusterLearner:
@@ -55,4 +55,6 @@ class ClusterLearner:
             await self._tip.learn()
         except RETRIED as error:
             # Nothing depends on it yet; whatever is wrong with the server, the watch will find out and tell.
-            log.debug("%s: it is not known which cluster this is: %s", self._name, error)
+            log.debug(
+                "%s: it is not known which cluster this is: %s", self._name, error, resource=self._name, reason=error
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from kinformer.exceptions import ConfigError
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 from kinformer.packed_object import PackedObject, packed, with_json
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Compaction"]
 
-log = logging.getLogger("kinformer.compaction")
+log = get_logger("kinformer.compaction")
 
 SAMPLES = 1000  # objects that the dictionary is trained on: ten times its size of Pods, and that is enough
 SAMPLE_BYTES = 16 * 1024 * 1024  # of JSON, where objects are large: training takes time by the byte
@@ -129,7 +129,7 @@ def _train(zstandard: Any, objects: list[KubeObject]) -> _ZstdCodec | None:
     try:
         dictionary = zstandard.train_dictionary(_DICTIONARY, raws)
     except zstandard.ZstdError as error:  # too little, or too much alike, to learn from
-        log.debug("no dictionary could be trained: %s", error)
+        log.debug("no dictionary could be trained: %s", error, reason="no_dictionary")
         return None
     dictionary.precompute_compress(level=_LEVEL)
     codec, plain = _ZstdCodec(zstandard, dictionary), _ZstdCodec(zstandard, None)

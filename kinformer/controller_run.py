@@ -12,6 +12,9 @@ from kinformer.controller_metrics import ControllerMetrics
 from kinformer.controller_source import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
 from kinformer.fence import check_fences
+from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
+from kinformer.meta import split_meta_namespace_key
 from kinformer.own_writes import OwnWrites
 from kinformer.rate_limiters import RateLimiter
 from kinformer.rate_limiting_queue import RateLimitingQueue
@@ -21,7 +24,7 @@ from kinformer.write_log import logged_writes
 
 __all__ = ["ControllerOptions", "ControllerRun"]
 
-log = logging.getLogger("kinformer.controller")
+log = get_logger("kinformer.controller")
 
 _REASONS = 8  # that a request carries at most
 _FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
@@ -72,6 +75,8 @@ class ControllerRun:
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._crashed)
         self._leaving = False
+        self._resource = next((feed.informer.name for feed in self._feeds), "")
+        self._told = LogOnce()
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -120,9 +125,9 @@ class ControllerRun:
             self._end.set_exception(error)
             self._end.exception()  # where the run is being cancelled, nobody asks for it
         elif isinstance(error, LeadershipLostError) or (self._leaving and isinstance(error, KinformerError)):
-            log.debug("%s ended by %s: %s", task, type(error).__name__, error)  # the informers are leaving too
+            log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # the informers leave too
         else:
-            log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error)
+            log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
     async def _until_synced(self) -> None:
         waiting = asyncio.ensure_future(_all_synced(self._feeds))
@@ -135,7 +140,7 @@ class ControllerRun:
                 if done:
                     break
                 patience = _NEXT_WARNING
-                log.warning("controller %s still waits for %s", self._options.name, self._unsynced())
+                log.warning("controller %s still waits for %s", self._options.name, self._unsynced(), reason="unsynced")
             if self._end.done():
                 self._end.result()
             waiting.result()
@@ -162,7 +167,8 @@ class ControllerRun:
             check_fences()
             await self._tasks.finish(self._active, deadline)
         except KinformerError as error:
-            log.info("controller %s: %s; its reconciles are cancelled", self._options.name, error)
+            text = "controller %s: %s; its reconciles are cancelled"
+            log.info(text, self._options.name, error, reason=error)
         finally:
             await self._tasks.cancel()
             self.queue.clear()
@@ -197,15 +203,13 @@ class ControllerRun:
             await self.own_writes.wait(key)
             if self.own_writes.timeouts > before:
                 self._metrics.waited_in_vain()
-            self.queue.add(key)
+            self.queue.add(key, priority=self.queue.priority(key))
         finally:
             self.queue.done(key)
 
     async def _work(self, key: str) -> None:
-        plain = Request.of(key)
         request = Request(
-            plain.namespace,
-            plain.name,
+            *split_meta_namespace_key(key),
             self._reasons.pop(key, ()),
             self.queue.num_requeues(key),
             lambda obj: self.own_writes.wrote(key, obj),
@@ -234,6 +238,7 @@ class ControllerRun:
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)
+        self._told.forget(key)
         after = None if result is None else result.requeue_after
         if after is None:
             self._metrics.ended("success", seconds)
@@ -250,7 +255,9 @@ class ControllerRun:
         if isinstance(error, TerminalError):
             self._metrics.ended("error", seconds, "terminal")
             self.queue.forget(key)
-            log.error("controller %s: %s failed for good (%s)", name, key, why, exc_info=error)
+            self._told.forget(key)  # it runs again only when something has changed, and that is news
+            text = "controller %s: %s failed for good (%s)"
+            self._complain(key, error, text, name, key, why, reason="terminal_error")
             return
         self._metrics.ended("error", seconds, "timeout" if timed_out else "")
         delay = self._limiter.when(key)
@@ -259,13 +266,22 @@ class ControllerRun:
         self._note(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            log.info("controller %s: %s was changed by somebody else; again in %.3g s", name, key, delay)
+            text = "controller %s: %s was changed by somebody else; again in %.3g s"
+            log.info(text, name, key, delay, resource=self._resource, key=key, reason=error)
         elif timed_out:
             limit = self._options.timeout
-            log.error("controller %s: %s took longer than %g s (%s); again in %.3g s", name, key, limit, why, delay)
+            text = "controller %s: %s took longer than %g s (%s); again in %.3g s"
+            self._complain(key, None, text, name, key, limit, why, delay, reason="reconcile_timeout")
         else:
             text = "controller %s: %s failed (%s; attempt %d); again in %.3g s"
-            log.error(text, name, key, why, request.attempt + 1, delay, exc_info=error)
+            attempt = request.attempt + 1
+            self._complain(key, error, text, name, key, why, attempt, delay, reason="reconcile_failed")
+
+    def _complain(self, key: str, error: BaseException | None, text: str, *args: Any, reason: str) -> None:
+        # Aloud once for each key and error, with the traceback; a retry that fails by the same is no news.
+        level = logging.ERROR if self._told.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
+        shown = error if level == logging.ERROR else None
+        log.log(level, text, *args, exc_info=shown, resource=self._resource, key=key, reason=reason)
 
 
 async def _all_synced(feeds: Sequence[SourceFeed]) -> None:

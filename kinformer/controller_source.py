@@ -12,13 +12,15 @@ from typing import Any
 from kinformer.event_stream import EventStream, InformerEvent
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer import SharedInformer
+from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
-from kinformer.reconcile import Reason, Request
+from kinformer.reconcile import Reason, Request, request_key
 from kinformer.work_queue import LOW_PRIORITY
 
 __all__ = ["ControllerSource", "SourceFeed", "keys_of_owners"]
 
-log = logging.getLogger("kinformer.controller")
+log = get_logger("kinformer.controller")
 
 Keys = Iterable[str | Request]
 Mapper = Callable[[KubeObject], Keys | Awaitable[Keys]]
@@ -40,12 +42,13 @@ class ControllerSource:
     predicate: Callable[[InformerEvent], Any] | None = None
 
 
-def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool]) -> Mapper:
+def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
     """A mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
 
     Args:
         owner_kind: `"Deployment"`, or `"apps/Deployment"` where another group has the kind too.
-        is_cluster_scoped: Whether the owners have no namespace. An owner reference does not say.
+        is_cluster_scoped: Whether the owners have no namespace; None while that is not known. An owner reference does
+            not say. What has no namespace cannot be owned by what has one (its reference means nothing).
 
     Raises:
         ConfigError: `owner_kind` is neither.
@@ -55,8 +58,11 @@ def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool]) -> Ma
         raise ConfigError(f"owner_kind={owner_kind!r}: a kind such as 'Deployment' or 'apps/Deployment' is needed")
 
     def owners(obj: KubeObject) -> list[str]:
+        without = is_cluster_scoped()
+        if not obj.namespace and without is False:
+            return []
         return [
-            owner.name if not obj.namespace or is_cluster_scoped() else f"{obj.namespace}/{owner.name}"
+            owner.name if not obj.namespace or without else f"{obj.namespace}/{owner.name}"
             for owner in obj.owner_references
             if owner.controller and owner.kind == kind and (not slash or owner.api_version.rpartition("/")[0] == group)
         ]
@@ -83,6 +89,7 @@ class SourceFeed:
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._own_reasons: dict[str, Reason] = {}
+        self._told = LogOnce()
 
     async def run(self) -> None:
         """Until cancelled.
@@ -121,9 +128,19 @@ class SourceFeed:
             keys = dict.fromkeys(await _mapped(source.mapper, event.object))
             if event.type == "UPDATED" and event.old is not None:  # also who was concerned, and is no longer
                 keys.update(dict.fromkeys(await _mapped(source.mapper, event.old)))
-        except Exception:
+        except Exception as error:
             self._failed()
-            log.exception("controller %s: %s of %s could not be mapped", self._name, event.type, event.object.key)
+            log.log(
+                logging.ERROR if self._told.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
+                "controller %s: %s of %s could not be mapped",
+                self._name,
+                event.type,
+                event.object.key,
+                exc_info=error,
+                resource=self.informer.name,
+                key=event.object.key,
+                reason="mapper_failed",
+            )
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.object.key)
@@ -143,8 +160,4 @@ async def _mapped(mapper: Mapper, obj: KubeObject) -> list[str]:
     found = mapper(obj)
     if inspect.isawaitable(found):
         found = await found
-    return [key.key if isinstance(key, Request) else _checked(key) for key in found]
-
-
-def _checked(key: str) -> str:
-    return Request.of(key).key
+    return [key.key if isinstance(key, Request) else request_key(key) for key in found]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -19,11 +18,12 @@ import anyio
 import anyio.to_thread
 
 from kinformer.exceptions import ConfigError
+from kinformer.logs import get_logger
 from kinformer.single_flight import SingleFlight
 
 __all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "TokenFile", "header_text"]
 
-log = logging.getLogger(__name__)
+log = get_logger("kinformer.credentials")
 
 _REREAD = 60.0  # seconds between two looks at a token file: client-go, transport/token_source.go
 _REFUSED_AGAIN = 5.0  # seconds in which a renewal that changed nothing is not repeated
@@ -127,7 +127,7 @@ class TokenFile:
         elif self._token is None:
             raise ConfigError(problem)
         else:
-            log.warning("%s; the last token stays in use", problem)
+            log.warning("%s; the last token stays in use", problem, reason="token_unreadable")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from sys import intern
 from typing import Any, NoReturn
@@ -13,6 +12,7 @@ from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.field_layout import FieldLayout
 from kinformer.frames import Lines
 from kinformer.list_watcher import WatchEvent
+from kinformer.logs import get_logger
 from kinformer.meta import decode_owner_references
 from kinformer.nesting import identity_of, members
 from kinformer.object import KubeObject, decode_bookmark
@@ -21,7 +21,7 @@ from kinformer.shared_values import SharedValues
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
 
-logger = logging.getLogger(__name__)
+log = get_logger("kinformer.decode")
 
 _EMPTY = msgspec.Raw()
 
@@ -269,7 +269,7 @@ class EntryDecoder:
         try:
             return self.item(data, api_version, kind)
         except PoisonObjectError as error:
-            logger.warning("left out of a list: %s", error)
+            log.warning("left out of a list: %s", error.__cause__, key=error.key, reason="decode_error")
             return None
 
     def _entry(self, raw: bytes, api_version: str, kind: str) -> KubeObject:

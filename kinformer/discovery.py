@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kinformer.client import Client
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
+from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject
 
 __all__ = ["APIResource", "discover", "find", "nearest_resource", "presence", "resolve"]
 
-log = logging.getLogger(__name__)
+log = get_logger("kinformer.discovery")
 
 _AGGREGATED = ",".join(
     [f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
@@ -109,7 +109,7 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
     try:
         resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
-        log.debug("no hint for %s: %s", resource, error)
+        log.debug("no hint for %s: %s", resource, error, resource=resource, reason=error)
         return None
     if any(str(found) == str(resource) for found in resources):
         return None
@@ -129,7 +129,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
         except NotFoundError:
             return await _version_presence(client, resource)
     except (APIError, ConnectError, DecodeError) as error:
-        log.debug("discovery of %s: %s", resource, error)
+        log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
         return None
     if document.get("kind") != "APIResourceList" or not isinstance(document.get("resources"), list):
         return None
@@ -163,6 +163,7 @@ def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
                     "the server of %s/%s does not answer; its resources may be out of date",
                     name,
                     _text(version, "version"),
+                    reason="stale_group",
                 )
             for entry in _dicts(version, "resources"):
                 yield APIResource(
@@ -190,7 +191,7 @@ async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) ->
             try:
                 answer = _dict(await client.request("GET", f"{path}/{name}"))
             except (APIError, ConnectError, DecodeError) as error:
-                log.warning("discovery leaves %s out: %s", name, error)
+                log.warning("discovery leaves %s out: %s", name, error, reason=error)
                 return []
         return list(_listed(name, answer))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import socket
 from collections import deque
@@ -26,12 +25,13 @@ from kinformer.exceptions import (
     ServerError,
     TooManyRequestsError,
 )
+from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.object import KubeObject
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 
-log = logging.getLogger("kinformer.events")
+log = get_logger("kinformer.events")
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 _TRIES = 12  # client-go, tools/events/event_broadcaster.go
@@ -201,7 +201,7 @@ class EventRecorder:
     def _lost(self, count: int, why: str) -> bool:
         if count:
             self._dropped += count
-            log.debug("%d events of %s dropped: %s", count, self._controller, why)
+            log.debug("%d events of %s dropped: %s", count, self._controller, why, reason="events_dropped")
         return False
 
     def _document(
@@ -295,7 +295,10 @@ class EventRecorder:
     def _give_up(self, job: _Job, error: BaseException) -> None:
         self._series.forget(job.key, job.occurrences)
         self._dropped += 1
-        log.warning("the event %s about %s is lost: %s", job.document["reason"], job.document["regarding"], error)
+        about = job.document["regarding"]
+        key = f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")
+        text = "the event %s about %s %s is lost: %s"
+        log.warning(text, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
 
     async def _send(self, job: _Job) -> None:
         known, document = job.occurrences, job.document

@@ -29,6 +29,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -59,9 +60,11 @@ __all__ = [
     "UnauthorizedError",
     "WatchError",
     "api_error",
+    "cause_of",
     "describe",
 ]
 
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 # What decoding raises of bytes that are no JSON, or JSON of another shape, or nested more deeply than a decoder goes.
 MALFORMED: tuple[type[Exception], ...] = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -244,6 +247,13 @@ def api_error(
     else:
         kind = _BY_STATUS.get(status, APIError)
     return kind(status, reason, message, retry_after, details)
+
+
+def cause_of(error: BaseException) -> str:
+    """One word for what failed, of few enough for a label: `expired`, `forbidden`, `connect`, `timeout`, `http_418`."""
+    if type(error) is APIError:
+        return f"http_{error.status}"
+    return _WORDS.sub("_", type(error).__name__.removesuffix("Error")).lower() or "error"
 
 
 def describe(error: BaseException | None) -> str:

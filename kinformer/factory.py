@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
@@ -17,6 +16,7 @@ from kinformer.indexer import Indexers
 from kinformer.informer import SharedInformer
 from kinformer.informer_options import InformerOptions
 from kinformer.list_watch import ListWatch
+from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
 from kinformer.model_informer import with_model
 from kinformer.model_view import Model
@@ -28,7 +28,7 @@ from kinformer.type_variables import M
 
 __all__ = ["SharedInformerFactory"]
 
-log = logging.getLogger("kinformer.factory")
+log = get_logger("kinformer.factory")
 
 _FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
 _NEXT_WARNING = 10.0
@@ -318,7 +318,11 @@ class SharedInformerFactory:
                     raise self._not_synced(timeout, handlers=handlers)
                 if waits and loop.time() >= warn_at:
                     warn_at = loop.time() + _NEXT_WARNING
-                    log.warning("still waiting for caches: %s", _reasons(self._unsynced(handlers=handlers)))
+                    unsynced = self._unsynced(handlers=handlers)
+                    resources = ",".join(sorted(unsynced))
+                    log.warning(
+                        "still waiting for caches: %s", _reasons(unsynced), resource=resources, reason="unsynced"
+                    )
         finally:
             for wait in waits:
                 wait.cancel()

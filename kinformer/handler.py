@@ -13,12 +13,13 @@ from typing import Any
 from kinformer.clock import YieldBudget
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
 from kinformer.object import KubeObject, ObjectView, fields_of, view
 
 __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
-log = logging.getLogger("kinformer.handler")
+log = get_logger("kinformer.handler")
 
 _CALLS_A_LOOK = 32  # calls between two looks at the clock, at most: of slow calls fewer
 _LONG = 0.0005  # seconds between two looks that are too many
@@ -121,13 +122,14 @@ class _Pace:
 class HandlerRunner:
     """The task that takes calls out of a mailbox and makes them, one after the other."""
 
-    def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None]) -> None:
+    def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None], *, resource: str) -> None:
         self.handler = handler
         self.mailbox = mailbox
         self.task: asyncio.Task[None] | None = None
         self.observe: Callable[[float], None] | None = None  # takes the seconds of each call
         self._on_error = on_error
         self._told = LogOnce()
+        self._resource = resource
 
     async def run(self) -> None:
         """Until the mailbox is closed and, when draining, empty."""
@@ -181,8 +183,17 @@ class HandlerRunner:
         self._on_error()
         # With its traceback once for each object and error; what is wrong with it is so with each of its events.
         level = logging.ERROR if self._told.is_news((call[1], type(error))) else logging.DEBUG
-        text = "handler %s failed on %s of %s"
-        log.log(level, text, self.mailbox.name, call[0], call[1], exc_info=error if level == logging.ERROR else None)
+        log.log(
+            level,
+            "handler %s failed on %s of %s",
+            self.mailbox.name,
+            call[0],
+            call[1],
+            exc_info=error if level == logging.ERROR else None,
+            resource=self._resource,
+            key=call[1],
+            reason="handler_failed",
+        )
 
 
 class HandlerRegistration:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from kinformer.event_stream import EventStream
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.mailbox import Mailbox
 from kinformer.processor import Processor
 from kinformer.resync import ResyncSchedule
@@ -19,7 +19,7 @@ from kinformer.tasks import Tasks
 
 __all__ = ["HandlerSet"]
 
-log = logging.getLogger("kinformer.handler")
+log = get_logger("kinformer.handler")
 
 
 class HandlerSet:
@@ -63,7 +63,7 @@ class HandlerSet:
         """Have a handler called from now on, after what the cache holds."""
         self._admit("add_event_handler")
         mailbox = self._mailbox(name or handler.name, queue_size, only)
-        runner = HandlerRunner(handler, mailbox, self._count_error)
+        runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
         self._runners.append(runner)
         self._attach(mailbox, resync_period)
         if self._started:
@@ -120,7 +120,16 @@ class HandlerSet:
         def filter_failed(key: str, error: BaseException) -> None:
             self.errors += 1
             if told.is_news(key):
-                log.error("the filter of handler %s of %s failed on %s", unique, self._informer, key, exc_info=error)
+                log.error(
+                    "the filter of handler %s of %s failed on %s",
+                    unique,
+                    self._informer,
+                    key,
+                    exc_info=error,
+                    resource=self._informer,
+                    key=key,
+                    reason="filter_failed",
+                )
 
         return Mailbox(unique, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
 

@@ -9,13 +9,14 @@ costs 20 us), and takes the old one out where it is, even if the function would 
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeAlias
 
 from kinformer.json_path import PathIndex
+from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 from kinformer.store import Keys, Objects, Shards, new_shards
 from kinformer.type_variables import ObjectT
@@ -23,7 +24,7 @@ from kinformer.wide_dict import Table, WideDict, stored, tables_of
 
 __all__ = ["NAMESPACE_INDEX", "Index", "IndexFork", "IndexFunc", "IndexFunction", "meta_namespace_index_func"]
 
-log = logging.getLogger("kinformer.indexer")
+log = get_logger("kinformer.indexer")
 
 IndexFunc: TypeAlias = Callable[[ObjectT], Iterable[str]]
 
@@ -63,7 +64,7 @@ class IndexFunction:
         TypeError: this is neither a callable nor a path.
     """
 
-    __slots__ = ("_failing", "errors", "func", "name")
+    __slots__ = ("_failing", "_told", "errors", "func", "name")
 
     def __init__(self, name: str, func: IndexFunc | str) -> None:
         if isinstance(func, str):
@@ -73,6 +74,7 @@ class IndexFunction:
         self.name = name
         self.func: IndexFunc = func
         self.errors = 0
+        self._told = LogOnce()
         self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
 
     def __call__(self, key: str, obj: Any) -> _Filed:
@@ -81,12 +83,14 @@ class IndexFunction:
             values = _texts(self.func(obj))
         except Exception:
             self.errors += 1
-            if key not in self._failing:
-                self._failing[key] = None
-                log.exception("index %r: its function failed for %s, which is left out of this index", self.name, key)
+            if key not in self._failing and self._told.is_news(key):
+                text = "index %r: its function failed for %s, which is left out of this index"
+                log.exception(text, self.name, key, key=key, reason="index_failed")
+            self._failing[key] = None
             return None
         if self._failing:
             self._failing.pop(key, None)
+            self._told.forget(key)
         if len(values) > 1:
             values = list(dict.fromkeys(values))
         if len(values) == 1:
@@ -97,6 +101,7 @@ class IndexFunction:
         """The object is gone: should it come back and fail, that is news."""
         if self._failing:
             self._failing.pop(key, None)
+            self._told.forget(key)
 
 
 def _texts(values: Iterable[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -26,6 +25,7 @@ from kinformer.informer_statistics import gather_statistics
 from kinformer.intake import Intake
 from kinformer.list_watcher import ListerWatcher, by_scope, followed_namespaces
 from kinformer.lister import Lister
+from kinformer.logs import get_logger
 from kinformer.metrics import Metrics
 from kinformer.object import KubeObject
 from kinformer.processor import Processor
@@ -41,7 +41,7 @@ from kinformer.versions import VersionWaiters, version_number
 
 __all__ = ["SharedInformer"]
 
-log = logging.getLogger("kinformer.informer")
+log = get_logger("kinformer.informer")
 
 _QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
 
@@ -231,7 +231,7 @@ class SharedInformer(Generic[M]):
     def _crashed(self, task: str, error: BaseException) -> None:
         if self._error is not None:
             return
-        log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error)
+        log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
         self._error = error
         for feeding in self._feeding:
             feeding.cancel()

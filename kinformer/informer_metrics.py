@@ -7,12 +7,11 @@ there is a sink. Which metrics there are, and what they are for, is in ``docs/me
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, get_args
 
-from kinformer.exceptions import APIError
+from kinformer.exceptions import cause_of
 from kinformer.health import InformerHealth, State
 from kinformer.metrics import Metrics, Reading
 from kinformer.object import KubeObject
@@ -27,8 +26,6 @@ _SAMPLE = 512  # objects that are looked at for the estimate of the memory that 
 OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
 
 Series = Sequence[tuple[tuple[str, ...], float]]
-
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class MeasuredCache(Protocol):
@@ -47,13 +44,6 @@ class MeasuredInformer(Protocol):
     def indexer(self) -> MeasuredCache: ...
     def health(self) -> InformerHealth: ...
     def statistics(self) -> InformerStatistics: ...
-
-
-def cause_of(error: BaseException) -> str:
-    """One word for what failed, of few enough for a label: `expired`, `forbidden`, `connect`, `timeout`, `http_418`."""
-    if type(error) is APIError:
-        return f"http_{error.status}"
-    return _WORDS.sub("_", type(error).__name__.removesuffix("Error")).lower() or "error"
 
 
 class InformerMetrics:

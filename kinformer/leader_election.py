@@ -29,12 +29,13 @@ from kinformer.leader_election_metrics import LeaderElectionMetrics
 from kinformer.lease import JITTER, Lease, LeaseObservation, LeaseTimes, new_lease
 from kinformer.lease_client import LeaseClient, Requester
 from kinformer.lease_validity import LeaseValidity
+from kinformer.logs import get_logger
 from kinformer.metrics import Metrics
 
 __all__ = ["LeaderElectionHealth", "LeaderElector", "default_identity"]
 
 T = TypeVar("T")
-log = logging.getLogger("kinformer.leader_election")
+log = get_logger("kinformer.leader_election", resource="coordination.k8s.io/v1/leases")
 
 _OWN_WRITES = 16  # renewals of ours whose outcome may be unknown; each lives for one call at most
 
@@ -187,7 +188,7 @@ class LeaderElector:
             self._state = "leading"
             term = self._term = _Term(self._clock, self._times, sent, lease)
             term.start(self._renew_on(term), f"kinformer renewal of {self.name}")
-            log.info("%s leads %s", self.identity, self.name)
+            log.info("%s leads %s", self.identity, self.name, key=self.name, reason="leading")
             try:
                 with Fence(self._check):
                     yield self
@@ -308,7 +309,8 @@ class LeaderElector:
                     validity.lapse(f"{base.holder} holds the Lease")
                     return None
         if base is None:
-            log.warning("the Lease %s was deleted while %s led; it is made again", self.name, self.identity)
+            text = "the Lease %s was deleted while %s led; it is made again"
+            log.warning(text, self.name, self.identity, key=self.name, reason="lease_deleted")
             sent, lease = await self._write(None, new_lease, self._namespace, self._lease_name, limit=validity.limit)
         else:
             sent, lease = await self._write(base, base.renewed, limit=validity.limit)
@@ -318,19 +320,24 @@ class LeaderElector:
 
     async def _release(self, lease: Lease | None) -> None:
         """Without it others wait until the Lease expires, so a failure is told and is no error."""
-        limit = self._times.call_limit
+        until = self._clock.boot() + self._times.renew_deadline
+
+        def limit() -> float:
+            return min(self._times.call_limit, until - self._clock.boot())
+
         try:
             for _ in range(2):
                 if lease is None or not self._is_own(lease):
                     return
                 with contextlib.suppress(ConflictError):
-                    await self._leases.update(lease.released(self._clock.wall()), limit)
-                    log.info("%s gave %s back", self.identity, self.name)
+                    await self._leases.update(lease.released(self._clock.wall()), limit())
+                    log.info("%s gave %s back", self.identity, self.name, key=self.name, reason="released")
                     return
                 # A renewal whose answer we did not wait for, or somebody's label.
-                lease = await self._leases.get(self._lease_name, limit)
+                lease = await self._leases.get(self._lease_name, limit())
         except KinformerError as error:
-            log.warning("%s could not give %s back; others wait until it expires: %s", self.identity, self.name, error)
+            text = "%s could not give %s back; others wait until it expires: %s"
+            log.warning(text, self.identity, self.name, error, key=self.name, reason=error)
 
     # --- what is known --------------------------------------------------------------------------------------------
 
@@ -342,13 +349,14 @@ class LeaderElector:
         self._seen.saw(lease, self._clock.boot())
         if lease.holder and lease.holder != self._told:
             self._told = lease.holder
-            log.info("%s is led by %s", self.name, lease.holder)
+            log.info("%s is led by %s", self.name, lease.holder, key=self.name, reason="new_leader")
 
     def _failed(self, error: KinformerError, what: str) -> None:
         # Once aloud for each kind of failure in a row: an outage makes one line, and health() has the rest.
         level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
         self._error = error
-        log.log(level, "%s could not %s %s: %s", self.identity, what, self.name, error)
+        text = "%s could not %s %s: %s"
+        log.log(level, text, self.identity, what, self.name, error, key=self.name, reason=error)
         self._metrics.failed()
 
 
@@ -370,7 +378,7 @@ class _Term:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s ended by %s", task.get_name(), type(error).__name__, exc_info=error)
+            log.error("%s ended by %s", task.get_name(), type(error).__name__, exc_info=error, reason=error)
             self.validity.lapse(f"its renewal ended by {type(error).__name__}: {error}", error)
 
     async def stop(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import logging
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -23,6 +22,8 @@ from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchErro
 from kinformer.frames import MAX_EVENT_BYTES, LineFramer
 from kinformer.list_stream import MAX_LIST_BYTES, ListHeader, ListSplitter
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject, Remnant, decode_bookmark
 from kinformer.resumption import ReadBack
@@ -30,14 +31,14 @@ from kinformer.transport import Body
 
 __all__ = ["IngestStats", "ListWatch"]
 
-log = logging.getLogger(__name__)
+log = get_logger("kinformer.list_watch")
 
 _SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
 _LINES = 16  # events that are decoded between two looks at the clock
 _WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
-_LOGGED_KEYS = 1000  # keys of objects that cannot be decoded, remembered so that each is logged once
 _TIP_TTL = 1.0  # seconds: informers that reconnect together ask once
 _UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
+_ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
 _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
 
 _AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
@@ -114,7 +115,7 @@ class ListWatch:
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
-        self._logged: set[str] = set()
+        self._told = LogOnce()
         self._warned_of_shards = False
         self._kind = ""  # of what has come; "" before
         self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
@@ -304,7 +305,7 @@ class ListWatch:
                 raise
             yield events
         if framer.pending:
-            log.debug("%s: dropped a fragment of %d bytes at the end of a watch", self.name, framer.pending)
+            log.debug("%s: a watch ended within a line", self.name, resource=self.name, reason="fragment")
 
     def _event(self, line: bytes) -> WatchEvent:
         try:
@@ -333,19 +334,17 @@ class ListWatch:
     def _count_poison(self, error: PoisonObjectError) -> None:
         self.stats.decode_errors += 1
         key = error.key or "(an object without a name)"
-        if key in self._logged:
+        if not self._told.is_news(key):
             return
-        if len(self._logged) >= _LOGGED_KEYS:
-            self._logged.clear()
-        self._logged.add(key)
-        log.error("%s: %s cannot be decoded and is left out: %s", self.name, key, error)
+        text = "%s: %s cannot be decoded and is left out: %s"  # its cause: its own text quotes the object
+        log.error(text, self.name, key, error.__cause__, resource=self.name, key=error.key, reason="decode_error")
 
     def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
         # Servers that do not know the parameter ignore it, and send everything; those that do, say so in the lists
         # of built-in types, which put kind before the items. Lists of custom resources never tell.
         if typed and not header.shard_info and not self._warned_of_shards:
             self._warned_of_shards = True
-            log.warning("%s: the server seems to ignore the shard selector, and to send all objects", self.name)
+            log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
 
 
 class _Page(ListPage):

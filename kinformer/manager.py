@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from kinformer.exceptions import ConfigError
 from kinformer.factory import SharedInformerFactory
 from kinformer.health_server import HealthServer
 from kinformer.leader_election import LeaderElector
+from kinformer.logs import get_logger
 from kinformer.manager_health import Check, ManagerHealth
 from kinformer.metrics import Metrics
 from kinformer.sharded_controller import ShardedController
@@ -23,7 +23,7 @@ from kinformer.signal_handlers import handled_signals
 
 __all__ = ["Manager"]
 
-log = logging.getLogger("kinformer.manager")
+log = get_logger("kinformer.manager")
 
 _FORCED = 3.0  # seconds that what was cancelled a second time has; its own grace is one
 _LEAVING = 1.0  # seconds for the rest, after a second signal
@@ -131,7 +131,8 @@ class Manager:
             async with asyncio.timeout(_LEAVING):
                 return await self._stack.__aexit__(kind, error, traceback)
         except TimeoutError:
-            log.warning("leaving took longer than %g s after the second signal; what is left is abandoned", _LEAVING)
+            text = "leaving took longer than %g s after the second signal; what is left is abandoned"
+            log.warning(text, _LEAVING, reason="abandoned")
             return None
 
     # --- what there is ----------------------------------------------------------------------------------------
@@ -239,10 +240,10 @@ class Manager:
 
     def _signalled(self, number: signal.Signals) -> bool:
         if not self._stop.is_set():
-            log.info("%s: stopping; a second signal ends it at once", number.name)
+            log.info("%s: stopping; a second signal ends it at once", number.name, reason="signal")
             self._stop.set()
             return True
-        log.warning("%s again: everything is cancelled", number.name)
+        log.warning("%s again: everything is cancelled", number.name, reason="signal")
         self._force.set()
         return False
 
@@ -280,7 +281,8 @@ class Manager:
             while (pending := [task for task in tasks if not task.done()]) and not forced.done():
                 left = deadline - loop.time()
                 if left <= 0:
-                    log.warning("after %g s not everything has ended; it is cancelled again", self._shutdown_timeout)
+                    text = "after %g s not everything has ended; it is cancelled again"
+                    log.warning(text, self._shutdown_timeout, reason="slow_shutdown")
                     break
                 await asyncio.wait({forced, *pending}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -291,7 +293,7 @@ class Manager:
             if pending:
                 _, stuck = await asyncio.wait(pending, timeout=_FORCED)
                 for task in stuck:
-                    log.error("%s did not end and is abandoned", task.get_name())
+                    log.error("%s did not end and is abandoned", task.get_name(), reason="abandoned")
 
 
 def _failure(task: asyncio.Future[Any]) -> BaseException | None:
@@ -299,7 +301,14 @@ def _failure(task: asyncio.Future[Any]) -> BaseException | None:
 
 
 async def _awaited(run: Runnable) -> None:
-    await run()
+    try:
+        await run()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Nobody stopped it: it awaited something that was cancelled. Gone without a word it would not be missed.
+        raise RuntimeError(f"{getattr(run, '__qualname__', run)} ended by a CancelledError of its own") from error
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
@@ -318,6 +327,7 @@ async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
                 task.cancel()
     for task in tasks:
         if (error := _failure(task)) is not None:
-            log.error("%s ended by %s: %s", task.get_name(), type(error).__name__, error, exc_info=error)
+            text = "%s ended by %s: %s"
+            log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
     if again:
         raise asyncio.CancelledError

@@ -8,13 +8,13 @@ have passed them (the idea of Kubernetes' own controllers since 1.36: KEP-5647; 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kinformer.accessors import key_of, resource_version_of, uid_of
 from kinformer.exceptions import ConfigError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer import SharedInformer
+from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject
 from kinformer.versions import version_number
@@ -23,7 +23,7 @@ from kinformer.write_log import Write
 
 __all__ = ["LIMIT", "OwnWrites"]
 
-log = logging.getLogger("kinformer.controller")
+log = get_logger("kinformer.controller")
 
 LIMIT = 10.0  # seconds for which a key waits at most
 
@@ -117,14 +117,17 @@ class OwnWrites:
                     try:
                         await outstanding.wait()
                     except WatchError as error:  # the server went back in time: that write is of another past
-                        log.info("%s: not waiting for a write to %s: %s", key, outstanding.key, error)
+                        text = "%s: not waiting for a write to %s: %s"
+                        log.info(text, key, outstanding.key, error, key=key, reason=error)
                     except ValueError:
-                        log.debug("%s: the informer does not follow the namespace of %s", key, outstanding.key)
+                        text = "%s: the informer does not follow the namespace of %s"
+                        log.debug(text, key, outstanding.key, key=key, reason="not_followed")
         except TimeoutError:
             self.timeouts += 1
-            log.warning("%s: what it wrote has not come back within %g s; it is reconciled all the same", key, LIMIT)
+            text = "%s: what it wrote has not come back within %g s; it is reconciled all the same"
+            log.warning(text, key, LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
-            log.debug("%s: not waiting for its writes: the informer has been left", key)
+            log.debug("%s: not waiting for its writes: the informer has been left", key, key=key, reason="stopped")
         self._outstanding.pop(key, None)
 
     def _informers_of(self, obj: Any) -> list[SharedInformer]:

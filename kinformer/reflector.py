@@ -24,6 +24,7 @@ from kinformer.health import HealthRecord, InformerHealth
 from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.liveness import HEAD_TIMEOUT, Watchdog
+from kinformer.logs import get_logger
 from kinformer.meta import meta_namespace_key
 from kinformer.pieces import Pieces
 from kinformer.recovery import (
@@ -47,7 +48,7 @@ from kinformer.watch_stream import Stream, watch_stream
 
 __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 
-log = logging.getLogger("kinformer.reflector")
+log = get_logger("kinformer.reflector")
 
 SHORT_WATCH = 1.0  # seconds; a watch that ends sooner, and empty, has not worked (client-go, VeryShortWatchError)
 SHORT_WATCHES = 2  # of them in a row: the version has expired, and this server does not say so
@@ -408,7 +409,7 @@ class Reflector:
         expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
         level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
         what = "%s: %s failed, so there will be lists instead: %s" if falls_back else "%s: %s failed: %s"
-        log.log(level, what, self.name, self._phase.value, error)
+        log.log(level, what, self.name, self._phase.value, error, resource=self.name, reason=error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)
@@ -420,7 +421,7 @@ class Reflector:
             failure = error
         else:
             if gone:
-                log.warning("%s: discovery says that the resource is gone; the cache is emptied", self.name)
+                log.warning("%s is gone: the cache is emptied", self.name, resource=self.name, reason="absent")
                 version = self._writer.version
                 self._writer.replace(Pieces(), "")
                 self._writer.version = version  # when the resource is back, nothing older than that is

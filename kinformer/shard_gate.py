@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -20,7 +19,6 @@ from kinformer.slots import slot_of
 __all__ = ["Admission", "ShardGate", "ShardLostError", "Verdict"]
 
 T = TypeVar("T")
-log = logging.getLogger("kinformer.sharding")
 
 
 class ShardLostError(LeadershipLostError):

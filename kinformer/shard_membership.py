@@ -16,13 +16,14 @@ from kinformer.exceptions import AlreadyExistsError, ConfigError, ConflictError,
 from kinformer.lease import JITTER, Lease, LeaseObservation, LeaseTimes, new_lease
 from kinformer.lease_client import LeaseClient, Requester
 from kinformer.lease_validity import LeaseValidity
+from kinformer.logs import get_logger
 from kinformer.shard_members import GROUP, ShardMember, ShardMembers, annotations_of, with_annotations
 from kinformer.slots import assigned_slots
 
 __all__ = ["ShardMembership", "ShardMembershipHealth", "ShardWork"]
 
 T = TypeVar("T")
-log = logging.getLogger("kinformer.sharding")
+log = get_logger("kinformer.sharding")
 
 _SWEEP_AFTER = 4  # leases: so long after its end a dead replica's Lease is deleted
 _OWN_WRITES = 16  # renewals of ours whose outcome may be unknown; each lives for one call at most
@@ -220,7 +221,9 @@ class ShardMembership:
         return lease.holder == self.identity and lease.renew_time in self._own
 
     def _lapsed(self, reason: str) -> None:
-        log.error("%s has lost its slots of %s: %s", self.identity, self.group, reason)
+        log.error(
+            "%s has lost its slots of %s: %s", self.identity, self.group, reason, key=self.group, reason="slots_lost"
+        )
         self._work.lapsed()
         self._hurried.set()
 
@@ -272,7 +275,8 @@ class ShardMembership:
         claims = wanted - self._held - elsewhere
         if good:
             self._held |= good
-            log.info("%s took %d slots of %s, and has %d", self.identity, len(good), self.group, len(self._held))
+            text = "%s took %d slots of %s, and has %d"
+            log.info(text, self.identity, len(good), self.group, len(self._held), key=self.group, reason="slots_taken")
             self._work.taken(good)
         # What was claimed and is seen elsewhere too stays claimed only by the one that is meant to have it.
         kept = self._claimed & self._written & wanted & elsewhere
@@ -291,7 +295,8 @@ class ShardMembership:
         def ended(task: asyncio.Task[None]) -> None:
             self._leaving.pop(slots, None)
             if not task.cancelled() and (error := task.exception()) is not None:
-                log.error("%s could not leave slots of %s", self.identity, self.group, exc_info=error)
+                text = "%s could not leave slots of %s"
+                log.error(text, self.identity, self.group, exc_info=error, key=self.group, reason=error)
 
         task = asyncio.create_task(leave(), name=f"kinformer sharding {self.group}: leaving {len(slots)} slots")
         self._leaving[slots] = task
@@ -374,7 +379,8 @@ class ShardMembership:
             result = await call()
         except KinformerError as error:
             level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
-            log.log(level, "%s, a replica of %s: %s", self.identity, self.group, error)
+            text = "%s, a replica of %s: %s"
+            log.log(level, text, self.identity, self.group, error, key=self.group, reason=error)
             self._error = error
             return None
         self._error = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from kinformer.leader_election import default_identity
 from kinformer.lease import LeaseTimes
 from kinformer.list_watch import ListWatch
 from kinformer.list_watcher import ListerWatcher, ListOptions
+from kinformer.logs import get_logger
 from kinformer.mapped_page import SourceAround
 from kinformer.meta import GroupVersionResource
 from kinformer.metrics import Metrics
@@ -33,7 +33,7 @@ from kinformer.tasks import Tasks
 
 __all__ = ["ShardedController"]
 
-log = logging.getLogger("kinformer.sharding")
+log = get_logger("kinformer.sharding")
 
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
@@ -224,7 +224,7 @@ class ShardedController:
         try:
             return await self._gate.work(request.key, admission, _called(self._user, request))
         except ShardLostError as error:
-            log.info("%s", error)
+            log.info("%s", error, reason=error)
             return Result(requeue_after=self._poll)  # by then it is known whose it is; perhaps ours again
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class ShardedController:
         ]
 
     def _crashed(self, task: str, error: BaseException) -> None:
-        log.error("%s ended by %s: %s", task, type(error).__name__, error)
+        log.error("%s ended by %s: %s", task, type(error).__name__, error, reason=error)
         if self._end is not None and not self._end.done():
             self._end.set_exception(error)
 

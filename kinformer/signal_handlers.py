@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from kinformer.logs import get_logger
+
 __all__ = ["handled_signals"]
 
-log = logging.getLogger("kinformer.manager")
+log = get_logger("kinformer.manager")
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.
             try:
                 loop.add_signal_handler(number, received, number)
             except (ValueError, RuntimeError, NotImplementedError) as error:
-                log.info("%s is not handled here: %s", number.name, error)
+                log.info("%s is not handled here: %s", number.name, error, reason="signal")
             else:
                 before[number] = signal.SIG_DFL if handler is None else handler
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 import time
@@ -20,6 +19,7 @@ from kinformer.fingerprint import fingerprint
 from kinformer.indexer import Indexer
 from kinformer.intake import Intake
 from kinformer.list_watcher import ListerWatcher
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resumable, Resume
@@ -31,7 +31,7 @@ from kinformer.tasks import Tasks
 
 __all__ = ["SnapshotKeeper"]
 
-log = logging.getLogger("kinformer.snapshot")
+log = get_logger("kinformer.snapshot")
 
 Scope = str | None
 Versions = Mapping[Scope, str]
@@ -185,15 +185,17 @@ class SnapshotKeeper:
             await self._write(cut)
         except SnapshotRefusedError as error:
             self._count("refused")
-            log.error("%s: no snapshot is written: %s", self._name, error)
+            log.error("%s: no snapshot is written: %s", self._name, error, resource=self._name, reason="refused")
         except OSError as error:
             self._count("failed")
-            log.warning("%s: the snapshot %s could not be written: %s", self._name, self.file, error)
+            text = "%s: the snapshot %s could not be written: %s"
+            log.warning(text, self._name, self.file, error, resource=self._name, reason="failed")
         else:
             self._saved = cut.versions
             self._count("saved")
             text = "%s: %d objects are in %s, after %.1f s"
-            log.debug(text, self._name, count, self.file, time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            log.debug(text, self._name, count, self.file, seconds, resource=self._name, reason="saved")
 
     async def _write(self, cut: _Cut) -> None:
         assert self._snapshot is not None

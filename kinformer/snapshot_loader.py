@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kinformer.clock import YieldBudget
 from kinformer.list_watcher import ListerWatcher
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resume, Resumption
@@ -20,7 +21,7 @@ from kinformer.snapshot_format import ObjectReader, SnapshotHeader, SnapshotRefu
 
 __all__ = ["Shrink", "SnapshotLoader"]
 
-log = logging.getLogger("kinformer.snapshot")
+log = get_logger("kinformer.snapshot")
 
 Scope = str | None
 Shrink = Callable[[list[KubeObject]], Awaitable[list[KubeObject]]]
@@ -87,13 +88,15 @@ class SnapshotLoader:
         self._count("loaded")
         self.loaded[scope] = part.resource_version
         text = "%s: going on from %d objects of resourceVersion %s in %s"
-        log.info(text, self._name, len(part.objects), part.resource_version, self._file)
+        version = part.resource_version
+        log.info(text, self._name, len(part.objects), version, self._file, resource=self._name, reason="loaded")
         return self._parts.pop(scope)
 
     def _refused(self, error: SnapshotRefusedError) -> None:
         self._count(error.reason)
         level = logging.INFO if error.reason in _EXPECTED else logging.WARNING
-        log.log(level, "%s: the snapshot %s is not used, there will be a list: %s", self._name, self._file, error)
+        text = "%s: the snapshot %s is not used, there will be a list: %s"
+        log.log(level, text, self._name, self._file, error, resource=self._name, reason=error.reason)
 
     async def _load(self) -> dict[Scope, Resumption]:
         try:

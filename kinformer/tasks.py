@@ -7,13 +7,14 @@ in one task and leave in another; these are plain tasks that their owner keeps.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from kinformer.logs import get_logger
+
 __all__ = ["Tasks"]
 
-log = logging.getLogger("kinformer.tasks")
+log = get_logger("kinformer.tasks")
 
 GRACE = 1.0  # seconds that a cancelled task has for its `finally`
 
@@ -56,4 +57,5 @@ class Tasks:
         _, stuck = await asyncio.wait(pending, timeout=GRACE)
         for task in stuck:
             self._tasks.discard(task)
-            log.error("%s did not end within %g s of its cancellation and is abandoned", task.get_name(), GRACE)
+            text = "%s did not end within %g s of its cancellation and is abandoned"
+            log.error(text, task.get_name(), GRACE, reason="abandoned")

@@ -7,18 +7,18 @@ there: after a restore of etcd, or with another cluster behind the same URL, it 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterable
 from typing import Any
 
 from kinformer.exceptions import APIError, WatchError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ServerTip
 from kinformer.liveness import answered
+from kinformer.logs import get_logger
 from kinformer.meta import compare_resource_versions
 
 __all__ = ["ClusterReplacedError", "RewindError", "TipCheck"]
 
-log = logging.getLogger("kinformer.reflector")
+log = get_logger("kinformer.reflector")
 
 # Who may list with a selector need not be allowed to without one, and a source of one's own may not know `limit`. Then
 # there is nothing to compare with, and the watch is resumed as every other client would do it.
@@ -116,4 +116,5 @@ class TipCheck:
     def _say_once(self, topic: str, text: str, error: Exception) -> None:
         if topic not in self._said:
             self._said.add(topic)
-            log.warning("%s: " + text, self._name, error)  # noqa: G003 - the texts are constants of this module
+            # The texts are constants of this module.
+            log.warning("%s: " + text, self._name, error, resource=self._name, reason="tip")  # noqa: G003

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any
@@ -16,15 +15,16 @@ from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.json_path import Projection
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.log_once import LogOnce
+from kinformer.logs import get_logger
 from kinformer.mapped_page import SourceAround, map_page
 from kinformer.object import KubeObject, Remnant
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
 
-logger = logging.getLogger(__name__)
+log = get_logger("kinformer.transform")
 
 # Keys of which it is remembered that their failure has been logged; beyond that all may be logged once more.
-_LOGGED_KEYS = 1000
 
 _encode = msgspec.json.Encoder().encode
 _identity_only = Projection(())
@@ -77,7 +77,7 @@ class TransformingListerWatcher(SourceAround):
         self._known = known
         # What the source has kept of managedFields is the transform's to keep or not.
         self._decoder = EntryDecoder(keep_managed_fields=True)
-        self._logged: set[str] = set()
+        self._told = LogOnce()
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page of what the transform left; `items` is an async iterable of lists."""
@@ -157,9 +157,7 @@ class TransformingListerWatcher(SourceAround):
             entry.uid,
             entry.resource_version,
         ):
-            raise TransformError(
-                f"the transform changed name, namespace, uid or resourceVersion of {entry!r}: {transformed!r}"
-            )
+            raise TransformError(f"the transform changed name, namespace, uid or resourceVersion of {entry!r}")
         return transformed
 
     def _cached(self, entry: KubeObject) -> KubeObject | None:
@@ -179,11 +177,10 @@ class TransformingListerWatcher(SourceAround):
 
     def _failed(self, key: str, error: TransformError) -> None:
         self.transform_errors += 1
-        if key not in self._logged:
-            if len(self._logged) >= _LOGGED_KEYS:
-                self._logged.clear()
-            self._logged.add(key)
-            logger.error("left out: %s", error, exc_info=error.__cause__)
+        if self._told.is_news(key):
+            name = getattr(self._inner, "name", "")
+            cause = error.__cause__
+            log.error("left out: %s", error, exc_info=cause, resource=name, key=key, reason="transform_failed")
         if self._on_error is not None:
             self._on_error(key, error)
 

@@ -57,7 +57,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
         assert w.informer.statistics().decode_errors == 1
         assert w.informer.last_sync_resource_version == "9"
         (record,) = [record for record in caplog.records if "cannot be decoded" in record.message]
-        text = "v1/configmaps in default: default/b cannot be decoded and is left out: an object that cannot be kept: "
+        text = "v1/configmaps in default: default/b cannot be decoded and is left out: "
         assert record.message.startswith(text + "Expected `str`, got `int`")
         assert w.health.live
         w.check_replica()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +11,12 @@ from functools import partial
 
 from kinformer.event_stream import EventStream
 from kinformer.informer import SharedInformer
+from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 
 __all__ = ["Change", "EventLog", "folded"]
 
-log = logging.getLogger("kinformer.contrib.events")
+log = get_logger("kinformer.contrib.events")
 
 _UNFOLDED = 1 << 30  # the feeding task only files what it reads: its mailbox never has to fold
 
@@ -105,7 +105,7 @@ class EventLog:
         self._announce()
         error = None if task.cancelled() else task.exception()
         if error is not None and error is not informer.crash:  # what the informer crashed of it has told itself
-            log.error("%s ended: %s", task.get_name(), error, exc_info=error)
+            log.error("%s ended: %s", task.get_name(), error, exc_info=error, resource=informer.name, reason=error)
         if not self._tasks:
             self._on_end()
 

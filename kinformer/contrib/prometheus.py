@@ -10,7 +10,6 @@ What is exported is described in ``docs/metrics.md``.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,11 +20,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
+from kinformer.logs import get_logger
 from kinformer.metrics import Reading
 
 __all__ = ["PrometheusMetrics"]
 
-log = logging.getLogger("kinformer.metrics")
+log = get_logger("kinformer.metrics")
 
 T = TypeVar("T")
 _V = TypeVar("_V")
@@ -192,7 +192,7 @@ class PrometheusMetrics:
         try:
             return read()
         except Exception:
-            log.exception("the metrics of %s cannot be read", owner)
+            log.exception("the metrics of %s cannot be read", owner, resource=owner, reason="unreadable")
             self._broken += 1
             return None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import logging
 import os
 import shutil
 import ssl
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 
 from kinformer.exceptions import ConfigError, KinformerError
+from kinformer.logs import get_logger
 from kinformer.testing.assets import Assets, find_assets
 from kinformer.testing.crd_files import read_crds
 from kinformer.testing.crd_install import answers, call, install
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ControlPlane"]
 
-logger = logging.getLogger(__name__)
+log = get_logger("kinformer.testing.control_plane")
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 60.0  # seconds to become ready; 3 on two idle cores, and a loaded CI machine may take ten times that
@@ -163,7 +163,7 @@ class ControlPlane:
             if self._data_dir is None and not isinstance(error, Exception):
                 shutil.rmtree(self._folder)  # cancelled: there is nothing to find out
             else:
-                logger.warning("the control plane did not start; its files are in %s", self._folder)
+                log.warning("the control plane did not start; its files are in %s", self._folder, reason="not_started")
             raise
         return self
 
@@ -182,7 +182,7 @@ class ControlPlane:
         if error is None and not self._data_dir and not self.keep_files:
             shutil.rmtree(self.folder)
         elif not self._data_dir:
-            logger.warning("the control plane's files are kept in %s", self._folder)
+            log.warning("the control plane's files are kept in %s", self._folder, reason="kept")
 
     def _died(self, child: ChildProcess) -> bool:
         return not child.running and child not in self._stopped_on_purpose
@@ -305,7 +305,7 @@ class ControlPlane:
         if kill:
             child.kill()
         elif not await child.stop(STOP_TIMEOUT):
-            logger.warning("%s did not end within %g s and was killed", child.name, STOP_TIMEOUT)
+            log.warning("%s did not end within %g s and was killed", child.name, STOP_TIMEOUT, reason="killed")
 
     async def _start_again(self, child: ChildProcess, is_ready: Callable[[], Awaitable[bool]]) -> None:
         child.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from aiohttp import web
 
 from kinformer.clock import SYSTEM, Clock
+from kinformer.logs import get_logger
 from kinformer.testing.answers import TEXT, Answer, Cut
 from kinformer.testing.api import Api
 from kinformer.testing.auth import AccessControl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["APIServer", "LoggedRequest"]
 
-logger = logging.getLogger(__name__)
+logger = get_logger("kinformer.testing.server")
 
 # Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
 KEEPALIVE = 3600.0  # seconds
@@ -285,7 +285,8 @@ class APIServer(State):
             except (Cut, ConnectionError):
                 raise
             except Exception:
-                logger.exception("the test server failed at %s %s", request.method, request.path)
+                text = "the test server failed at %s %s"
+                logger.exception(text, request.method, request.path, reason="server_failed")
                 if answer.response is not None:
                     await answer.close()
                 await answer.error(internal("This request caused the server to panic. Look in the logs for details."))

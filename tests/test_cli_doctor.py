@@ -257,14 +257,19 @@ async def test_a_watch_that_is_held_back_is_found(server: APIServer, kinformer: 
     assert "no answer to a watch within 1.0 s" in steps(ended)["watch"]["text"]
 
 
-async def test_with_a_selector_the_count_is_a_least(server: APIServer, kinformer: CommandLine) -> None:
+async def test_what_a_selector_chooses_is_counted_as_far_as_the_time_goes(
+    server: APIServer, kinformer: CommandLine
+) -> None:
     for number in range(501):
         server.create(config_map(f"cm-{number:03}"))
-    ended = await kinformer("doctor", "cm", "-l", "app=web", "--server", server.url, "-o", "json")
-    found = steps(ended)
-    assert found["list"]["data"]["total"] is None
-    assert "more than 500 objects" in found["list"]["text"]
-    assert "at the least" in found["informer"]["text"]
+    selected = ("doctor", "cm", "-l", "app=web", "--server", server.url)
+    found = steps(await kinformer(*selected, "-o", "json"))
+    assert found["list"]["data"]["total"] == found["informer"]["data"]["objects"] == 501
+    server.faults.add(faults.delay(0.7), verb="list", resource="v1/configmaps")  # each request, and counting takes two
+    ended = await kinformer(*selected, "--timeout", "1.2")
+    assert ended.status == 0
+    assert "more than 500 objects" in ended.out
+    assert "500 objects at the least" in ended.out.splitlines()[-1]
 
 
 async def test_an_object_that_is_too_large_is_named(server: APIServer, kinformer: CommandLine) -> None:

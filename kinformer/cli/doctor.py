@@ -133,8 +133,9 @@ def _conclusion(report: Report, selection: Selection) -> str:
     if not figures:
         return f"An informer of {name} works.{but}"
     way = "as a stream" if report.data("watch list").get("supported") else "as a list"
+    objects = count(figures["objects"], "object") + (" at the least" if figures["at_least"] else "")
     return (
-        f"An informer of {name} works: {count(figures['objects'], 'object')}, about {size(figures['memory'])}, "
+        f"An informer of {name} works: {objects}, about {size(figures['memory'])}, "
         f"the first {way} in about {seconds(figures['list_seconds'])}.{but}"
     )
 

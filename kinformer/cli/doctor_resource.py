@@ -74,7 +74,7 @@ class Sample:
         objects: At most 500.
         seconds: That it took, decoded.
         received: Bytes on the wire, managedFields and all.
-        total: Objects that there are; None where the server does not count them, as with a selector.
+        total: Objects that there are; None where they are too many to count, for with a selector the server does not.
         resource_version: Of the page.
     """
 
@@ -169,7 +169,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
     if total is None:
-        there = f"more than {count(len(objects), 'object')} (with a selector the server does not count)"
+        there = f"more than {count(len(objects), 'object')} (more than could be counted in time)"
     else:
         there = count(total, "object") if total else "no objects"
     page_of = f"{len(objects):,} of them, " if total != len(objects) else ""
@@ -186,14 +186,31 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
 
 
 async def _total(client: Client, place: Place, timeout: float) -> int | None:
-    """How many there are, by what the server says is left behind the first."""
+    """How many there are: by what the server says is left behind the first, else counted, as far as the time goes."""
     params = ListOptions(
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
     path = place.resource.gvr.path(place.namespace)
     answer: Any = await client.request("GET", path, params=params, timeout=timeout)
     left = (answer.get("metadata") or {}).get("remainingItemCount")
-    return left + 1 if isinstance(left, int) else None
+    if isinstance(left, int):
+        return left + 1
+    try:
+        async with asyncio.timeout(timeout):
+            return await _counted(place.source(client, metadata_only=True))
+    except (TimeoutError, APIError, ConnectError, DecodeError):
+        return None
+
+
+async def _counted(source: ListWatch) -> int:
+    """How many there are, one by one; without their content, so that it costs little."""
+    total, options = 0, ListOptions(limit=_SAMPLE)
+    while True:
+        page, objects = await read_page(source, options)
+        total += len(objects)
+        if not page.continue_token:
+            return total
+        options = options.replace(continue_token=page.continue_token)
 
 
 def _advice(report: Report, error: BaseException, place: Place) -> list[str]:

@@ -58,7 +58,12 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
     total = sample.total or len(sample.objects)
     share = total / len(sample.objects)
     memory = _memory([len(obj.raw) for obj in sample.objects], total)
-    facts: dict[str, Any] = {"objects": total, "memory": memory, "list_seconds": round(sample.seconds * share, 3)}
+    facts: dict[str, Any] = {
+        "objects": total,
+        "at_least": sample.total is None,
+        "memory": memory,
+        "list_seconds": round(sample.seconds * share, 3),
+    }
     other = []
     compact = await _compact_memory(sample.objects, total)
     if compact is not None and compact < memory:

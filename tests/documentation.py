@@ -248,9 +248,12 @@ _until = until
 
 async def run_pytest(path: Path) -> None:
     """The tests of a file, with nothing but the plugin and pytest-asyncio, as a user runs them."""
+    settings = path.parent / "pytest.ini"  # the page's own, if it shows one, and none of a folder above
+    if not settings.exists():
+        settings.write_text("[pytest]\n", encoding="utf-8")
     plugins = ("-p", "asyncio", "-p", "kinformer.testing.pytest_plugin", "-p", "no:cacheprovider")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pytest", "-q", *plugins, str(path)),
+        *(sys.executable, "-m", "pytest", "-q", "-c", str(settings), *plugins, str(path)),
         cwd=path.parent,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
         stdout=asyncio.subprocess.PIPE,

@@ -75,6 +75,17 @@ def benchmarks(session: nox.Session) -> None:
 
 
 @nox.session
+def peers(session: nox.Session) -> None:
+    """Other clients beside kinformer, and the pictures of docs/peers.md."""
+    install(session, "bench", "peers", "plots")
+    for name in ("peers", "held", "compact", "stall"):
+        session.run(
+            "python", "-m", f"benchmarks.{name}", success_codes=[0, 1]
+        )  # a figure beyond its limit has a picture too
+    session.run("python", "-m", "benchmarks.plots")
+
+
+@nox.session
 def conformance(session: nox.Session) -> None:
     """The suite of both servers on a real kube-apiserver; builds it when it is not there (needs Go)."""
     if not os.environ.get("KUBEBUILDER_ASSETS") and not shutil.which("go"):

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SECONDS = 300  # for one measurement, on a machine that is slow
@@ -78,14 +78,12 @@ class MeasurementError(Exception):
 
 def judge(gate: Gate, measure: Callable[[Gate], float]) -> Verdict:
     """Measure, and where the figure is beyond its limit or there is none, once more."""
-    measured: list[float] = []
-    trouble = ""
+    verdict = Verdict(gate, ())
     for _ in range(2):
         try:
-            measured.append(measure(gate))
+            verdict = replace(verdict, measured=(*verdict.measured, measure(gate)))
         except MeasurementError as error:
-            trouble = str(error)
-        verdict = Verdict(gate, tuple(measured), trouble)
+            verdict = replace(verdict, trouble=str(error))
         if verdict.passes:
             break
     return verdict

@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,72 @@ async def kubernetes(url: str, kind: str, meter: Meter, *, typed: bool = True) -
             return
 
 
+async def kubernetes_aio(url: str, kind: str, meter: Meter) -> None:
+    from kubernetes.aio import client, watch
+
+    async with client.ApiClient(client.Configuration(host=url)) as api:
+        core = client.CoreV1Api(api)
+        call = core.list_pod_for_all_namespaces if kind == "pods" else core.list_config_map_for_all_namespaces
+        await asyncio.to_thread(meter.order)
+        async with watch.Watch().stream(call) as events:
+            async for _ in events:
+                if meter.event():
+                    return
+
+
+async def kubernetes_informer(url: str, kind: str, meter: Meter) -> None:
+    """It lives in a thread of its own, and so do its handlers."""
+    from kubernetes import client
+    from kubernetes.informer import MODIFIED, SharedInformer
+
+    core = client.CoreV1Api(client.ApiClient(client.Configuration(host=url)))
+    call = core.list_pod_for_all_namespaces if kind == "pods" else core.list_config_map_for_all_namespaces
+    loop = asyncio.get_running_loop()
+    last = asyncio.Event()
+    informer = SharedInformer(call)
+
+    def on_update(obj: Any) -> None:
+        if meter.event():
+            loop.call_soon_threadsafe(last.set)
+
+    informer.add_event_handler(MODIFIED, on_update)
+    await asyncio.to_thread(meter.order)
+    informer.start()
+    await last.wait()
+
+
+async def kopf(url: str, kind: str, meter: Meter) -> None:
+    """Its watch alone, which has no public door; what an operator does with an event then is not in it."""
+    import kopf
+    from kopf._cogs.clients import auth, watching
+    from kopf._cogs.structs import credentials, references
+
+    vault = credentials.Vault({"bench": kopf.ConnectionInfo(server=url)})
+    auth.vault_var.set(vault)
+    resource = references.Resource(group="", version="v1", plural=kind, namespaced=True)
+    await asyncio.to_thread(meter.order)
+    events = watching.infinite_watch(settings=kopf.OperatorSettings(), resource=resource, namespace=None)
+    async with aclosing(events):
+        async for event in events:
+            # What it lists first has no type.
+            if not isinstance(event, watching.Bookmark) and event["type"] and meter.event():
+                break
+    await vault.close()
+
+
+async def kr8s(url: str, kind: str, meter: Meter) -> None:
+    import kr8s.asyncio as client
+    from kr8s import ALL
+    from kr8s.asyncio.objects import ConfigMap, Pod
+
+    api = await client.api(url=url)
+    await asyncio.to_thread(meter.order)
+    async with aclosing(api.watch(Pod if kind == "pods" else ConfigMap, namespace=ALL)) as events:
+        async for _ in events:
+            if meter.event():
+                return
+
+
 async def lightkube(url: str, kind: str, meter: Meter) -> None:
     from lightkube import AsyncClient, KubeConfig
     from lightkube.config.models import Cluster, User
@@ -137,11 +204,15 @@ async def aiohttp(url: str, kind: str, meter: Meter) -> None:
 PEERS: dict[str, Callable[[str, str, Meter], Awaitable[None]]] = {
     "kinformer": kinformer,
     "kinformer, handler decodes to a dict": kinformer_dict,
-    "kubernetes_asyncio, typed": kubernetes_asyncio,
-    "kubernetes_asyncio, dict": kubernetes_asyncio_dict,
-    "kubernetes, typed": kubernetes,
-    "lightkube, typed": lightkube,
     "aiohttp and json.loads": aiohttp,
+    "kopf, dict": kopf,
+    "lightkube, typed": lightkube,
+    "kubernetes_asyncio, dict": kubernetes_asyncio_dict,
+    "kubernetes_asyncio, typed": kubernetes_asyncio,
+    "kubernetes, typed": kubernetes,
+    "kubernetes.aio, typed": kubernetes_aio,
+    "kubernetes, its informer": kubernetes_informer,
+    "kr8s, wrapped": kr8s,
 }
 
 

@@ -37,6 +37,7 @@ _EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
     b'"message":"too old resource version: 1 (2)","reason":"Expired","code":410}}\n'
 )
+_VERSION = b'{"major":"1","minor":"35","gitVersion":"v1.35.0"}'
 _NOT_FOUND = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NotFound","code":404}'
 
 
@@ -158,6 +159,9 @@ class Server:
         selector = query.get("fieldSelector", "")
         if selector.startswith("metadata.name=") and "watch" not in query:
             self._collection.send_list(send, only=self._collection.newest[url.path, selector.partition("=")[2]])
+            return True
+        if url.path.strip("/") == "version":  # some clients begin with it
+            send(_HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(_VERSION), _VERSION))
             return True
         if method != "GET" or url.path != self._collection.kind.path:
             send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n")

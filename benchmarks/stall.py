@@ -13,6 +13,7 @@ import gc
 import statistics
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -26,6 +27,7 @@ ROUNDS = 5
 TICK = 0.001
 LONGEST, AIM = 10.0, 5.0  # milliseconds
 P999, P999_AIM = 6.0, 3.0
+EDGES = [0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 1000.0]  # of the histogram, milliseconds
 OWN = 0.5  # the part of a gap that must be this process's CPU for the gap to count
 
 
@@ -54,6 +56,14 @@ class Ticker:
                 self.late.append(min(own, gap) * 1e3)
             else:
                 self.foreign.append(gap * 1e3)
+
+
+def counts(values: list[float], edges: list[float]) -> list[int]:
+    """How many are up to each edge and above the one before; those above the last count with it."""
+    found = [0] * len(edges)
+    for value in values:
+        found[min(bisect_left(edges, value), len(edges) - 1)] += 1
+    return found
 
 
 @asynccontextmanager
@@ -87,9 +97,20 @@ class Stalls:
             longest = [max(ticker.late) for ticker in tickers]
             p999 = [sorted(ticker.late)[int(len(ticker.late) * 0.999)] for ticker in tickers]
             wall = [max(ticker.gaps) for ticker in tickers]
+            gaps = [gap for ticker in tickers for gap in ticker.late]
+            details = {"histogram": {"up_to_ms": EDGES, "gaps": counts(gaps, EDGES)}}
             text = f"by the clock on the wall {statistics.median(wall):.1f} ms ({min(wall):.1f} to {max(wall):.1f})"
             figures += [
-                median(f"G8 longest stall, {name}", longest, "ms", limit=LONGEST, aim=AIM, below=True, reference=text),
+                median(
+                    f"G8 longest stall, {name}",
+                    longest,
+                    "ms",
+                    limit=LONGEST,
+                    aim=AIM,
+                    below=True,
+                    reference=text,
+                    details=details,
+                ),
                 median(f"G8 p99.9, {name}", p999, "ms", limit=P999, aim=P999_AIM, below=True),
             ]
         return figures

@@ -353,14 +353,27 @@ async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer
     assert (running.returncode, out, err) == (130, b"", b"")
 
 
-async def test_a_reader_that_has_gone_ends_the_command_quietly(server: APIServer) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("get", "pods", "-o", "json"),
+        ("get", "pods", "-o", "yaml"),
+        ("get", "pods"),
+        ("watch", "pods"),
+        ("stats", "pods", "--interval", "0.1"),
+        ("stats", "pods", "--once", "--interval", "0.1"),
+        ("doctor", "pods"),
+        ("doctor", "pods", "-o", "json"),
+    ],
+)
+async def test_a_reader_that_has_gone_ends_the_command_quietly(server: APIServer, command: tuple[str, ...]) -> None:
     for number in range(400):
         server.create(pod(f"pod-{number:03}"))
     reading, writing = os.pipe()
     os.close(reading)
     try:
         running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kinformer.cli", "get", "pods", "-o", "json", "--server", server.url),
+            *(sys.executable, "-m", "kinformer.cli", *command, "--server", server.url),
             stdout=writing,
             stderr=subprocess.PIPE,
         )

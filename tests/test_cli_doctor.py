@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -161,6 +163,83 @@ async def test_4_something_that_is_no_api_server(kinformer: CommandLine) -> None
         ended = await kinformer("doctor", "pods", "--server", login.url, "-o", "json")
     assert ended.status == 4
     assert "not as an API server" in steps(ended)["server"]["text"]
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> ssl.SSLContext:
+    """A server's, with a certificate that it has signed itself: cert.pem in the same folder."""
+    request = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    names = ["-subj", "/CN=a", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*request, *files, *names], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    return context
+
+
+async def version(request: web.Request) -> web.Response:
+    if request.path == "/version":
+        return web.json_response({"gitVersion": "v1.99.0"}, headers={"Date": "Thu, 01 Jan 2015 10:00:00 GMT"})
+    return web.json_response({"kind": "Status", "code": 401, "message": "Unauthorized"}, status=401)
+
+
+def kubeconfig(path: Path, url: str, **cluster: Any) -> str:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": url, **cluster}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+async def test_4_a_certificate_that_is_not_trusted_or_no_tls_at_all(
+    kinformer: CommandLine, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    async with HttpServer(version, ssl_context=tls) as server:
+        ended = await kinformer("doctor", "pods", "--server", server.url, "-o", "json")
+        assert ended.status == 4
+        assert "certificate verify failed" in steps(ended)["server"]["text"]
+        assert "certificate-authority" in steps(ended)["server"]["advice"][0]
+        plain = server.url.replace("https", "http")
+        ended = await kinformer("doctor", "pods", "--server", plain, "-o", "json")
+        assert (ended.status, verdicts(ended)["server"]) == (4, "fail")
+    async with HttpServer(version) as server:
+        ended = await kinformer("doctor", "pods", "--server", server.url.replace("http", "https"), "-o", "json")
+        assert ended.status == 4
+        assert "http:// where TLS" in steps(ended)["server"]["advice"][0]
+
+
+async def test_a_certificate_that_is_trusted_is_said_to_be_and_one_that_is_not_looked_at_too(
+    kinformer: CommandLine, tls: ssl.SSLContext, tmp_path: Path
+) -> None:
+    async with HttpServer(version, ssl_context=tls) as server:
+        path = kubeconfig(tmp_path / "config", server.url, **{"certificate-authority": str(tmp_path / "cert.pem")})
+        trusted = steps(await kinformer("doctor", "pods", "--kubeconfig", path, "-o", "json"))["server"]
+        path = kubeconfig(tmp_path / "config", server.url, **{"insecure-skip-tls-verify": True})
+        unverified = steps(await kinformer("doctor", "pods", "--kubeconfig", path, "-o", "json"))["server"]
+    assert "verified by the kubeconfig's authority" in trusted["text"]
+    assert unverified["verdict"] == "warn"
+    assert "insecure-skip-tls-verify" in unverified["advice"][0]
+
+
+async def test_clocks_that_are_apart_are_told_of(kinformer: CommandLine) -> None:
+    async with HttpServer(version) as server:
+        found = steps(await kinformer("doctor", "pods", "--server", server.url, "-o", "json"))["server"]
+    assert found["verdict"] == "warn"
+    assert "behind this one" in found["text"]
+    assert found["data"]["clock_skew_seconds"] < -5
 
 
 async def test_5_a_token_that_nobody_knows(kinformer: CommandLine, tmp_path: Path) -> None:

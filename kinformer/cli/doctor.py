@@ -8,7 +8,6 @@ import textwrap
 from contextlib import AsyncExitStack
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from kinformer.cli.amounts import count, seconds, size
@@ -16,7 +15,7 @@ from kinformer.cli.doctor_connection import check_authentication, check_configur
 from kinformer.cli.doctor_resource import Place, check_discovery, check_list, check_rights, check_shards, check_watch
 from kinformer.cli.doctor_size import check_sizes
 from kinformer.cli.findings import CannotGoOn, Finding, Report, Verdict
-from kinformer.cli.tables import clean
+from kinformer.cli.tables import Ink, clean
 from kinformer.cli.target import Selection, Server
 
 __all__ = ["doctor"]
@@ -82,8 +81,8 @@ class _Lines:
     """Prints findings as they come."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
-        self._width = min(_WIDEST, self._console.width) if self._console.is_terminal else 0
+        self._ink = Ink()
+        self._width = min(_WIDEST, self._ink.width or 0)
         self._skipped: list[str] = []
 
     def __call__(self, finding: Finding) -> None:
@@ -96,21 +95,24 @@ class _Lines:
         head.append(f"{word:<6}", _STYLES[finding.verdict])
         head.append(f"{finding.step:<16}", "bold")
         head.append(self._wrapped(clean(finding.text)))
-        self._console.print(head, soft_wrap=True)
+        self._write(head)
         for advice in finding.advice:
             first, *rest = advice.splitlines()
-            self._console.print(Text(f"{_INDENT}> {self._wrapped(clean(first), 2)}", "cyan"), soft_wrap=True)
+            self._write(Text(f"{_INDENT}> {self._wrapped(clean(first), 2)}", "cyan"))
             for line in rest:
-                self._console.print(Text(f"{_INDENT}  {clean(line)}"), soft_wrap=True)
-        self._console.file.flush()
+                self._write(Text(f"{_INDENT}  {clean(line)}"))
+        sys.stdout.flush()
 
     def end(self, conclusion: str) -> None:
         """What was not tried, and what follows from it all."""
         if self._skipped:
             text = self._wrapped(f"not tried: {', '.join(self._skipped)}")
-            self._console.print(Text(f"{Verdict.SKIP:<6}{'':<16}{text}", "bright_black"), soft_wrap=True)
+            self._write(Text(f"{Verdict.SKIP:<6}{'':<16}{text}", "bright_black"))
         lines = textwrap.wrap(conclusion, self._width) if self._width else [conclusion]
-        self._console.print(Text("\n" + "\n".join(map(clean, lines)), "bold"), soft_wrap=True)
+        self._write(Text("\n" + "\n".join(map(clean, lines)), "bold"))
+
+    def _write(self, text: Text) -> None:
+        sys.stdout.write(f"{self._ink.render(text)}\n")
 
     def _wrapped(self, text: str, further: int = 0) -> str:
         if self._width < 2 * len(_INDENT):

@@ -17,7 +17,7 @@ from kinformer.discovery import APIResource
 from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
-__all__ = ["Columns", "Table", "clean", "status_style"]
+__all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
 _GAP = "   "  # as kubectl's
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -45,6 +45,23 @@ def status_style(word: str) -> str:
 def clean(text: str) -> str:
     """Text of a cluster for a terminal: control characters, which could command it, as a question mark."""
     return _CONTROL.sub("?", text)
+
+
+class Ink:
+    """Styled text for stdout: in colour on a terminal, and not where NO_COLOR is set."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stdout, highlight=False)
+        self.colour = self._console.is_terminal and not self._console.no_color
+        self.width = self._console.width if self._console.is_terminal else None
+
+    def render(self, text: Text) -> str:
+        """What to write. Nothing is wrapped."""
+        if not self.colour:
+            return text.plain
+        with self._console.capture() as capture:  # rich's own print would end the program where a pipe is closed
+            self._console.print(text, end="", soft_wrap=True)
+        return capture.get()
 
 
 class Columns:
@@ -90,8 +107,7 @@ class Table:
         if with_event:
             self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
         self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
-        self._terminal = Console(file=sys.stdout)
-        self._colour = self._terminal.is_terminal and not self._terminal.no_color
+        self._ink = Ink()
         self._headed = False
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
@@ -106,7 +122,7 @@ class Table:
 
     def write_below(self, line: Text) -> None:
         """A line of another kind below the last, such as what an update has changed."""
-        sys.stdout.write(f"{self._render(line)}\n")
+        sys.stdout.write(f"{self._ink.render(line)}\n")
         sys.stdout.flush()
 
     def write_all(self, objects: Sequence[KubeObject]) -> None:
@@ -143,14 +159,7 @@ class Table:
             parts.append(self._paint(style, cell) + padding)
         return _GAP.join(parts)
 
-    def _render(self, line: Text) -> str:
-        if not self._colour:
-            return line.plain
-        with self._terminal.capture() as capture:
-            self._terminal.print(line, end="", soft_wrap=True)
-        return capture.get()
-
     def _paint(self, style: str, text: str) -> str:
-        if not (self._colour and style):
+        if not (self._ink.colour and style):
             return text
         return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

@@ -1,11 +1,35 @@
-"""Cancelling the body of an `async with`, once, and telling one's own cancellation from everybody else's."""
+"""Cancelling a body once, telling one's own cancellation from everybody else's, and leaving without being disturbed."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["BodyCancellation"]
+import anyio
+
+__all__ = ["BodyCancellation", "shielded_from_scopes"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def shielded_from_scopes(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """For what leaves: a cancel scope of anyio, which cancels at every await, does not cancel at those in here.
+
+    Else a scope that was cancelled around an informer would cut its leaving short, and its tasks would stay. So both
+    kinds of groups mean the same: cancelled once, it is left in order, within its own time; asyncio's `cancel`, called
+    again, still hurries it.
+    """
+
+    @wraps(function)
+    async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+        with anyio.CancelScope(shield=True):
+            return await function(*args, **kwargs)
+        raise AssertionError("a scope that nobody cancels lets nothing disappear")
+
+    return shielded
 
 
 class BodyCancellation:

@@ -14,6 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from kinformer.answers import decode_answer, failure
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.compression import Compression, check_compression
 from kinformer.config import Connection, from_url, load_in_cluster
 from kinformer.exceptions import ConnectError, DecodeError
@@ -148,6 +149,7 @@ class Client:
         self._transport = transport
         return self
 
+    @shielded_from_scopes
     async def __aexit__(self, *_: object) -> None:
         bridge, self._bridge = self._bridge, None
         transport, self._transport = self._transport, None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.controller_metrics import ControllerMetrics
 from kinformer.controller_source import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
@@ -156,6 +157,7 @@ class ControllerRun:
             if not feed.has_synced
         )
 
+    @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[Any]]) -> None:
         """Take nothing new; let reconciles end within the deadline; then cancel them, once."""
         self._leaving = True

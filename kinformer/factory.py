@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 from kinformer.backoff import Backoff
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe
 from kinformer.health import InformerHealth
@@ -114,6 +115,7 @@ class SharedInformerFactory:
             held.informer.start_tasks()
         return self
 
+    @shielded_from_scopes
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Self
 
 from kinformer.backoff import Backoff
 from kinformer.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate, Transform
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
@@ -198,6 +199,7 @@ class SharedInformer(Generic[M]):
         self._feeding += self._keeper.start(self._tasks)
         self._handlers.start()
 
+    @shielded_from_scopes
     async def leave(self, deadline: float) -> None:
         """Stop within `deadline` on the loop's clock: producers, then the queue, then the handlers.
 
@@ -407,8 +409,6 @@ class SharedInformer(Generic[M]):
         """
         period = self._resync_period
         return self._handlers.stream(name or "events", queue_size=queue_size, only=filter, resync_period=period)
-
-    # --- indexes and figures ------------------------------------------------------------------------------
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Add indexes, before or after the start; what is cached is indexed at once, which takes its time.

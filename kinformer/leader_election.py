@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from kinformer.cancellation import BodyCancellation
+from kinformer.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer.clock import SYSTEM, Clock
 from kinformer.exceptions import (
     AlreadyExistsError,
@@ -214,6 +214,7 @@ class LeaderElector:
         if not self.is_leader:
             raise LeadershipLostError(f"{self.identity} no longer leads {self.name}")
 
+    @shielded_from_scopes
     async def _leave(self, term: _Term, error: BaseException | None) -> None:
         """The body has been left by `error`. Raises LeadershipLostError where that is what ended it."""
         term.validity.check()

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.client import Client
 from kinformer.controller import Controller
 from kinformer.exceptions import ConfigError
@@ -270,6 +271,7 @@ class Manager:
         finally:
             await _cancelled(tasks)
 
+    @shielded_from_scopes
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
         """Cancel, and wait; a second time when the time is over, or by a second signal."""
         for task in tasks:
@@ -311,6 +313,7 @@ async def _awaited(run: Runnable) -> None:
         raise RuntimeError(f"{getattr(run, '__qualname__', run)} ended by a CancelledError of its own") from error
 
 
+@shielded_from_scopes
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
     """Cancel tasks and wait for them; cancelled while it waits, it cancels them again, and waits on."""
     pending = {task for task in tasks if not task.done()}

@@ -97,8 +97,8 @@ async def asking(app: Any) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def until_ready(client: httpx.AsyncClient, status: int = 200) -> Any:
-    answer = await answer_until(lambda: client.get("/readyz"), lambda answer: answer.status_code == status, 15)
+async def until_ready(client: httpx.AsyncClient, status: int = 200, path: str = "/readyz") -> Any:
+    answer = await answer_until(lambda: client.get(path), lambda answer: answer.status_code == status, 15)
     return answer.json()
 
 
@@ -238,6 +238,43 @@ async def test_a_lifespan_of_ones_own_can_hold_it(server: APIServer) -> None:
     async with asking(app) as client:
         await until_ready(client)
         assert (await client.get("/mine")).json() == [1, 1]
+
+
+async def test_an_application_with_our_routers_is_mounted_in_one_with_a_lifespan_and_tasks_of_its_own(
+    server: APIServer,
+) -> None:
+    beats: list[int] = []
+
+    async def beat() -> None:
+        while True:
+            beats.append(len(beats))
+            await asyncio.sleep(0.01)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        async with kinformer_lifespan(setup_for(server))(app) as state, asyncio.TaskGroup() as group:
+            task = group.create_task(beat())
+            yield {**state, "outer": "mine"}
+            task.cancel()
+
+    async def outer(request: Request) -> JSONResponse:
+        return JSONResponse([request.state.outer, len(get_factory(request).informers)])
+
+    inner = FastAPI()
+    inner.include_router(health_router())
+
+    @inner.get("/count")
+    async def count(factory: Factory) -> int:
+        return len(factory.for_resource("v1/configmaps").lister)
+
+    app = Starlette(routes=[Route("/outer", outer), Mount("/cluster", inner)], lifespan=lifespan)
+    async with asking(app) as client:
+        await until_ready(client, path="/cluster/readyz")
+        assert (await client.get("/cluster/livez")).status_code == 200
+        assert (await client.get("/cluster/count")).json() == 3
+        assert (await client.get("/outer")).json() == ["mine", 1]
+        assert (await client.get("/cluster/statusz")).json()["resources"]["v1/configmaps"]["health"]["live"]
+    assert beats
 
 
 async def test_the_factory_is_left_with_the_application(server: APIServer) -> None:

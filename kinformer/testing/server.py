@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiohttp import web
 
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.clock import SYSTEM, Clock
 from kinformer.logs import get_logger
 from kinformer.testing.answers import TEXT, Answer, Cut
@@ -100,6 +101,7 @@ class APIServer(State):
         await self._listen()
         return self
 
+    @shielded_from_scopes
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -197,11 +197,9 @@ def _row(one: Figures) -> list[Cell]:
 
 
 def _by_cause(counts: Mapping[str, int]) -> str:
-    """`3: expired 2, gap 1`."""
-    if not counts:
-        return "0"
+    """`2 expired, 1 gap`."""
     most = sorted(counts.items(), key=lambda item: -item[1])
-    return f"{sum(counts.values()):,}: " + ", ".join(f"{cause} {number:,}" for cause, number in most)
+    return ", ".join(f"{number:,} {cause}" for cause, number in most) or "0"
 
 
 def _errors(figures: Sequence[Figures]) -> list[Text]:

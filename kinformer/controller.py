@@ -146,9 +146,9 @@ class Controller:
         self._sources.append(source)
         return self
 
-    def _is_cluster_scoped(self) -> bool:
+    def _is_cluster_scoped(self) -> bool | None:
         key = self._main.indexer.any_key() if self._main is not None else None
-        return key is not None and "/" not in key
+        return None if key is None else "/" not in key
 
     # --- life ---------------------------------------------------------------------------------------------
 

@@ -47,6 +47,12 @@ class Admission(NamedTuple):
 class _Run:
     slot: int
     task: asyncio.Task[Any]
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Cancel it, because its slot goes, or has gone, to somebody else."""
+        self.stopped = True
+        self.task.cancel()
 
 
 class ShardGate:
@@ -170,7 +176,7 @@ class ShardGate:
                     return await task
             except asyncio.CancelledError:
                 current = asyncio.current_task()
-                if task.cancelled() and (current is None or not current.cancelling()):
+                if run.stopped and (current is None or not current.cancelling()):
                     raise ShardLostError(f"slot {slot}, of {key}, goes to another replica") from None
                 raise
 
@@ -192,7 +198,7 @@ class ShardGate:
 
     def _cancel(self, key: str, run: _Run) -> None:
         if self._active.get(key) is run:
-            run.task.cancel()
+            run.stop()
 
     # --- what a membership calls ------------------------------------------------------------------------------
 
@@ -252,7 +258,7 @@ class ShardGate:
         self._set_open(frozenset())
         self._is_member = False
         for run in self._active.values():
-            run.task.cancel()
+            run.stop()
 
     async def idle(self) -> None:
         """Until nothing runs."""
@@ -260,12 +266,12 @@ class ShardGate:
             await asyncio.wait({run.task for run in self._active.values()})
 
     async def _stop(self, slots: frozenset[int], grace: float) -> None:
-        def running() -> set[asyncio.Task[Any]]:
-            return {run.task for run in self._active.values() if run.slot in slots}
+        def running() -> list[_Run]:
+            return [run for run in self._active.values() if run.slot in slots]
 
-        if running():
-            await asyncio.wait(running(), timeout=grace)
-        for task in running():
-            task.cancel()
-        while tasks := running():
-            await asyncio.wait(tasks)
+        if runs := running():
+            await asyncio.wait({run.task for run in runs}, timeout=grace)
+        for run in running():
+            run.stop()
+        while runs := running():
+            await asyncio.wait({run.task for run in runs})

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol, TypeVar
@@ -27,6 +27,7 @@ log = get_logger("kinformer.sharding")
 
 _SWEEP_AFTER = 4  # leases: so long after its end a dead replica's Lease is deleted
 _OWN_WRITES = 16  # renewals of ours whose outcome may be unknown; each lives for one call at most
+_GRACE = 1.0  # seconds for what is cancelled at the end
 _HURRY = 8  # the part of a retry_period that two heartbeats are apart at least
 
 
@@ -319,17 +320,26 @@ class ShardMembership:
         self._held = self._claimed = self._written = frozenset()
 
     async def _part(self) -> None:
-        """Leave for good: stop the work, then give everything back, if it is still ours to give."""
+        """Leave for good: stop the work, then give everything back, if it is still ours to give.
+
+        Work that goes on although it was cancelled is not waited for any longer than our right lasts: it can send
+        nothing after that, and others take the slots when our Lease has expired. Cancelled meanwhile: nothing is.
+        """
         validity = self._validity
         if validity is None:
             return
-        if validity.check():
-            await self._work.leave(self._held)
-        ours = validity.check()
-        validity.close()
-        self._validity = None
-        self._work.lapsed()
-        await self._drop_all()
+        stopped = False
+        try:
+            if validity.check():
+                stopped = await _within(validity.until - self._clock.boot(), self._work.leave(self._held))
+        finally:
+            ours = stopped and validity.check()
+            validity.close()
+            self._validity = None
+            self._work.lapsed()
+        if not await _within(_GRACE, self._drop_all()):
+            text = "%s leaves %s while work on it goes on that was cancelled"
+            log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
         if ours and self._lease is not None:
             released = self._lease.released(self._clock.wall())
             document = with_annotations(released, {}, annotations_of((), self._epoch, None))
@@ -385,3 +395,13 @@ class ShardMembership:
             return None
         self._error = None
         return result
+
+
+async def _within(seconds: float, awaitable: Awaitable[None]) -> bool:
+    """Await it for so long at most; whether it has ended by itself."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            await awaitable
+    except TimeoutError:
+        return False
+    return True

@@ -188,6 +188,30 @@ async def test_an_owner_kind_may_name_its_group(owner_kind: str, api_version: st
     assert recorder.keys == (["default/x"] if hit else [])
 
 
+async def test_what_has_no_namespace_is_owned_by_nothing_that_has_one() -> None:
+    owners, owned = MemorySource(), MemorySource()
+    owners.set("x")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1", "controller": True}
+    first, second, recorder = SharedInformer(owners), SharedInformer(owned), Recorder()
+    async with running(controller_for(first, recorder).owns(second, "ConfigMap"), first, second):
+        await settle()
+        recorder.clear()
+        # Anybody may write such a reference; a reconcile of "x" would fail for ever.
+        child = KubeObject.from_dict(
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "c", "uid": "9", "ownerReferences": [reference]}}
+        )
+        owned.version += 1
+        owned._record(
+            "ADDED",
+            KubeObject.from_dict(
+                {**child.to_dict(), "metadata": {**child["metadata"], "resourceVersion": str(owned.version)}}
+            ),
+        )
+        await settle()
+        assert second.indexer.get_by_key("c") is not None
+        assert recorder.keys == []
+
+
 async def test_an_owner_without_a_namespace_is_found_from_what_it_owns_in_one() -> None:
     owners, owned = MemorySource(), MemorySource()
     owners.set("x", namespace="")
@@ -637,6 +661,31 @@ async def test_writes_that_no_informer_follows_are_not_waited_for() -> None:
         controller.trigger("default/a")
         await asyncio.sleep(0.1)
         assert recorder.times == [0, 1]
+
+
+async def test_a_key_that_has_seen_what_it_wrote_is_no_more_urgent_than_it_was() -> None:
+    backlog, children = MemorySource(), MemorySource()
+    for number in range(3):
+        backlog.set(f"k{number}")
+    children.set("other")
+    late = LaggingSource(children)
+    first, second = SharedInformer(backlog), SharedInformer(late)
+
+    async def write_or_work(request: Request) -> Result:
+        if len(recorder.runs) == 1:
+            late.lag = 5.0
+            request.wrote(children.set("child"))
+        else:
+            await asyncio.sleep(2)
+        return Result(requeue_after=0)
+
+    recorder = Recorder(write_or_work)
+    controller = controller_for(first, recorder).watches(second, lambda obj: [])
+    async with running(controller, first, second):
+        await asyncio.sleep(9)
+        a, b, c = recorder.keys[:3]
+        assert recorder.keys == [a, b, c, b, c, a]  # c waited already when a had seen its child
+        assert controller.statistics().own_write_waits == 1
 
 
 async def test_wrote_of_a_request_that_a_test_made_by_hand_does_nothing() -> None:

@@ -109,6 +109,17 @@ async def test_leaving_gives_the_lease_back_and_the_next_need_not_wait_for_it_to
     await end(other)
 
 
+async def test_giving_the_lease_back_takes_no_longer_than_the_renew_deadline(server: APIServer, client: Client) -> None:
+    loop = asyncio.get_running_loop()
+    async with elector(client, identity="a").leading():
+        lease = await client.request("GET", f"{LEASES}/lock")
+        await client.request("PATCH", f"{LEASES}/lock", body={"metadata": {"labels": {"by": "somebody"}}})
+        server.faults.add(faults.delay(4.9), resource=RESOURCE)  # each request just within its limit
+        began = loop.time()
+    assert loop.time() - began <= 10.1
+    assert lease["spec"]["holderIdentity"] == "a"
+
+
 async def test_without_release_on_exit_the_next_waits_for_the_whole_lease(client: Client) -> None:
     async with elector(client, release_on_exit=False).leading():
         pass

@@ -139,6 +139,18 @@ async def test_what_one_of_them_raises_ends_the_others_and_comes_out(client: Cli
     assert ended == ["cancelled"]
 
 
+async def test_one_that_ends_by_a_cancellation_of_its_own_has_failed(client: Client) -> None:
+    async def awaits_what_is_cancelled() -> None:
+        waiting = asyncio.ensure_future(asyncio.Event().wait())
+        waiting.cancel()
+        await waiting
+
+    async with Manager(client) as manager:
+        manager.add(awaits_what_is_cancelled)
+        with pytest.raises(RuntimeError, match="awaits_what_is_cancelled ended by a CancelledError of its own"):
+            await within(5, manager.run())
+
+
 async def test_what_is_under_way_is_finished_and_what_does_not_end_is_cancelled_again(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

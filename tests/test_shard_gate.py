@@ -144,3 +144,16 @@ async def test_work_that_does_not_end_within_the_grace_is_cancelled_before_the_s
     assert asyncio.get_running_loop().time() - began == pytest.approx(3.0)
     with pytest.raises(ShardLostError, match="goes to another replica"):
         await task
+
+
+async def test_what_a_reconcile_cancels_itself_is_its_own_failure_and_no_lost_share() -> None:
+    scene = Scene(A)
+    scene.begin(SLOT_A)
+
+    async def awaits_what_is_cancelled() -> None:
+        waiting = asyncio.ensure_future(asyncio.Event().wait())
+        waiting.cancel()
+        await waiting
+
+    with pytest.raises(asyncio.CancelledError):
+        await scene.start("ns/a", awaits_what_is_cancelled())

@@ -171,6 +171,37 @@ async def test_a_share_is_given_away_only_when_its_reconciles_have_ended(replica
     assert not {name for name in two.names if name in running - cancelled}
 
 
+async def test_work_that_ignores_its_cancellation_holds_up_the_end_no_longer_than_the_right_lasts(
+    replicas: Any, client: Client
+) -> None:
+    end = asyncio.Event()
+
+    class Stubborn(Replica):
+        async def reconcile(self, request: Request) -> Result | None:
+            while not end.is_set():
+                try:
+                    await end.wait()
+                except asyncio.CancelledError:
+                    self.ended.append((request.name, "cancelled"))
+            return None
+
+    one = Stubborn(client, "one")
+    one.start()
+    try:
+        await asyncio.sleep(5)
+        began = asyncio.get_running_loop().time()
+        await one.leave()
+        # The grace of reconciles, then what is left of the right, and a second each for what is cancelled.
+        assert asyncio.get_running_loop().time() - began < 5 + 10 + 2
+        assert len({name for name, _ in one.ended}) == 10
+        assert not one.controller.membership.holds
+        (lease,) = (await client.request("GET", LEASES))["items"]
+        assert lease["spec"]["holderIdentity"] == "one", "what is not known to have ended is not given to others"
+    finally:
+        end.set()
+        await asyncio.sleep(0.1)
+
+
 async def test_a_suspended_replica_has_lost_its_share_and_joins_anew(replicas: Any) -> None:
     one = await replicas("one")
     await asyncio.sleep(5)

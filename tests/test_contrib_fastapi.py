@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import httpx
+import msgspec
 import pytest
 import pytest_asyncio
 from fastapi import Depends, FastAPI, Response, WebSocket
@@ -275,6 +276,26 @@ async def test_an_application_with_our_routers_is_mounted_in_one_with_a_lifespan
         assert (await client.get("/outer")).json() == ["mine", 1]
         assert (await client.get("/cluster/statusz")).json()["resources"]["v1/configmaps"]["health"]["live"]
     assert beats
+
+
+class DataOf(msgspec.Struct):
+    metadata: dict[str, Any]
+
+
+Maps = Annotated[Lister[KubeObject[DataOf]], Depends(lister_of("v1/configmaps", model=DataOf))]
+
+
+async def test_an_endpoint_gets_a_lister_whose_objects_have_a_model(server: APIServer) -> None:
+    app = FastAPI(lifespan=kinformer_lifespan(setup_for(server)))
+    app.include_router(health_router())
+
+    @app.get("/names")
+    def names(maps: Maps) -> list[str]:
+        return sorted(obj.model.metadata["name"] for obj in maps)
+
+    async with asking(app) as client:
+        await until_ready(client)
+        assert (await client.get("/names")).json() == ["map-0", "map-1", "map-2"]
 
 
 async def test_the_factory_is_left_with_the_application(server: APIServer) -> None:

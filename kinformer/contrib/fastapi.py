@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 from weakref import WeakKeyDictionary
 
 from starlette.requests import HTTPConnection, Request
@@ -36,6 +36,7 @@ from kinformer.lister import Lister
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject
 from kinformer.readiness import readiness, status_report
+from kinformer.type_variables import M
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -107,6 +108,14 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
     return factory
 
 
+@overload
+def informer_of(
+    resource: str | GroupVersionResource, *, model: type[M], **options: Any
+) -> Callable[[HTTPConnection], Awaitable[SharedInformer[M]]]: ...
+@overload
+def informer_of(
+    resource: str | GroupVersionResource, *, model: None = None, **options: Any
+) -> Callable[[HTTPConnection], Awaitable[SharedInformer[None]]]: ...
 def informer_of(
     resource: str | GroupVersionResource, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
@@ -115,8 +124,14 @@ def informer_of(
     It is asked for once, when it is first needed; ask for it in `setup` too, so that it is warm by then.
 
     Args:
-        resource, options: As for `SharedInformerFactory.for_resource`.
+        resource, model, options: As for `SharedInformerFactory.for_resource`.
     """
+    return _informer_of(resource, options)
+
+
+def _informer_of(
+    resource: str | GroupVersionResource, options: dict[str, Any]
+) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer] = WeakKeyDictionary()
 
     async def informer(connection: HTTPConnection) -> SharedInformer:
@@ -129,12 +144,20 @@ def informer_of(
     return informer
 
 
+@overload
+def lister_of(
+    resource: str | GroupVersionResource, *, model: type[M], **options: Any
+) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[M]]]]: ...
+@overload
+def lister_of(
+    resource: str | GroupVersionResource, *, model: None = None, **options: Any
+) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[None]]]]: ...
 def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[[HTTPConnection], Awaitable[Lister]]:
     """A dependency that gives the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
 
     ::
 
-        Pods = Annotated[Lister, Depends(lister_of("v1/pods"))]
+        Pods = Annotated[Lister, Depends(lister_of("v1/pods"))]  # or Lister[KubeObject[Pod]], with model=Pod
 
         @app.get("/pods")
         def pods(pods: Pods) -> list[str]:
@@ -143,9 +166,9 @@ def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[
     (A `def` endpoint runs in a thread, where `factory.for_resource` is refused.)
 
     Args:
-        resource, options: As for `SharedInformerFactory.for_resource`.
+        resource, model, options: As for `SharedInformerFactory.for_resource`.
     """
-    informer = informer_of(resource, **options)
+    informer = _informer_of(resource, options)
 
     async def lister(connection: HTTPConnection) -> Lister:
         return (await informer(connection)).lister

@@ -15,7 +15,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -139,7 +139,7 @@ def _unit(name: str) -> str:
 # --- spans --------------------------------------------------------------------------------------------------------
 
 
-def traced(handler: Any, *, resource: str, tracer: Tracer | None = None) -> Any:
+def traced(handler: R, *, resource: str, tracer: Tracer | None = None) -> R:
     """A handler whose calls are spans: ``v1/pods UPDATED``, with the object's namespace, name, uid and version.
 
     What the handler raises is noted in the span, and goes on to the informer, which counts and logs it.
@@ -149,7 +149,8 @@ def traced(handler: Any, *, resource: str, tracer: Tracer | None = None) -> Any:
         resource: What the spans call the informer's objects.
         tracer: Default: the global provider's, under the name "kinformer".
     """
-    return _Traced(handler, resource, tracer or trace.get_tracer(_NAME))
+    # For an informer it is what the handler is: an object with the same of the three methods, of the same signatures.
+    return cast("R", _Traced(handler, resource, tracer or trace.get_tracer(_NAME)))
 
 
 class _Traced:

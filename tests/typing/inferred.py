@@ -9,12 +9,13 @@ there is none to silence, so what must not pass is held too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
 
 import msgspec
 import pydantic
+from starlette.requests import HTTPConnection
 
 from kinformer import (
     Client,
@@ -33,6 +34,8 @@ from kinformer import (
     Store,
     with_model,
 )
+from kinformer.contrib.fastapi import informer_of, lister_of
+from kinformer.contrib.opentelemetry import traced
 
 
 class Spec(msgspec.Struct, rename="camel"):
@@ -193,6 +196,15 @@ def parts() -> None:
     assert_type(store.list(), list[Node])
     store.add(Node("a"))
     store.add("a")  # type: ignore[arg-type]
+
+
+def services() -> None:
+    pods = lister_of("v1/pods", model=Pod)
+    assert_type(pods, Callable[[HTTPConnection], Awaitable[Lister[KubeObject[Pod]]]])
+    assert_type(
+        informer_of("v1/pods", model=Pod, page_size=100), Callable[[HTTPConnection], Awaitable[SharedInformer[Pod]]]
+    )
+    assert_type(traced(PodHandler(), resource="v1/pods"), PodHandler)
 
 
 async def controllers(pods: SharedInformer[Pod]) -> None:

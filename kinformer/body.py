@@ -29,7 +29,7 @@ log = get_logger("kinformer.body")
 _SMALL = 64 * 1024  # bytes: what is larger is worth a turn of the loop
 _QUICK = 0.0005  # seconds that a piece was waited for, at most, to count as one of a row
 _ROW = 4  # of small pieces that came quickly, until time is given to the next; an event comes in up to three
-_NAP = 0.002  # seconds: as long as a slice of work may take, so nobody waits for longer than he does anyway
+_NAP = 0.002  # seconds: less than the jitter of a network answer
 _GATHERED = 256 * 1024  # bytes that end the nap of the socket; as much as is read at once
 
 

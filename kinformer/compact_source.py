@@ -22,7 +22,7 @@ class CompactingListerWatcher(SourceAround):
 
     Last states (DELETED) and bookmarks pass as they are, and an object that the cache has already is not compressed
     again. Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors
-    and cancellation are those of the inner source. It works in slices of 2 ms, and once, when there is enough to train
+    and cancellation are those of the inner source. It works in slices of 1 ms, and once, when there is enough to train
     a dictionary on, waits for that, while others have the loop.
 
     Args:

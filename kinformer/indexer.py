@@ -187,7 +187,7 @@ class Indexer(Store[ObjectT]):
         self._publish(fresh)
 
     async def build_indexers(self, indexers: Indexers[ObjectT]) -> None:
-        """`add_indexers` in slices of 2 ms, while changes keep coming.
+        """`add_indexers` in slices of 1 ms, while changes keep coming.
 
         The indexes appear when they are complete, all at once. Cancelled, none appears and nothing is left behind.
 

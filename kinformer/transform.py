@@ -46,7 +46,7 @@ class TransformingListerWatcher(SourceAround):
     cached, else only what identifies the object: never what the transform might have removed.
 
     Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
-    cancellation are those of the inner source. Long lists are transformed in slices of 2 ms.
+    cancellation are those of the inner source. Long lists are transformed in slices of 1 ms.
 
     Args:
         inner: The source.

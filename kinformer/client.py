@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 import os
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
@@ -371,6 +370,8 @@ def _encode(method: str, body: Any) -> tuple[bytes | None, str]:
 
 
 def _version() -> str:
+    import importlib.metadata  # 10 ms, which only whoever connects has to spend
+
     try:
         return importlib.metadata.version("kinformer")
     except importlib.metadata.PackageNotFoundError:

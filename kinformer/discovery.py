@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -252,6 +251,8 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
         if bare in (resource.name, resource.singular, resource.kind.lower(), *resource.short_names):
             return str(resource)
     names = {resource.name: str(resource) for resource in reversed(resources)}
+    import difflib  # only for a message about what is not there
+
     close = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 

@@ -52,7 +52,7 @@ class _Answer:
 def kubernetes_asyncio_pod() -> Decode:
     from kubernetes_asyncio.client import ApiClient, Configuration
 
-    client = ApiClient.__new__(ApiClient)  # without its session, which wants a loop
+    client: Any = ApiClient.__new__(ApiClient)  # without its session, which wants a loop
     client.configuration = Configuration(host="http://127.0.0.1")
     return lambda line: client.deserialize(_Answer(line.decode()), "V1Pod")
 
@@ -66,7 +66,8 @@ def kubernetes_pod() -> Decode:
 def kr8s_pod() -> Decode:
     from kr8s.asyncio.objects import Pod
 
-    return lambda line: Pod(json.loads(line), api=object())
+    no_api: Any = object()
+    return lambda line: Pod(json.loads(line), api=no_api)
 
 
 FORMS: dict[str, tuple[Callable[[], Decode], int]] = {

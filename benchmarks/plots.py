@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +28,7 @@ IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
 OURS, OTHERS, LIMIT = "#2f81f7", "#8b949e", "#d1603d"  # all three stand out from white and from black
 TEXT = "#7d8590"
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "kinformer",
     "svg.fonttype": "path",
     "font.size": 10,
@@ -39,7 +40,13 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-STALLS = ("LIST", "LIST over TLS", "LIST with 16 handlers", "WatchList", "a relist after a 410")
+STALLS = {
+    "LIST": OURS,
+    "LIST over TLS": "#2da44e",
+    "LIST with 16 handlers": "#a371f7",
+    "WatchList": "#bf8700",
+    "a relist after a 410": OTHERS,
+}
 
 
 def figures(benchmark: str) -> list[dict[str, Any]]:
@@ -54,7 +61,7 @@ def figures(benchmark: str) -> list[dict[str, Any]]:
 
 def bars(axes: Axes, rows: Sequence[tuple[str, float]], label: Callable[[float], str]) -> None:
     """Bars on a logarithmic scale, the largest figure on top; each has its number beside it."""
-    ordered = sorted(rows, key=lambda row: row[1])
+    ordered = sorted(rows, key=itemgetter(1))
     names, values = zip(*ordered, strict=True)
     colours = [OURS if name.startswith("kinformer") else OTHERS for name in names]
     drawn = axes.barh(names, values, color=colours, height=0.68)
@@ -86,7 +93,7 @@ def memory(axes: Axes) -> None:
 
 def stalls(axes: Axes) -> None:
     """The share of all gaps that are longer than so many milliseconds."""
-    for name, shade in zip(STALLS, (1.0, 0.85, 0.7, 0.55, 0.4), strict=True):
+    for name, colour in STALLS.items():
         found = [one for one in figures("stall") if one["name"] == f"G8 longest stall, {name}"]
         histogram = found[0]["details"]["histogram"]
         edges, counts = histogram["up_to_ms"][:-1], histogram["gaps"]
@@ -95,7 +102,7 @@ def stalls(axes: Axes) -> None:
         shown = [(edge, part) for edge, part in zip(edges, longer, strict=True) if part]
         last = edges[len(shown)] if len(shown) < len(edges) else edges[-1]
         xs, ys = [edge for edge, _ in shown], [part for _, part in shown]
-        axes.plot([*xs, last], [*ys, ys[-1]], drawstyle="steps-post", color=OURS, alpha=shade, linewidth=2, label=name)
+        axes.plot([*xs, last], [*ys, ys[-1]], drawstyle="steps-post", color=colour, linewidth=1.8, label=name)
     axes.axvline(10, color=LIMIT, linestyle="--", linewidth=1.2)
     axes.text(9.7, 0.5, "limit", color=LIMIT, ha="right")
     axes.set_xlim(0.25, 20)

@@ -136,6 +136,34 @@ async def test_readyz_waits_for_its_membership_and_its_informers_and_names_what_
             assert body["controllers"]["shared"]["reconciles"]["success"] >= 12
 
 
+async def test_one_for_each_of_several_namespaces_shares_them_in_one_manager(server: APIServer, client: Client) -> None:
+    await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": "second"}})
+    server.create({**config_map("other"), "metadata": {"name": "other", "namespace": "second"}})
+    seen: set[str] = set()
+
+    async def reconcile(request: Request) -> None:
+        seen.add(request.key)
+
+    async with Manager(client) as manager:
+        for namespace in ("default", "second"):
+            controller = ShardedController(
+                reconcile,
+                client,
+                "v1/configmaps",
+                namespace=namespace,
+                name=f"shared in {namespace}",
+                shutdown_timeout=1,
+                **TIMES,
+            )
+            manager.add(controller)
+        async with running(manager):
+            await until(lambda: len(seen) == 13)
+            for namespace in ("default", "second"):
+                leases = await client.request("GET", LEASES.replace("/default/", f"/{namespace}/"))
+                assert len(leases["items"]) == 1
+    assert "second/other" in seen
+
+
 async def test_its_crash_ends_the_manager_with_what_it_crashed_of(server: APIServer, client: Client) -> None:
     def crash(informer: Any, error: BaseException) -> None:
         raise LookupError("enough")

@@ -10,7 +10,6 @@ once a batch: at live rates waking costs more than all else here.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from inspect import isawaitable
@@ -22,6 +21,7 @@ from kinformer.meta import DeletedFinalStateUnknown
 from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.store import KeyFunc, KnownObjects, object_key
+from kinformer.wakeups import Wakeups
 
 __all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement", "Waiting"]
 
@@ -90,7 +90,7 @@ class DeltaFIFO:
         self._front: deque[str] = deque()  # the next keys of the oldest dict, while single pops go through it
         self._closed = False
         self._busy = False  # a process is running
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters = Wakeups()
         self._replaced = False
         self._initial_waiting = 0  # entries at the head of the queue that are initial, once there was a replace
         self._initial_running = 0
@@ -139,8 +139,7 @@ class DeltaFIFO:
             self._open[key] = _one_delete(waiting, delta)
         else:
             self._open[key] = [waiting, delta]
-        if self._waiters:
-            self._wake()
+        self._wake()
 
     def put_events(self, events: Sequence[tuple[str, Any]], types: Mapping[str, DeltaType]) -> int:
         """`put` for events of a watch, in their order: pairs of a name of a type and a `KubeObject`.
@@ -158,8 +157,7 @@ class DeltaFIFO:
             else:
                 waiting[key] = _delta(Delta, (kind, obj))
             taken += 1
-        if self._waiters:
-            self._wake()
+        self._wake()
         return taken
 
     def replace(
@@ -237,7 +235,7 @@ class DeltaFIFO:
     def close(self) -> None:
         """End it: what waits can still be popped, then `pop` raises `StoppedError`. Again: nothing."""
         self._closed = True
-        self._wake_all()
+        self._waiters.wake_all()
 
     # --- reads ---------------------------------------------------------------------------------
 
@@ -272,8 +270,7 @@ class DeltaFIFO:
             StoppedError: the queue is closed and empty.
             Exception: what `process` raised.
         """
-        while self._busy or not (self._open or self._sealed):
-            await self._wait()
+        await self._turn()
         initial = self._is_initial(0)
         _, deltas = self._take_one()
         return await self._run(process, (deltas, initial), 1)
@@ -287,8 +284,7 @@ class DeltaFIFO:
             StoppedError: the queue is closed and empty.
             Exception: what `process` raised.
         """
-        while self._busy or not (self._open or self._sealed):
-            await self._wait()
+        await self._turn()
         segments = self._take_all()
         if self._replaced and not self._initial_waiting:
             batch: list[Item] = [
@@ -314,10 +310,21 @@ class DeltaFIFO:
             StoppedError: the queue is closed and empty.
             Exception: what `process` raised.
         """
-        while self._busy or not (self._open or self._sealed):
-            await self._wait()
+        await self._turn()
         segments = self._take_all()
         return await self._run(process, (segments,), sum(map(len, segments)))
+
+    async def _turn(self) -> None:
+        """Until something waits and nobody processes anything."""
+        while self._busy or not (self._open or self._sealed):
+            if self._closed and not (self._open or self._sealed):
+                raise StoppedError("the queue is closed and empty")
+            await self._waiters.wait()
+
+    def _wake(self) -> None:
+        # While something is processed nobody can take anything; its end wakes the next.
+        if self._waiters and not self._busy:
+            self._waiters.wake()
 
     def _take_all(self) -> tuple[Waiting, ...]:
         segments = (*self._sealed, self._open) if self._open else tuple(self._sealed)
@@ -342,7 +349,7 @@ class DeltaFIFO:
             if self._open or self._sealed:
                 self._wake()
             elif self._closed:
-                self._wake_all()
+                self._waiters.wake_all()
 
     def _is_initial(self, place: int) -> bool:
         return not self._replaced or place < self._initial_waiting
@@ -412,38 +419,6 @@ class DeltaFIFO:
         if result is None:
             raise TypeError(f"the transform gave None for {key or type(obj).__name__}, no object")
         return result
-
-    # --- waiting -------------------------------------------------------------------------------
-
-    async def _wait(self) -> None:
-        if self._closed and not (self._open or self._sealed):
-            raise StoppedError("the queue is closed and empty")
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if not waiter.cancelled():
-                self._wake()  # woken and cancelled at once: the wake-up is for somebody else
-            elif waiter in self._waiters:
-                self._waiters.remove(waiter)
-            raise
-
-    def _wake(self) -> None:
-        # While something is processed nobody can take anything; its end wakes the next.
-        if self._busy:
-            return
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _wake_all(self) -> None:
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 def _deltas(waiting: Any) -> list[Delta]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
@@ -14,6 +13,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from kinformer.body import Body
 from kinformer.client import Client
 from kinformer.clock import YieldBudget
 from kinformer.decode import EntryDecoder, PoisonObjectError
@@ -27,7 +27,7 @@ from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject, Remnant, decode_bookmark
 from kinformer.resumption import ReadBack
-from kinformer.transport import Body
+from kinformer.streamed_page import BodyReader, StreamedItems, StreamedPage
 
 __all__ = ["IngestStats", "ListWatch"]
 
@@ -35,7 +35,6 @@ log = get_logger("kinformer.list_watch")
 
 _SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
 _LINES = 16  # events that are decoded between two looks at the clock
-_WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
 _TIP_TTL = 1.0  # seconds: informers that reconnect together ask once
 _UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
@@ -141,8 +140,8 @@ class ListWatch:
                 body = await stack.enter_async_context(
                     self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
                 )
-                page = _Page(items=())
-                page.items = _Items(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
+                page = StreamedPage(items=())
+                page.items = StreamedItems(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
                 return page
         except NotFoundError as error:
             raise await self._with_hint(error) from error
@@ -252,11 +251,11 @@ class ListWatch:
         return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
 
     async def _items(
-        self, body: Body, page: weakref.ref[_Page], options: ListOptions
+        self, body: Body, page: weakref.ref[StreamedPage], options: ListOptions
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
         splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
         budget = YieldBudget()
-        reader = _Reader(body, budget, DecodeError)
+        reader = BodyReader(body, budget, DecodeError)
         while chunk := await reader.read():
             self.stats.bytes += len(chunk)
             view = memoryview(chunk)
@@ -285,7 +284,7 @@ class ListWatch:
     async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         framer = LineFramer(self._max_event_bytes)
         budget = YieldBudget()
-        reader = _Reader(body, budget, WatchError)
+        reader = BodyReader(body, budget, WatchError)
         decoder = self._decoder
         while chunk := await reader.read():
             self.stats.bytes += len(chunk)
@@ -347,41 +346,6 @@ class ListWatch:
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
 
 
-class _Page(ListPage):
-    # Held weakly by its items: a page that is dropped must not wait for a collection to close its stream.
-    __slots__ = ("__weakref__",)
-
-
-class _Items:
-    """The items of a page; owns the stream that they come from."""
-
-    def __init__(
-        self, stack: AsyncExitStack, body: Body, pieces: AsyncGenerator[builtins.list[KubeObject], None]
-    ) -> None:
-        self._stack = stack
-        self._body = body
-        self._pieces = pieces
-
-    def __aiter__(self) -> AsyncIterator[builtins.list[KubeObject]]:
-        return self
-
-    async def __anext__(self) -> builtins.list[KubeObject]:
-        try:
-            return await anext(self._pieces)
-        except BaseException:
-            await self._stack.aclose()
-            raise
-
-    async def aclose(self) -> None:
-        """Closes the stream, if it is still open."""
-        await self._pieces.aclose()
-        await self._stack.aclose()
-
-    def __del__(self) -> None:
-        # A page that was dropped halfway: the connection must not stay open until some collection.
-        self._body.close()
-
-
 class _ClusterProbe:
     """Asks for the uid of kube-system, and remembers for a while that it may not."""
 
@@ -414,37 +378,3 @@ def _version_of(answer: Mapping[str, Any], path: str) -> str:
     if not isinstance(version, str) or not version:
         raise DecodeError(f"GET {path}: a list without a resourceVersion")
     return version
-
-
-class _Reader:
-    """Reads a body chunk by chunk. No generator: one that is left halfway is closed by a task of its own.
-
-    Keeps the budget honest, for time spent waiting is not work. A login page or a proxy's apology, with 200 as its
-    status, is not the API server: that raises `no_json`.
-    """
-
-    def __init__(self, body: Body, budget: YieldBudget, no_json: type[Exception]) -> None:
-        self._body = body
-        self._budget = budget
-        self._no_json = no_json
-        self._begun = False
-
-    async def read(self) -> bytes:
-        """The next chunk, or b"" at the end."""
-        before = time.perf_counter()
-        chunk = await self._body.read()
-        if time.perf_counter() - before > _WAITED:
-            self._budget.restart()
-        elif self._budget.exhausted():
-            await self._budget.pause()
-        if not self._begun and chunk:
-            self._begin(chunk)
-        return chunk
-
-    def _begin(self, chunk: bytes) -> None:
-        first = chunk.lstrip(b" \t\r\n")[:1]
-        self._begun = bool(first)
-        if first == b"<" or self._body.content_type == "text/html":
-            kind = self._body.content_type or "HTML"
-            text = f"{kind} came where JSON was asked for; something between answers for the server"
-            raise self._no_json(f"{text}: {chunk[:80]!r}")

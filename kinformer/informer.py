@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -32,7 +31,7 @@ from kinformer.object import KubeObject
 from kinformer.processor import Processor
 from kinformer.reflector import Reflector
 from kinformer.resync import ResyncSchedule
-from kinformer.snapshot import Snapshot
+from kinformer.snapshot import SnapshotOption
 from kinformer.snapshot_keeper import SnapshotKeeper
 from kinformer.source_stack import stack_sources
 from kinformer.statistics import InformerStatistics
@@ -43,8 +42,6 @@ from kinformer.versions import VersionWaiters, version_number
 __all__ = ["SharedInformer"]
 
 log = get_logger("kinformer.informer")
-
-_QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
 
 
 class SharedInformer(Generic[M]):
@@ -93,7 +90,7 @@ class SharedInformer(Generic[M]):
         optional: bool = False,
         on_error: Callable[[Any, BaseException], Any] | None = None,
         compact: bool = False,
-        snapshot: str | os.PathLike[str] | Snapshot | None = None,
+        snapshot: SnapshotOption = None,
         metrics: Metrics | None = None,
     ) -> None:
         sources = by_scope(list_watch)
@@ -110,40 +107,15 @@ class SharedInformer(Generic[M]):
         self._versions = VersionWaiters(sources)
         self._intakes = {scope: Intake(self._fifo, self._indexer, scope) for scope in sources}
         self._sources = stack_sources(sources, self._intakes, transform=transform, compact=compact)
-        self._keeper = SnapshotKeeper(
-            snapshot,
-            sources,
-            self._sources,
-            transform=transform,
-            name=self.name,
-            indexer=self._indexer,
-            intakes=self._intakes,
-            cluster=lambda: next((found for r in self._reflectors.values() if (found := r.cluster)), None),
+        self._keeper = self._keep(snapshot, sources, transform)
+        self._processor = self._process(sources)
+        self._reflectors = self._reflect(
+            page_size=page_size,
+            watch_list=watch_list,
+            watch_timeout=watch_timeout,
+            idle_timeout=idle_timeout,
+            backoff=backoff or Backoff(),
         )
-        self._processor = Processor(
-            self._fifo,
-            self._indexer,
-            scopes=tuple(sources),
-            taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
-            replaced=self._versions.replaced,
-            applied=self._keeper.beside(self._versions.applied),
-            resync_due=self._schedule.take_due,
-        )
-        self._reflectors = {
-            scope: Reflector(
-                source,
-                self._intakes[scope],
-                name=self.name if scope is None else f"{self.name} in {scope}",
-                page_size=page_size,
-                watch_list=watch_list,
-                watch_timeout=watch_timeout,
-                idle_timeout=idle_timeout,
-                backoff=backoff or Backoff(),
-                on_error=self._failed,
-                resume=self._keeper.resume(scope),
-            )
-            for scope, source in self._sources.items()
-        }
         self.indexer: IndexView[KubeObject[M]] = IndexView(self._indexer)
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         default_namespace: str = getattr(source, "namespace", None) or ""
@@ -163,6 +135,46 @@ class SharedInformer(Generic[M]):
         self._error: BaseException | None = None
         self._denials = Denials()
         self.snapshot_file = self._keeper.file
+
+    # --- assembly: who is told of what by whom ------------------------------------------------------
+
+    def _keep(
+        self, snapshot: SnapshotOption, sources: Mapping[str | None, ListerWatcher], transform: Transform | None
+    ) -> SnapshotKeeper:
+        return SnapshotKeeper(
+            snapshot,
+            sources,
+            self._sources,
+            transform=transform,
+            name=self.name,
+            indexer=self._indexer,
+            intakes=self._intakes,
+            cluster=lambda: next((found for r in self._reflectors.values() if (found := r.cluster)), None),
+        )
+
+    def _process(self, scopes: Iterable[str | None]) -> Processor:
+        return Processor(
+            self._fifo,
+            self._indexer,
+            scopes=tuple(scopes),
+            taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
+            replaced=self._versions.replaced,
+            applied=self._keeper.beside(self._versions.applied),
+            resync_due=self._schedule.take_due,
+        )
+
+    def _reflect(self, **options: Any) -> dict[str | None, Reflector]:
+        return {
+            scope: Reflector(
+                source,
+                self._intakes[scope],
+                name=self.name if scope is None else f"{self.name} in {scope}",
+                on_error=self._failed,
+                resume=self._keeper.resume(scope),
+                **options,
+            )
+            for scope, source in self._sources.items()
+        }
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -334,19 +346,11 @@ class SharedInformer(Generic[M]):
             WatchError: The server went back in time: that version is of another past.
         """
         self._usable("wait_for_resource_version")
-        wanted = version_number(resource_version)
-        scope = namespace if None not in self._reflectors else None
-        if scope not in self._reflectors:
-            followed = ", ".join(sorted(str(name) for name in self._reflectors))
-            raise ValueError(f"informer {self.name} follows the namespaces {followed}: say which, not {namespace!r}")
-        if self._versions.has(scope, wanted):
-            return
+        scope = self._versions.scope_of(namespace, self.name)
         async with asyncio.timeout(timeout):
-            with self._versions.waiter(scope, wanted) as passed:
-                done, _ = await asyncio.wait({passed}, timeout=_QUIET)
-                if not done:
-                    self._reflectors[scope].refresh(resource_version)
-                await passed
+            await self._versions.wait(
+                scope, version_number(resource_version), lambda: self._reflectors[scope].refresh(resource_version)
+            )
 
     # --- handlers ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
@@ -11,7 +10,7 @@ from kinformer.callbacks import Transform
 from kinformer.list_watcher import ListOptions
 from kinformer.lister import Selector
 from kinformer.metrics import Metrics
-from kinformer.snapshot import Snapshot
+from kinformer.snapshot import SnapshotOption
 
 __all__ = ["InformerOptions"]
 
@@ -38,7 +37,7 @@ class InformerOptions(TypedDict, total=False):
     backoff: Backoff
     max_event_bytes: int
     shutdown_timeout: float
-    snapshot: str | os.PathLike[str] | Snapshot | None
+    snapshot: SnapshotOption
     metrics: Metrics | None
     optional: bool
     on_error: Callable[[Any, BaseException], Any] | None

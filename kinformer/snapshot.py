@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kinformer.exceptions import ConfigError
 
-__all__ = ["SECRETS", "Snapshot"]
+__all__ = ["SECRETS", "Snapshot", "SnapshotOption"]
 
 SECRETS = "v1/secrets"
 
@@ -68,3 +68,6 @@ class Snapshot:
         mark = hashlib.sha256(repr(sorted(contents.items())).encode()).hexdigest()[:12]
         name = contents.get("resource", "objects").replace("/", ".")
         return path / f"{name}-{mark}.snapshot"
+
+
+SnapshotOption = str | os.PathLike[str] | Snapshot | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resumable, Resume
-from kinformer.snapshot import Snapshot
+from kinformer.snapshot import Snapshot, SnapshotOption
 from kinformer.snapshot_file import SnapshotWriter
 from kinformer.snapshot_format import OBJECTS, ObjectWriter, SnapshotHeader, SnapshotRefusedError
 from kinformer.snapshot_loader import Shrink, SnapshotLoader
@@ -71,7 +70,7 @@ class SnapshotKeeper:
 
     def __init__(
         self,
-        option: str | os.PathLike[str] | Snapshot | None,
+        option: SnapshotOption,
         sources: Mapping[Scope, ListerWatcher],
         stacked: Mapping[Scope, ListerWatcher],
         *,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kinformer.exceptions import WatchError
 
 __all__ = ["VersionWaiters", "version_number"]
+
+
+_QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
 
 
 def version_number(resource_version: str) -> int:
@@ -66,6 +69,28 @@ class VersionWaiters:
         """Whether the cache has passed `wanted`."""
         now = _number_or_none(self._versions[scope])
         return now is not None and now >= wanted
+
+    def scope_of(self, namespace: str | None, name: str) -> str | None:
+        """The scope that a namespace is in; `name` is the informer's, for the ValueError where it is in none."""
+        scope = None if None in self._versions else namespace
+        if scope not in self._versions:
+            followed = ", ".join(sorted(str(each) for each in self._versions))
+            raise ValueError(f"informer {name} follows the namespaces {followed}: say which, not {namespace!r}")
+        return scope
+
+    async def wait(self, scope: str | None, wanted: int, refresh: Callable[[], None]) -> None:
+        """Until the cache has passed `wanted`; where nothing does for 5 s, `refresh` is called.
+
+        Raises:
+            WatchError: The server went back in time.
+        """
+        if self.has(scope, wanted):
+            return
+        with self.waiter(scope, wanted) as passed:
+            done, _ = await asyncio.wait({passed}, timeout=_QUIET)
+            if not done:
+                refresh()
+            await passed
 
     @contextlib.contextmanager
     def waiter(self, scope: str | None, wanted: int) -> Iterator[asyncio.Future[None]]:

@@ -28,7 +28,8 @@ class ShardSource(SourceAround):
     The server is asked for them alone, and what comes is checked in any case: servers without the gate
     ShardedListAndWatch send everything, and lists of custom resources never tell which it is. When the slots change,
     the watch ends as if its history were gone, so that the informer lists anew: objects of slots that were taken come
-    as adds, those of slots that were given away go as deletes, and nothing in between is lost.
+    as adds, those of slots that were given away go as deletes, and nothing in between is lost. Such a list, or stream,
+    is the newest that there is, whatever version is asked for: who had the slots before may have written just now.
 
     Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too.
 
@@ -81,6 +82,8 @@ class ShardSource(SourceAround):
             # Nothing is ours, but from somewhere the watch must go on: ask for one object, and drop it.
             page = await self._inner.list(options.replace(limit=1))
             return _FirstPage(page, self._kept(page, frozenset()))
+        if not options.continue_token and options.limit != 1 and not self.settled:
+            options = options.replace(resource_version=None, resource_version_match=None)
         page = await self._inner.list(self._narrowed(options))
         return MappedPage(page, self._kept(page, self.slots))
 
@@ -96,6 +99,8 @@ class ShardSource(SourceAround):
             raise _resharded()
         if not options.send_initial_events:
             self._handed = self._listed
+        elif not self.settled:
+            options = options.replace(resource_version=None)
         if not self.slots:
             yield _Nothing(self._wake)
             return

@@ -85,6 +85,52 @@ async def test_a_watch_goes_on_only_from_a_list_of_the_same_slots() -> None:
         pass
 
 
+async def test_the_first_list_of_other_slots_is_the_newest_until_it_has_been_handed_on() -> None:
+    memory = filled()
+    source = ShardSource(memory)
+    source.reshard({1})
+    asked = ListOptions(resource_version="7", resource_version_match="NotOlderThan")
+
+    async def versions() -> tuple[str | None, str | None]:
+        await names(source, resource_version="7", resource_version_match="NotOlderThan")
+        return memory.lists[-1].resource_version, memory.lists[-1].resource_version_match
+
+    assert await versions() == (None, None)
+    assert await versions() == (None, None)  # the one before may have failed
+    settled = [source.settled]
+    async with source.watch(ListOptions(resource_version="51")):
+        settled.append(source.settled)
+    assert settled == [False, True]
+    assert await versions() == (asked.resource_version, asked.resource_version_match)
+    source.reshard({1, 2})
+    assert not source.settled
+    assert await versions() == (None, None)
+
+
+async def test_an_initial_stream_of_other_slots_is_the_newest_and_is_handed_on_with_its_end() -> None:
+    memory = filled()
+    source = ShardSource(memory)
+    source.reshard({1})
+    options = ListOptions(resource_version="7", resource_version_match="NotOlderThan", send_initial_events=True)
+    async with source.watch(options) as stream:
+        asked = memory.watches[-1]
+        assert (asked.resource_version, asked.resource_version_match) == (None, "NotOlderThan")
+        settled, ended = [source.settled], False
+        while not ended:
+            events = await anext(stream)
+            settled.append(source.settled)
+            ended = any(event.type == "BOOKMARK" for event in events)
+        memory.set("more")
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.1)
+        assert not any(settled)
+        assert source.settled
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    async with source.watch(options):
+        assert memory.watches[-1].resource_version == "7"
+
+
 def test_the_controlling_owner_is_the_one_that_says_so() -> None:
     def owned(*references: dict[str, Any]) -> KubeObject:
         metadata = {"name": "a", "ownerReferences": list(references)}

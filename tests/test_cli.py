@@ -147,6 +147,29 @@ async def test_managed_fields_are_for_those_who_ask(
     assert "managedFields" in (await kinformer("get", "pods", *names, "-o", form, "--all-fields")).out
 
 
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "jsonl", "name"])
+async def test_nothing_of_a_cluster_commands_the_terminal(server: APIServer, kinformer: CommandLine, form: str) -> None:
+    evil = "\x1b[2J\x07\x9b31m\x7f\u2028"
+    metadata = {"name": f"role{evil}", "annotations": {"x": evil}}
+    server.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata})
+    for command in (("get",), ("watch", "--duration", "1")):
+        if (command[0], form) == ("watch", "yaml"):
+            continue
+        ended = await kinformer(*command, "clusterroles", "-o", form)
+        assert "role" in ended.out
+        assert not set(evil[:1] + evil[4:6] + evil[-2:]) & set(ended.out), command
+    if form == "jsonl":
+        assert json.loads((await kinformer("get", "clusterroles", "-o", form)).out)["metadata"]["name"] == f"role{evil}"
+
+
+async def test_nothing_that_a_server_says_commands_the_terminal(server: APIServer, kinformer: CommandLine) -> None:
+    body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no \x1b[2J\x9b1m way"}
+    server.faults.add(faults.status(403, body=body), resource="v1/pods")
+    for command in (("get",), ("watch", "--duration", "10")):
+        ended = await kinformer(*command, "pods")
+        assert ended.err == "kinformer: 403 Forbidden: no ?[2J?1m way\n"
+
+
 async def test_get_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:
     names = [f"pod-{number:04}" for number in range(1203)]
     for name in names:

@@ -93,6 +93,15 @@ async def test_sigterm_gives_the_terminal_back_too(server: APIServer) -> None:
         assert LEFT in terminal.written
 
 
+async def test_a_duration_gives_the_terminal_back(server: APIServer) -> None:
+    async with on_terminal("watch", "cm", "--duration", "2", "--server", server.url) as terminal:
+        before = terminal.modes
+        await terminal.shows("q ends")
+        assert await terminal.ended() == 0
+        assert terminal.modes == before
+        assert LEFT in terminal.written
+
+
 async def test_what_changed_stands_below_the_table(server: APIServer) -> None:
     server.create(config_map("a", x="1"))
     async with on_terminal("watch", "cm", "--diff", "--server", server.url) as terminal:

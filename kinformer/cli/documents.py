@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kinformer.cli.text import escaped
 from kinformer.object import KubeObject
 
 __all__ = ["Document", "to_yaml", "write_json", "write_lines", "write_yaml"]
@@ -66,7 +67,7 @@ def write_lines(objects: Sequence[KubeObject]) -> None:
     """A line of JSON each."""
     for obj in objects:
         raw = msgspec.json.format(obj.raw, indent=-1) if b"\n" in obj.raw else obj.raw
-        sys.stdout.write(raw.decode() + "\n")
+        sys.stdout.write(escaped(raw.decode()) + "\n")
 
 
 def to_yaml(value: Any, *, short: bool = False) -> str:
@@ -92,4 +93,4 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
 
 
 def _indented(raw: bytes) -> str:
-    return msgspec.json.format(raw, indent=2).decode()
+    return escaped(msgspec.json.format(raw, indent=2).decode())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kinformer.cli.text import clean
 from kinformer.exceptions import KinformerError
 
 __all__ = [
@@ -62,8 +63,8 @@ def complain(error: BaseException | str, status: int = FAILED) -> int:
 
 
 def one_line(error: BaseException | str) -> str:
-    """The text of an error without line breaks; its type where it has no text."""
-    text = " ".join(str(error).split())
+    """The text of an error without line breaks and other control characters; its type where it has no text."""
+    text = clean(" ".join(str(error).split()))
     return text or type(error).__name__
 
 

@@ -12,6 +12,7 @@ from kinformer.cli.differences import ABSENT, object_differences
 from kinformer.cli.get import object_name
 from kinformer.cli.live_table import difference_lines
 from kinformer.cli.tables import Table
+from kinformer.cli.text import escaped
 from kinformer.discovery import APIResource
 from kinformer.event_stream import InformerEvent
 from kinformer.object import KubeObject
@@ -91,7 +92,7 @@ class JsonLines:
                 for path, old, new in object_differences(event.old, event.object, self._noise)
             ]
         line["object"] = msgspec.Raw(_in_one_line(event.object.raw))
-        sys.stdout.write(f"{msgspec.json.encode(line).decode()}\n")
+        sys.stdout.write(f"{escaped(msgspec.json.encode(line).decode())}\n")
         sys.stdout.flush()
 
 

@@ -6,10 +6,12 @@ import sys
 from collections.abc import Sequence
 
 from kinformer.cli import documents
+from kinformer.cli.errors import complain
 from kinformer.cli.listing import list_all
 from kinformer.cli.progress import Loading
 from kinformer.cli.tables import Table
 from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.cli.text import clean
 from kinformer.client import Client
 from kinformer.discovery import APIResource
 from kinformer.exceptions import BadRequestError, NotFoundError
@@ -68,7 +70,8 @@ async def get(
 def object_name(resource: APIResource, obj: KubeObject) -> str:
     """`pod/web-1`, `deployment.apps/web`: what kubectl's `-o name` prints and takes."""
     singular = resource.singular or resource.kind.lower()
-    return f"{singular}.{resource.group}/{obj.name}" if resource.group else f"{singular}/{obj.name}"
+    name = clean(obj.name)  # those of roles may hold anything
+    return f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}"
 
 
 async def _named(
@@ -80,7 +83,7 @@ async def _named(
         try:
             answer = await client.request("GET", resource.gvr.path(namespace, name))
         except NotFoundError as error:
-            print(f"kinformer: {error}", file=sys.stderr)
+            complain(error)
             missing += 1
             continue
         document = answer.to_dict() if isinstance(answer, KubeObject) else answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from kinformer.cli.columns import columns_of
+from kinformer.cli.text import clean
 from kinformer.discovery import APIResource
 from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
@@ -20,7 +20,6 @@ from kinformer.object import KubeObject
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
 _GAP = "   "  # as kubectl's
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LINES = 512  # of a list that are written in one go
 _ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells, for what a watch has yet to see
 
@@ -40,11 +39,6 @@ def status_style(word: str) -> str:
     if word.startswith("Init:"):
         return "yellow" if word[5:6].isdigit() else "red"
     return _STYLE_OF.get(word, "")
-
-
-def clean(text: str) -> str:
-    """Text of a cluster for a terminal: control characters, which could command it, as a question mark."""
-    return _CONTROL.sub("?", text)
 
 
 class Ink:

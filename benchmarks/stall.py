@@ -140,8 +140,6 @@ async def one_sync(
             async with stalls.during("an index built over all"):
                 await informer.build_indexers({"node": "spec.nodeName"})
         assert len(informer.lister) == OBJECTS
-    del informer
-    gc.collect()  # what is left of this sync must not be cleared away during the next
 
 
 async def measure() -> list[Figure]:
@@ -156,10 +154,14 @@ async def measure() -> list[Figure]:
         Client.from_url(tls_url, ssl=False) as tls_client,
     ):
         for _ in range(ROUNDS):
-            await one_sync(client, stalls, "LIST", more=True)
-            await one_sync(client, stalls, "WatchList", watch_list=True)
-            await one_sync(tls_client, stalls, "LIST over TLS")
-            await one_sync(client, stalls, "LIST with 16 handlers", handlers=16)
+            for sync in (
+                one_sync(client, stalls, "LIST", more=True),
+                one_sync(client, stalls, "WatchList", watch_list=True),
+                one_sync(tls_client, stalls, "LIST over TLS"),
+                one_sync(client, stalls, "LIST with 16 handlers", handlers=16),
+            ):
+                await sync
+                gc.collect()  # what is left of this sync must not be cleared away during the next
     return stalls.figures()
 
 

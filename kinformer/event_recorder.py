@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kinformer.accessors import key_of, resource_version_of, uid_of
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.client import Client
 from kinformer.clock import SYSTEM, Clock
 from kinformer.event_series import EventSeries, Occurrences, TokenBuckets
@@ -126,6 +127,7 @@ class EventRecorder:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"kinformer events of {self._controller}")
         return self
 
+    @shielded_from_scopes
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

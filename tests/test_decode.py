@@ -353,7 +353,7 @@ USUAL = st.builds(
     lambda kind, name, labels: line(kind, {**POD, "metadata": {**META, "name": name, "labels": labels}}),
     st.sampled_from(["ADDED", "MODIFIED", "DELETED"]),
     st.text("abc-", min_size=1, max_size=5),
-    st.dictionaries(st.text("ab[\"", max_size=3), st.text("ab,[\\", max_size=3), max_size=2),
+    st.dictionaries(st.text('ab["', max_size=3), st.text("ab,[\\", max_size=3), max_size=2),
 )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from kinformer import (
@@ -294,3 +295,14 @@ async def test_kubectl_finds_it_as_an_event_of_the_core_group_too() -> None:
         assert event["message"] == "one"
         assert event["series"]["count"] == 3
         assert events.statistics().dropped == 0
+
+
+async def test_a_recorder_in_a_cancelled_scope_of_anyio_still_sends_what_it_was_told() -> None:
+    server = Server()
+    with anyio.CancelScope() as scope:
+        async with recorder(server) as events:
+            events.record(POD, "Started", "it runs", action="Start")
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert len(server.requests) == 1

@@ -75,8 +75,10 @@ class Rounds:
         return await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=root)
 
     async def sync(self, kind: str, how: str, objects: int) -> dict[str, Any]:
-        """One first list."""
-        return await _figures(await self._start("sync", kind, how, objects, 0))
+        """One first list, and what the server had to do meanwhile."""
+        before = self._cluster.server_seconds()
+        figures = await _figures(await self._start("sync", kind, how, objects, 0))
+        return {**figures, "server_us": (self._cluster.server_seconds() - before) / objects * 1e6}
 
     async def follow(self, kind: str, how: str) -> dict[str, Any]:
         """One watch at the rate of its kind."""
@@ -135,7 +137,8 @@ async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Fig
         limits = LIST_LIMIT if is_goal else {}
         prefix = "G16 " if is_goal else ""
         name = f"{prefix}{how}, {objects} {kind}"
-        figures.append(over(name, _of(ones, "us"), _of(ones, "orjson_us"), "an object", **limits))
+        what = f"the server's CPU {statistics.median(_of(ones, 'server_us')):.0f} us, an object"
+        figures.append(over(name, _of(ones, "us"), _of(ones, "orjson_us"), what, **limits))
         if how in WAYS:
             memory = statistics.median(_of(ones, "kept"))
             text = (

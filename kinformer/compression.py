@@ -25,7 +25,7 @@ def check_compression(compression: str) -> None:
 def accepted_encoding(compression: Compression, connection: Connection) -> str:
     """The `Accept-Encoding` of requests whose answers may be long.
 
-    Near are this machine and, for a pod, its own cluster: there the network is faster than the server compresses.
+    Near is this machine: where there is no network, compressing saves nobody any time. A proxy is elsewhere.
     """
     if compression == "auto":
         is_far = connection.compresses and (connection.proxy is not None or not _is_loopback(connection))

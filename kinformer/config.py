@@ -67,8 +67,8 @@ class Connection:
         proxy: URL of an HTTP proxy; from `proxy-url`, else from the environment.
         headers: Further headers of each request (impersonation), as pairs, for names may repeat.
         namespace: The namespace of the context, "default" where none is given.
-        compresses: Whether the server is asked to compress unless the program says otherwise; not within one cluster,
-            nor with `disable-compression` in a kubeconfig.
+        compresses: Whether the server may be asked to compress where the program does not say; not with
+            `disable-compression` in a kubeconfig.
     """
 
     server: str
@@ -145,5 +145,4 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
         tls=TLS(ca=Pem("in-cluster", str(root / "ca.crt"))),
         proxy=environment_proxy(server, environ),
         namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
-        compresses=False,
     )

@@ -80,12 +80,12 @@ def test_auto_asks_a_server_that_is_elsewhere(url: str) -> None:
     assert accepted_encoding("none", from_url(url)) == "identity"
 
 
-def test_a_pod_does_not_ask_its_own_cluster_unless_told_to(tmp_path: Path) -> None:
+def test_a_pod_asks_its_own_cluster_unless_told_not_to(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("c")
     connection = load_in_cluster({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}, tmp_path)
-    assert accepted_encoding("auto", connection) == "identity"
-    assert accepted_encoding("gzip", connection) == "gzip"
+    assert accepted_encoding("auto", connection) == "gzip"
+    assert accepted_encoding("none", connection) == "identity"
 
 
 @pytest.mark.parametrize(("flag", "expected"), [({}, "gzip"), ({"disable-compression": True}, "identity")])

@@ -84,10 +84,11 @@ func main() {
 		fail(err)
 	}
 	config.DisableCompression = true // as kinformer, for a server on the same machine
-	if *encoding == "protobuf" {
-		config.ContentType = "application/vnd.kubernetes.protobuf"
-		config.AcceptContentTypes = "application/vnd.kubernetes.protobuf"
-	}
+	// Protobuf is what its typed clients ask for where nobody says anything (client-go, gentype, PrefersProtobuf).
+	config.ContentType = map[string]string{
+		"json": "application/json", "protobuf": "application/vnd.kubernetes.protobuf",
+	}[*encoding]
+	config.AcceptContentTypes = config.ContentType
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		fail(err)

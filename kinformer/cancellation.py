@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 
 __all__ = ["BodyCancellation", "shielded_from_scopes"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
-def shielded_from_scopes(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def shielded_from_scopes(function: F) -> F:
     """For what leaves: a cancel scope of anyio, which cancels at every await, does not cancel at those in here.
 
     Else a scope that was cancelled around an informer would cut its leaving short, and its tasks would stay. So both
     kinds of groups mean the same: cancelled once, it is left in order, within its own time; asyncio's `cancel`, called
-    again, still hurries it.
+    again, still hurries it. The type stays what it is, for `AsyncExitStack.enter_async_context` asks for an async def.
     """
 
     @wraps(function)
-    async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def shielded(*args: Any, **kwargs: Any) -> Any:
         with anyio.CancelScope(shield=True):
             return await function(*args, **kwargs)
         raise AssertionError("a scope that nobody cancels lets nothing disappear")
 
-    return shielded
+    return cast("F", shielded)
 
 
 class BodyCancellation:

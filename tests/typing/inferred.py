@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
 
@@ -219,3 +220,10 @@ async def controllers(pods: SharedInformer[Pod]) -> None:
     assert_type(controller, Controller)
     async with asyncio.TaskGroup() as group:
         group.create_task(controller.run())
+
+
+async def entered_on_a_stack(client: Client, pods: SharedInformer) -> None:
+    async with AsyncExitStack() as stack:
+        assert_type(await stack.enter_async_context(client), Client)
+        assert_type(await stack.enter_async_context(pods), SharedInformer)
+        assert_type(await stack.enter_async_context(SharedInformerFactory(client)), SharedInformerFactory)

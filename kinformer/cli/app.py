@@ -10,7 +10,6 @@ import typer
 
 from kinformer.cli.completion import (
     complete_name,
-    complete_namespace,
     complete_resource,
     is_completing,
     learn_shells,
@@ -27,6 +26,7 @@ from kinformer.cli.options import (
     KubeconfigOption,
     LabelsOption,
     NamespaceOption,
+    OneNamespaceOption,
     PlainForm,
     ResourceArgument,
     ResourcesArgument,
@@ -130,7 +130,7 @@ def watch(
 def get(
     resource: ResourceArgument,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.", autocompletion=complete_name)
+        list[str] | None, typer.Argument(metavar="NAME", help="Only these.", autocompletion=complete_name)
     ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
@@ -199,14 +199,9 @@ def stats(
 def doctor(
     resource: Annotated[
         str | None,
-        typer.Argument(metavar="[RESOURCE]", help="Default: only the server.", autocompletion=complete_resource),
+        typer.Argument(metavar="RESOURCE", help="Default: only the server.", autocompletion=complete_resource),
     ] = None,
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace", "-n", metavar="NS", help="One namespace; default: all.", autocompletion=complete_namespace
-        ),
-    ] = None,
+    namespace: OneNamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,

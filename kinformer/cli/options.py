@@ -20,6 +20,7 @@ __all__ = [
     "KubeconfigOption",
     "LabelsOption",
     "NamespaceOption",
+    "OneNamespaceOption",
     "PlainForm",
     "ResourceArgument",
     "ResourcesArgument",
@@ -74,7 +75,7 @@ ResourceArgument = Annotated[
     str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource, show_default=False)
 ]
 ResourcesArgument = Annotated[
-    list[str], typer.Argument(metavar="RESOURCE...", help=_RESOURCE, autocompletion=complete_resource)
+    list[str], typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)
 ]
 NamespaceOption = Annotated[
     str | None,
@@ -83,6 +84,17 @@ NamespaceOption = Annotated[
         "-n",
         metavar="NS",
         help="One namespace; default: the context's.",
+        rich_help_panel=_WHICH_PANEL,
+        autocompletion=complete_namespace,
+    ),
+]
+OneNamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NS",
+        help="One namespace; default: all.",
         rich_help_panel=_WHICH_PANEL,
         autocompletion=complete_namespace,
     ),

@@ -133,6 +133,8 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
     try:
         has = {verb: await may(client, verb, place.resource, place.namespace) for verb in ("list", "watch")}
         knows = await may(client, "get", _NAMESPACES, None, "kube-system")
+        elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
+        there = elsewhere and all([await may(client, verb, place.resource, own_namespace) for verb in has])
     except (APIError, ConnectError, DecodeError) as error:
         report.warn("rights", f"the server does not say what is allowed: {one_line(error)}", "the next steps show it")
         return
@@ -144,12 +146,8 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
         report.ok("rights", text, *([] if knows else [hint]), **facts)
         return
     advice = [place.remedy()]
-    if place.resource.namespaced and place.namespace is None:
-        verbs = [await may(client, verb, place.resource, own_namespace) for verb in ("list", "watch")]
-        if all(verbs):
-            advice.insert(
-                0, f"in namespace {own_namespace} you may: -n {own_namespace}, or namespace={own_namespace!r}"
-            )
+    if there:
+        advice.insert(0, f"in namespace {own_namespace} you may: -n {own_namespace}, or namespace={own_namespace!r}")
     text = f"no right to {' and '.join(lacking)} {place.resource.name}{place.where}"
     report.fail("rights", text, *advice, status=DENIED, **facts)
 

@@ -1,6 +1,6 @@
 """How the cost of a watch event grows with the cache: 1,000, 10,000 and 100,000 pods, in interleaved rounds.
 
-python -m benchmarks.growth --million     1,000 configmaps of 1 KB against a million: by hand, as it takes 3 GB
+`python -m benchmarks.growth --million` has 1,000 configmaps of 1 KB against a million: by hand, as it takes gigabytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Feeds a ledger what a reflector reads: events at once, full lists in slices that do not stall the loop."""
+"""Feeds a ledger what a reflector reads: events at once, and what is much in slices that do not stall the loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kinformer.clock import SYSTEM, Clock, YieldBudget
@@ -28,8 +28,16 @@ class _List(NamedTuple):
     version: str
 
 
+class _Confirmed(NamedTuple):
+    """What the others have seen; see `ShardLedger.confirmed`."""
+
+    seen: int | None
+    asked: float
+    forget_after: float
+
+
 class ShardFeed:
-    """The store between a Reflector and a `ShardLedger`; `run` is what takes the lists in.
+    """The store between a Reflector and a `ShardLedger`; `run` is what takes in lists, and what others have confirmed.
 
     What comes while a list is being taken in waits behind it, in its order, so the ledger is told of everything in the
     order of the server. Until a list has been taken in to its end the ledger shows the state before it.
@@ -45,6 +53,7 @@ class ShardFeed:
         self._ledger = ledger
         self._budget = YieldBudget(clock=clock)
         self._waiting: deque[_Event | _List] = deque()
+        self._confirmed: _Confirmed | None = None
         self._is_busy = False
         self._wake = asyncio.Event()
 
@@ -81,10 +90,15 @@ class ShardFeed:
         else:
             call(what)
 
+    def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
+        """Tell the ledger what the others have seen, soon, and behind what waits; the newest counts."""
+        self._confirmed = _Confirmed(seen, asked, forget_after)
+        self._wake.set()
+
     # --- slices -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take in lists, and what came behind them, until cancelled.
+        """Take in lists and what came behind them, and what was confirmed, until cancelled.
 
         Raises:
             ValueError: A resourceVersion is no number.
@@ -93,18 +107,26 @@ class ShardFeed:
             await self._wake.wait()
             self._wake.clear()
             self._budget.restart()
-            while self._waiting:
-                one = self._waiting.popleft()
-                if isinstance(one, _List):
-                    await self._take_in(one)
+            self._is_busy = True
+            while self._waiting or self._confirmed is not None:
+                if self._waiting:
+                    await self._take(self._waiting.popleft())
                 else:
-                    one.tell(one.what)
-                    await self._rest()
+                    confirmed, self._confirmed = self._confirmed, None
+                    if confirmed is not None:
+                        await self._in_slices(self._ledger.confirming(*confirmed))
             self._is_busy = False
 
-    async def _take_in(self, listed: _List) -> None:
-        objects: Iterable[Any] = listed.items.drain() if isinstance(listed.items, Pieces) else listed.items
-        for _ in self._ledger.replacing(objects, listed.version):
+    async def _take(self, one: _Event | _List) -> None:
+        if isinstance(one, _List):
+            objects: Iterable[Any] = one.items.drain() if isinstance(one.items, Pieces) else one.items
+            await self._in_slices(self._ledger.replacing(objects, one.version))
+        else:
+            one.tell(one.what)
+            await self._rest()
+
+    async def _in_slices(self, steps: Iterator[None]) -> None:
+        for _ in steps:
             await self._rest()
 
     async def _rest(self) -> None:

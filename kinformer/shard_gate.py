@@ -65,13 +65,15 @@ class ShardGate:
 
     Args:
         sources: Are resharded with the slots.
-        settled: Whether the caches that reconciles read, beside that of the resource itself, hold all that is in the
-            slots that the sources have by now.
+        settled: Whether the caches that reconciles read hold what is in the slots that the sources have by now, and no
+            list of other slots is still on its way into them.
         has: Whether a slot is ours by the clock.
         cached_uid: The uid that the cache has under a key, or None.
         hurry: There is something to tell the others.
         trigger: Has a key looked at again.
         restart: Have a new ledger filled, by a list that is asked for from now on.
+        confirm: Have the ledger told what the others have seen, when they were asked, and after how many seconds it is
+            to forget a tombstone; see `ShardLedger.confirming`.
         grace: Seconds that reconciles have to end before they are cancelled.
         gone_for: Seconds.
         clock: Whose `boot` is read.
@@ -87,6 +89,7 @@ class ShardGate:
         hurry: Callable[[], None],
         trigger: Callable[[str], None],
         restart: Callable[[ShardLedger], None],
+        confirm: Callable[[int | None, float, float], None],
         grace: float,
         gone_for: float,
         clock: Clock,
@@ -98,6 +101,7 @@ class ShardGate:
         self._hurry = hurry
         self._trigger = trigger
         self._restart = restart
+        self._confirm = confirm
         self._grace = grace
         self._gone_for = gone_for
         self._boot = clock.boot
@@ -150,7 +154,8 @@ class ShardGate:
         return Admission(Verdict.LATER) if self._is_fresh(slot) else Admission(Verdict.START, slot, left)
 
     def _is_fresh(self, slot: int) -> bool:
-        # What reads an owned resource too early finds nothing of what there is, and makes it a second time.
+        # What reads an owned resource too early finds nothing of what there is, and makes it a second time. And where a
+        # slot was away for a moment, the list of that moment takes its objects out once more, before the next one.
         if self._fresh and self._settled():
             self._fresh = frozenset()
         return slot in self._fresh
@@ -215,8 +220,8 @@ class ShardGate:
 
     def heard(self, members: ShardMembers) -> None:
         """The others have told what they have seen."""
-        self.ledger.confirmed(members.seen, members.asked)
-        self.ledger.forget(self._gone_for * 1.25)  # theirs may run slower than our clock
+        self.ledger.begin_confirmed(members.seen, members.asked)
+        self._confirm(members.seen, members.asked, self._gone_for * 1.25)  # theirs may run slower than our clock
         self._open_taken()
 
     def _open_taken(self) -> None:

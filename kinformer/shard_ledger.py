@@ -8,6 +8,7 @@ with the key under way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -184,34 +185,50 @@ class ShardLedger:
 
     # --- what the others have confirmed -----------------------------------------------------------------------
 
-    def confirmed(self, seen: int | None, asked: float) -> None:
+    def confirmed(self, seen: int | None, asked: float, forget_after: float = math.inf) -> None:
         """What everybody else has seen, as they answered a question that was asked then; None: there is nobody else.
 
-        Answers to earlier questions do not count, for whoever joined since may have seen less.
+        Answers to earlier questions do not count, for whoever joined since may have seen less. Tombstones that were
+        confirmed more than `forget_after` seconds ago are forgotten.
         """
+        self.begin_confirmed(seen, asked)
+        for _ in self.confirming(seen, asked, forget_after):
+            pass
 
-        def covers(version: int, since: float) -> bool:
-            return asked > since and (seen is None or seen >= version)
-
-        if self.begin is not None and covers(self.begin.version, self.begin.since):
+    def begin_confirmed(self, seen: int | None, asked: float) -> None:
+        """`confirmed`, as far as `begin` is concerned."""
+        if self.begin is not None and _covers(self.begin.version, self.begin.since, seen, asked):
             self.begin = None
-        for key in [key for key, doubt in self.doubts.items() if covers(doubt.version, doubt.since)]:
-            del self.doubts[key]
-        for tombstone in (*self.tombstones.values(), *([self._gap] if self._gap else [])):
-            if tombstone.confirmed is None and covers(tombstone.version, tombstone.since):
-                tombstone.confirmed = self._now()
 
-    def forget(self, after: float) -> None:
-        """Forget the tombstones that were confirmed more than so many seconds ago."""
+    def confirming(self, seen: int | None, asked: float, forget_after: float = math.inf) -> Iterator[None]:
+        """`confirmed` in steps, for all but `begin`; nothing else may be told in between."""
         now = self._now()
-
-        def old(tombstone: Tombstone) -> bool:
-            return tombstone.confirmed is not None and now - tombstone.confirmed > after
-
-        for key in [key for key, tombstone in self.tombstones.items() if old(tombstone)]:
-            del self.tombstones[key]
-        if self._gap is not None and old(self._gap):
+        number = 0
+        for part in self.doubts.parts:
+            for key, doubt in list(part.items()):
+                if _covers(doubt.version, doubt.since, seen, asked):
+                    del part[key]
+                number += 1
+                if number % STEP == 0:
+                    yield
+        for stones in self.tombstones.parts:
+            for key, stone in list(stones.items()):
+                if stone.confirmed is None and _covers(stone.version, stone.since, seen, asked):
+                    stone.confirmed = now
+                elif stone.confirmed is not None and now - stone.confirmed > forget_after:
+                    del stones[key]
+                number += 1
+                if number % STEP == 0:
+                    yield
+        gap = self._gap
+        if gap is not None and gap.confirmed is None and _covers(gap.version, gap.since, seen, asked):
+            gap.confirmed = now
+        elif gap is not None and gap.confirmed is not None and now - gap.confirmed > forget_after:
             self._gap = None
+
+
+def _covers(version: int, since: float, seen: int | None, asked: float) -> bool:
+    return asked > since and (seen is None or seen >= version)
 
 
 def _number(resource_version: str) -> int:

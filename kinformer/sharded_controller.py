@@ -40,8 +40,8 @@ Reconcile = Callable[[Request], Awaitable[Result | None]]
 _GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
 
 
-class _Owned(NamedTuple):
-    """A resource that the objects of a share own."""
+class _Cache(NamedTuple):
+    """An informer that reconciles read, with the source that is cut down to the share."""
 
     source: ShardSource
     informer: SharedInformer
@@ -135,7 +135,7 @@ class ShardedController:
         self._sources = [ShardSource(self._source(gvr, False))]
         self._options = {} if metrics is None else {"metrics": metrics}
         self.informer = SharedInformer(self._sources[0], name=str(gvr), **{**self._options, **(informer or {})})
-        self._owned: dict[GroupVersionResource, _Owned] = {}
+        self._owned: dict[GroupVersionResource, _Cache] = {}
         self._controller = Controller(
             self._reconcile,
             workers=workers,
@@ -159,17 +159,21 @@ class ShardedController:
         self._metrics = ShardMetrics(metrics, self.name, self._figures)
         self._tasks = Tasks(self._crashed)
         self._following: list[asyncio.Task[Any]] = []
+        self._feed: ShardFeed | None = None
         self._end: asyncio.Future[None] | None = None
 
     def _new_gate(self, grace: float, clock: Clock) -> ShardGate:
         return ShardGate(
             sources=self._sources,
-            settled=lambda: all(one.settled for one in self._owned.values()),
+            settled=lambda: all(
+                one.settled for one in (_Cache(self._sources[0], self.informer), *self._owned.values())
+            ),
             has=lambda slot: self.membership.has(slot),
             cached_uid=self._cached_uid,
             hurry=lambda: self.membership.hurry(),
             trigger=self._trigger,
             restart=self._follow,
+            confirm=self._confirm,
             grace=grace,
             gone_for=_GONE_FOR,
             clock=clock,
@@ -196,7 +200,7 @@ class ShardedController:
             raise ConfigError(f"{gvr} is owned already")
         source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
         informer = SharedInformer(source, name=str(gvr), **{**self._options, **options})
-        self._owned[gvr] = _Owned(source, informer)
+        self._owned[gvr] = _Cache(source, informer)
         self._sources.append(source)
         self._controller.owns(informer, owner_kind)
         return informer
@@ -257,11 +261,16 @@ class ShardedController:
         for task in self._following:
             task.cancel()
         source, feed = _Newest(self._source(self._resource, True)), ShardFeed(ledger)
+        self._feed = feed
         reflector = Reflector(source, feed, name=f"{self._resource} (ledger)", watch_list=False)
         self._following = [
             self._tasks.start(feed.run(), f"kinformer ledger of {self._resource}"),
             self._tasks.start(reflector.run(), f"kinformer reflector of the ledger of {self._resource}"),
         ]
+
+    def _confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
+        if self._feed is not None:
+            self._feed.confirm(seen, asked, forget_after)
 
     def _crashed(self, task: str, error: BaseException) -> None:
         log.error("%s ended by %s: %s", task, type(error).__name__, error, reason=error)

@@ -51,6 +51,7 @@ class Scene:
             hurry=self._hurry,
             trigger=self.triggered.append,
             restart=self._fill,
+            confirm=lambda seen, asked, after: self.gate.ledger.confirmed(seen, asked, after),
             grace=grace,
             gone_for=60.0,
             clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),

@@ -204,6 +204,53 @@ async def test_between_two_steps_everything_else_that_is_ready_runs() -> None:
         await running
 
 
+def test_no_step_of_a_confirmation_looks_at_more_than_a_few_keys() -> None:
+    ledger, _ = ledger_of({f"k{number}": f"u{number}" for number in range(2 * MANY)})
+    ledger.replace([Obj(f"k{number}", f"other{number}", "15") for number in range(MANY)], "20")
+    assert (len(ledger.doubts), len(ledger.tombstones)) == (MANY, MANY)
+    doubts, confirmed, steps = MANY, 0, 0
+    for _ in ledger.confirming(None, 2.0):
+        steps += 1
+        now = sum(stone.confirmed is not None for stone in ledger.tombstones.values())
+        assert doubts - len(ledger.doubts) + now - confirmed <= STEP
+        doubts, confirmed = len(ledger.doubts), now
+    assert steps >= 2 * MANY // STEP - 1
+    assert not ledger.doubts
+    assert all(stone.confirmed is not None for stone in ledger.tombstones.values())
+
+
+def test_who_has_not_read_that_far_or_was_asked_before_confirms_nothing() -> None:
+    ledger, _ = ledger_of({"a": "1", "b": "2"})
+    ledger.replace([Obj("a", "other", "15")], "20")
+    for seen, asked in ((14, 2.0), (None, 1.0), (-1, 2.0)):
+        ledger.confirmed(seen, asked)
+        assert set(ledger.doubts) == {"a"}
+    ledger.confirmed(15, 2.0)  # enough for the object, and not for the end of the other one
+    assert not ledger.doubts
+    confirmed = [ledger.tombstones["b"].confirmed]
+    ledger.confirmed(20, 2.0, forget_after=-1.0)
+    confirmed.append(ledger.tombstones["b"].confirmed)
+    assert confirmed == [None, 1.0]
+    ledger.confirmed(20, 2.0, forget_after=-1.0)
+    assert not ledger.tombstones
+
+
+async def test_what_is_confirmed_is_told_behind_what_waits_and_only_the_newest() -> None:
+    ledger, _ = ledger_of({"a": "1"})
+    feed = ShardFeed(ledger, clock=replace(SYSTEM, perf=Ticks()))
+    running = asyncio.create_task(feed.run())
+    feed.replace([Obj("a", "other", "15")], "20")
+    feed.confirm(14, 2.0, 60.0)
+    feed.confirm(15, 2.0, 60.0)
+    feed.add(Obj("b", "2", "21"))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert set(ledger.doubts) == {"b"}
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
 async def test_a_list_whose_version_is_no_number_ends_the_feed_with_that() -> None:
     feed = ShardFeed(ShardLedger(lambda: 1.0, Heard()))
     feed.replace([], "a")

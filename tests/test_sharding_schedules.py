@@ -253,7 +253,8 @@ def test_no_key_has_ever_two_owners_and_after_the_faults_each_has_one_that_has_l
 
 # 100626: the only one that is left at the end of the faults has been told to leave, and was stopped before it could.
 # 200006: slots are taken while others are given away, and reconciles of these still run.
-@pytest.mark.parametrize("seed", [100626, 200006])
+# 104918: a slot is given away and soon taken again, before the informer has made the list that leaves it out.
+@pytest.mark.parametrize("seed", [100626, 200006, 104918])
 def test_schedules_that_once_went_wrong(seed: int) -> None:
     before = random.getstate()
     random.seed(seed)  # what is drawn by lot in the package itself

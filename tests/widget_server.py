@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -122,7 +123,7 @@ class WidgetSource:
             raise ConnectError("the list took too long") from error
 
     @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
         await asyncio.sleep(self._delay())
         if self._process.world.now < self.cut_until:
             raise ConnectError("cut off")
@@ -140,7 +141,7 @@ class WidgetSource:
         finally:
             self._server.streams.remove(self)
 
-    async def _events(self) -> AsyncIterator[list[WatchEvent]]:
+    async def _events(self) -> AsyncIterator[builtins.list[WatchEvent]]:
         assert self._queue is not None
         while True:
             event = await self._queue.get()

@@ -32,6 +32,7 @@ class Verdict(enum.Enum):
     LATER = (
         "it may be ours, and somebody else may still be busy with it, or what we have seen does not fit together yet"
     )
+    FRESH = "it is ours, and so are many that were taken with it: the caches do not hold all of these yet"
     SKIP = "it is somebody else's, or nobody's; should it become ours, we shall hear of it"
 
 
@@ -138,9 +139,9 @@ class ShardGate:
         if slot not in self._open or not self._has(slot):
             self._skipped.add(key)
             return Admission(Verdict.SKIP)
-        if key in ledger.doubts or self._is_fresh(slot):
+        if key in ledger.doubts:
             return Admission(Verdict.LATER)
-        return Admission(Verdict.START, slot)
+        return Admission(Verdict.FRESH if self._is_fresh(slot) else Verdict.START, slot)
 
     def _admit_gone(self, key: str) -> Admission:
         stone = self.ledger.tombstones.get(key)
@@ -151,7 +152,7 @@ class ShardGate:
         slot, left = slot_of(stone.uid), stone.since + self._gone_for - self._boot()
         if left <= 0 or slot not in self._open or not self._has(slot):
             return Admission(Verdict.SKIP)
-        return Admission(Verdict.LATER) if self._is_fresh(slot) else Admission(Verdict.START, slot, left)
+        return Admission(Verdict.FRESH if self._is_fresh(slot) else Verdict.START, slot, left)
 
     def _is_fresh(self, slot: int) -> bool:
         # What reads an owned resource too early finds nothing of what there is, and makes it a second time. And where a

@@ -37,6 +37,7 @@ log = get_logger("kinformer.sharding")
 
 Reconcile = Callable[[Request], Awaitable[Result | None]]
 
+_LOOK = 50e-6  # seconds for each object of a share, all of which wait: to look again takes less than half of that
 _GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
 
 
@@ -223,6 +224,8 @@ class ShardedController:
         admission = self._gate.admit(request.key)
         if admission.verdict is Verdict.LATER:
             return Result(requeue_after=self._poll)
+        if admission.verdict is Verdict.FRESH:
+            return Result(requeue_after=max(self._poll, _LOOK * len(self.informer.lister)))
         if admission.verdict is Verdict.SKIP:
             return None
         try:

@@ -105,7 +105,7 @@ async def test_a_share_that_was_taken_waits_for_the_other_caches_and_what_was_ha
     scene.settled = False
     scene.gate.taken(frozenset({SLOT_B}))
     assert scene.gate.admit("ns/a").verdict is Verdict.START
-    assert scene.gate.admit("ns/b").verdict is Verdict.LATER
+    assert scene.gate.admit("ns/b").verdict is Verdict.FRESH
     scene.settled = True
     assert scene.gate.admit("ns/b").verdict is Verdict.START
     scene.settled = False  # the next list of a cache is no reason to wait again
@@ -118,7 +118,7 @@ async def test_cleaning_up_behind_what_is_gone_waits_for_the_other_caches_too() 
     scene.begin(SLOT_A)
     scene.gate.ledger.delete(Obj(A.key, A.uid, "11"))
     del scene.cached[A.key]
-    assert scene.gate.admit("ns/a").verdict is Verdict.LATER
+    assert scene.gate.admit("ns/a").verdict is Verdict.FRESH
     scene.settled = True
     admission = scene.gate.admit("ns/a")
     assert (admission.verdict, admission.limit) == (Verdict.START, 60.0)

@@ -144,28 +144,29 @@ class EntryDecoder:
         read = 0
         try:
             for end in lines.ends[lines.read : lines.read + most]:
-                beginning = beginnings.get(data[start + 9 : start + 10])
-                if beginning is None or data[end - 1] != 0x7D or not begins(beginning[1], start):
+                last = end - 1
+                beginning = beginnings.get(data[start + 9])
+                if beginning is None or data[last] != 0x7D or not begins(beginning[1], start):
                     break
                 type_, _, first, brace = beginning
                 first += start
                 # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                metadata = decode(view[first : end - 1]).metadata
+                metadata = decode(view[first:last]).metadata
                 name, namespace = metadata.name, metadata.namespace
                 if not name:
                     break
                 if metadata.managed_fields is _EMPTY or keep:
-                    raw = data[first : end - 1]
+                    raw = data[first:last]
                 else:
                     fields = bytes(metadata.managed_fields)
-                    value = find(b"[", start + brace, end)
+                    value = find(b"[", start + brace, last)
                     if data[value - 17 : value] != b',"managedFields":':
-                        value = find(b"[", value + 1, end)  # behind that of ownerReferences, as in Pods
-                    if data[value - 17 : value] != b',"managedFields":' or not begins(fields, value, end):
-                        value = managed_fields_at(data, start + brace, end, fields)
-                        if value < 0:
-                            break
-                    raw = b"".join((view[first : value - 17], view[value + len(fields) : end - 1]))
+                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                        if data[value - 17 : value] != b',"managedFields":':
+                            value = managed_fields_at(data, start + brace, last, fields)
+                    if not begins(fields, value, last):
+                        break
+                    raw = b"".join((view[first : value - 17], view[value + len(fields) : last]))
                 if not is_ascii:
                     data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
                 obj = KubeObject(
@@ -182,7 +183,7 @@ class EntryDecoder:
                 append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
                 start = end + 1
                 read += 1
-        except MALFORMED:
+        except (*MALFORMED, IndexError):
             pass  # the long way says what is wrong
         lines.start = start
         lines.read += read

@@ -45,7 +45,7 @@ class Opening(NamedTuple):
     kind: str
     api_version: str
     brace: int
-    beginnings: dict[bytes, Beginning]
+    beginnings: dict[int, Beginning]
 
     @classmethod
     def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> Opening:
@@ -64,11 +64,11 @@ class Opening(NamedTuple):
 UNKNOWN = Opening(b"", "", "", 0, {})
 
 
-def _beginnings(text: bytes, brace: int) -> dict[bytes, Beginning]:
+def _beginnings(text: bytes, brace: int) -> dict[int, Beginning]:
     found = {}
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         before = b'{"type":"%s","object":' % kind.encode()
-        found[kind[:1].encode()] = Beginning(kind, before + text, len(before), len(before) + brace)
+        found[ord(kind[0])] = Beginning(kind, before + text, len(before), len(before) + brace)
     return found
 
 

@@ -14,7 +14,7 @@ from kinformer import Client, SharedInformerFactory
 
 INFORMERS = 200
 OBJECTS = 200
-SECONDS = 4
+SECONDS = 2
 ROUNDS = 5
 
 

@@ -19,7 +19,7 @@ from benchmarks.stall import Stalls
 from kinformer import Client, SharedInformerFactory
 
 OBJECTS = 100_000
-ROUNDS = 3
+ROUNDS = 5
 LIMIT, AIM = 0.5, 0.2  # of the time that a LIST takes
 
 

@@ -24,6 +24,7 @@ __all__ = ["EntryDecoder", "PoisonObjectError"]
 log = get_logger("kinformer.decode")
 
 _EMPTY = msgspec.Raw()
+_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # this one of a line of a few bytes
 
 # What a server, or a proxy before it, may put where an object should be.
 _NO_OBJECTS = {
@@ -183,7 +184,7 @@ class EntryDecoder:
                 append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
                 start = end + 1
                 read += 1
-        except (*MALFORMED, IndexError):
+        except _UNUSUAL:
             pass  # the long way says what is wrong
         lines.start = start
         lines.read += read

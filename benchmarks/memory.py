@@ -57,8 +57,8 @@ async def synced(objects: int = OBJECTS) -> AsyncIterator[Synced]:
             first = peak() - before
             cache = resident() - before
             text = f"{received / 1e6:.0f} MB of JSON became {cache / 1e6:.0f} MB, {cache / objects:.0f} bytes an object"
-            limits = {"limit": 0.8, "aim": 0.72}
-            figure = Figure("G5 cache", cache / received, "bytes per byte of JSON", [], reference=text, **limits)
+            unit = "bytes per byte of JSON"
+            figure = Figure("G5 cache", cache / received, unit, [], limit=0.8, aim=0.72, reference=text)
             yield Synced(client, informer, before, cache, first, figure)
 
 

@@ -148,7 +148,7 @@ async def kopf(url: str, kind: str, meter: Meter) -> None:
     auth.vault_var.set(vault)
     resource = references.Resource(group="", version="v1", plural=kind, namespaced=True)
     await asyncio.to_thread(meter.order)
-    events = watching.infinite_watch(settings=kopf.OperatorSettings(), resource=resource, namespace=None)
+    events: Any = watching.infinite_watch(settings=kopf.OperatorSettings(), resource=resource, namespace=None)
     async with aclosing(events):
         async for event in events:
             # What it lists first has no type.

@@ -158,6 +158,22 @@ async def test_a_budget_is_used_up_by_time_and_a_pause_renews_it() -> None:
     assert not budget.exhausted()
 
 
+@pytest.mark.parametrize(("others", "left"), [(0.0004, 0.0016), (0.0015, 0.001), (1.0, 0.001)])
+async def test_what_the_loop_does_during_a_pause_counts_up_to_half_of_the_budget(others: float, left: float) -> None:
+    now = [0.0]
+    budget = YieldBudget(0.002, clock=Clock(perf=lambda: now[0]))
+
+    def read_a_socket() -> None:
+        now[0] += others
+
+    asyncio.get_running_loop().call_soon(read_a_socket)
+    await budget.pause()
+    now[0] += left * 0.99
+    assert not budget.exhausted()
+    now[0] += left * 0.02
+    assert budget.exhausted()
+
+
 async def test_tasks_share_the_turn_of_the_loop_and_each_gets_on() -> None:
     """Between two turns of the loop all tasks together work no longer than one budget, and the least that each does."""
     steps: list[str] = []

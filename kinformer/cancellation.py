@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from functools import wraps
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import anyio
 
-__all__ = ["BodyCancellation", "shielded_from_scopes"]
+__all__ = ["BodyCancellation", "ShieldedExitStack", "shielded_from_scopes"]
 
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
@@ -29,6 +31,16 @@ def shielded_from_scopes(function: F) -> F:
         raise AssertionError("a scope that nobody cancels lets nothing disappear")
 
     return cast("F", shielded)
+
+
+class ShieldedExitStack(AsyncExitStack):
+    """An AsyncExitStack that unwinds shielded from anyio's scopes, all of it in one."""
+
+    @shielded_from_scopes
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        return await super().__aexit__(kind, error, traceback)
 
 
 class BodyCancellation:

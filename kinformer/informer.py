@@ -316,6 +316,11 @@ class SharedInformer(Generic[M]):
             ) from error
 
     @property
+    def lists_applied(self) -> bool:
+        """Every list that has come, the first and later ones, is in the cache."""
+        return sum(intake.lists for intake in self._intakes.values()) == self._versions.lists
+
+    @property
     def handlers_synced(self) -> bool:
         """Every handler has finished the adds that it started with."""
         return self._handlers.synced

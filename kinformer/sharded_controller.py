@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
+from kinformer.cancellation import ShieldedExitStack
 from kinformer.clock import SYSTEM, Clock
 from kinformer.controller import Controller
 from kinformer.controller_metrics import ControllerStatistics
@@ -50,11 +50,9 @@ class _Cache(NamedTuple):
     @property
     def settled(self) -> bool:
         """The cache holds all that is in the slots of now, or will never hold anything."""
-        informer = self.informer
-        if informer.optional and informer.health().state == "absent":
+        if self.informer.optional and self.informer.health().state == "absent":
             return True
-        listed = sum(intake.lists for intake in informer._intakes.values())
-        return self.source.settled and listed == informer._versions.lists
+        return self.source.settled and self.informer.lists_applied
 
 
 class ShardedController:
@@ -246,7 +244,7 @@ class ShardedController:
         if self._end is not None:
             raise RuntimeError(f"{self!r} runs once; make a new one")
         self._end = asyncio.get_running_loop().create_future()
-        async with AsyncExitStack() as stack:
+        async with ShieldedExitStack() as stack:
             self._metrics.open()
             stack.callback(self._metrics.close)
             for informer in self.informers:

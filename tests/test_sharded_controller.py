@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 import pytest_asyncio
 
@@ -141,6 +142,17 @@ async def test_who_leaves_gives_its_share_back_at_once(replicas: Any, client: Cl
     await asyncio.sleep(6)  # a heartbeat to see it, one to claim it, one to be sure; far from a lease
     assert one.names == ALL
     assert set(one.seen) >= ALL
+    leases = (await client.request("GET", LEASES))["items"]
+    assert sorted(lease["spec"].get("holderIdentity", "") for lease in leases) == ["", "one"]
+
+
+async def test_who_leaves_in_a_cancelled_scope_of_anyio_gives_its_share_back_too(replicas: Any, client: Client) -> None:
+    one, other = await replicas("one"), Replica(client, "other")
+    with anyio.move_on_after(30):
+        await other.controller.run()
+    assert other.seen
+    await asyncio.sleep(6)
+    assert one.names == ALL
     leases = (await client.request("GET", LEASES))["items"]
     assert sorted(lease["spec"].get("holderIdentity", "") for lease in leases) == ["", "one"]
 

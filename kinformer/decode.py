@@ -127,19 +127,22 @@ class EntryDecoder:
         self._owners = SharedValues(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
         self._opening = UNKNOWN
+        self._cutting = False  # the last object had managedFields, and they are not kept
 
     def usual(self, lines: Lines, most: int, found: list[WatchEvent]) -> None:
         """Read lines in the form in which servers write them, and append their events to `found`.
 
         Stops after `most` of them, and before one of another form, or that cannot be kept: that is for `event`, which
         knows what to do with it. This is the hot path of a watch: what `event` does, written out in one loop and
-        reading the bytes where they stand. It takes no form that it has not seen `event` take.
+        reading the bytes where they stand. It takes no form that it has not seen `event` take. Of managedFields, which
+        go, it looks at nothing but where they end.
         """
         beginnings = self._opening.beginnings
         if not beginnings:
             return
         _, kind, api_version, _, _ = self._opening
         labels, owners, keep, layout = self._labels, self._owners, self._keep_managed_fields, self._layout
+        cutting = self._cutting
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
         read = 0
@@ -151,23 +154,24 @@ class EntryDecoder:
                     break
                 type_, _, first, brace = beginning
                 first += start
+                value = find(b"[", start + brace, last) if cutting else -1
+                if cutting and data[value - 17 : value] != b',"managedFields":':
+                    value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                    if data[value - 17 : value] != b',"managedFields":':
+                        value = managed_fields_at(data, start + brace, last)
+                if value < 0:
+                    raw = data[first:last]
+                else:
+                    # Up to the first bracket that closes. If that stands within a string, or closes another array, then
+                    # what is left has an open string or a bracket too many: no JSON, and decoding refuses it.
+                    raw = b"".join((view[first : value - 17], view[find(b"]", value, last) + 1 : last]))
                 # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                metadata = decode(view[first:last]).metadata
+                metadata = decode(raw).metadata
+                if metadata.managed_fields is not _EMPTY and not keep:
+                    break
                 name, namespace = metadata.name, metadata.namespace
                 if not name:
                     break
-                if metadata.managed_fields is _EMPTY or keep:
-                    raw = data[first:last]
-                else:
-                    fields = bytes(metadata.managed_fields)
-                    value = find(b"[", start + brace, last)
-                    if data[value - 17 : value] != b',"managedFields":':
-                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
-                        if data[value - 17 : value] != b',"managedFields":':
-                            value = managed_fields_at(data, start + brace, last, fields)
-                    if not begins(fields, value, last):
-                        break
-                    raw = b"".join((view[first : value - 17], view[value + len(fields) : last]))
                 if not is_ascii:
                     data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
                 obj = KubeObject(
@@ -295,7 +299,8 @@ class EntryDecoder:
         if not raw.isascii():
             raw.decode()  # what msgspec skips it does not check to be UTF-8
         fields = metadata.managed_fields
-        if fields and not self._keep_managed_fields:
+        self._cutting = bool(fields) and not self._keep_managed_fields
+        if self._cutting:
             raw = without_managed_fields(raw, brace, bytes(fields), stamp)
         elif stamp:
             raw = stamp + raw[1:]

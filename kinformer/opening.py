@@ -72,21 +72,19 @@ def _beginnings(text: bytes, brace: int) -> dict[int, Beginning]:
     return found
 
 
-def managed_fields_at(data: bytes, metadata: int, end: int, fields: bytes) -> int:
+def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
     """Where the value of managedFields begins in metadata that open at the brace at `metadata`; -1 where it is not.
 
-    `end` is that of the object, and `fields` this value. Only what servers write is found: without spaces, and not as
-    the first key.
+    `end` is that of the object. Only what servers write is found: without spaces, and not as the first key.
     """
     # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
     value = data.find(b"[", metadata, end)
     for _ in range(_BRACKETS):
-        if data[value - _LENGTH : value] == _MANAGED_FIELDS:
-            break
+        if value < 0 or data[value - _LENGTH : value] == _MANAGED_FIELDS:
+            return value
         value = data.find(b"[", value + 1, end)
-    else:
-        value = data.find(_MANAGED_FIELDS, metadata, end) + _LENGTH
-    return value if value >= metadata + _LENGTH and data.startswith(fields, value, end) else -1
+    found = data.find(_MANAGED_FIELDS, metadata, end)
+    return found if found < 0 else found + _LENGTH
 
 
 def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: bytes) -> bytes:
@@ -94,8 +92,8 @@ def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: byte
 
     Its metadata open at the brace at `metadata`, 0 if that is unknown.
     """
-    value = managed_fields_at(raw, metadata, len(raw), fields) if metadata else -1
-    if value >= 0:
+    value = managed_fields_at(raw, metadata, len(raw)) if metadata else -1
+    if value >= 0 and raw.startswith(fields, value):
         # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
         view = memoryview(raw)
         return b"".join((stamp, view[1 if stamp else 0 : value - _LENGTH], view[value + len(fields) :]))

@@ -344,7 +344,13 @@ OTHERS = [
     line("MODIFIED", POD)[:-2],
     line("MODIFIED", POD) + b"}",
     json.dumps({"type": "ADDED", "object": POD}).encode(),
-    dump({"type": "ADDED", "object": POD})[:-2] + b',"metadata":{"name":"twice"}}}',
+    line("ADDED", {**POD, "metadata": {**META, "managedFields": [{"manager": "a]b"}, {"manager": "}],"}]}}),
+    line("ADDED", {**POD, "metadata": {**META, "managedFields": [{"fieldsV1": {'k:{"x":"]}"}': {}, "v:[1]": {}}}]}}),
+    line("ADDED", {**POD, "metadata": {**META, "managedFields": [[1], [{"a": [2]}]]}}),
+    line("ADDED", {**POD, "metadata": {**META, "managedFields": [["]"]], "labels": {"a": "["}}}),
+    line("ADDED", {**POD, "metadata": {**META, "managedFields": "[]", "more": "]"}}),
+    line("ADDED", {**POD, "metadata": {"annotations": {"a": "[" * 9}, **META}}),
+    line("ADDED", {**BARE, "metadata": {**BARE["metadata"], "annotations": ODD_ANNOTATIONS}}),
     b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":' + b"[" * 3000 + b"]" * 3000 + b"}}",
     b"{}",
     b"x",
@@ -362,6 +368,19 @@ def test_the_hot_path_gives_what_the_plain_one_gives(texts: list[bytes], most: i
     plain = EntryDecoder(keep_managed_fields=keep)
     found, _ = by_the_hot_path(EntryDecoder(keep_managed_fields=keep), texts, most)
     assert found == [plainly(plain, text) for text in texts]
+
+
+def test_of_a_key_that_stands_twice_the_last_one_counts_on_either_path() -> None:
+    twice = line("ADDED", POD)[:-2] + b',"metadata":{"name":"twice"}}}'
+    decoder = EntryDecoder()
+    first = decoder.event(twice)
+    [lines] = LineFramer().feed(line("ADDED", POD) + b"\n" + twice + b"\n")
+    decoder.event(lines.take())
+    events: list[WatchEvent] = []
+    decoder.usual(lines, 1, events)
+    [second] = events
+    assert first.object.name == second.object.name == "twice"
+    assert first.object.to_dict() == second.object.to_dict()
 
 
 def test_the_hot_path_takes_every_line_of_the_usual_form_but_the_first() -> None:

@@ -24,7 +24,7 @@ from kinformer.pieces import Pieces
 
 __all__ = ["Processor", "as_entry"]
 
-DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
+UPDATED, DELETED, BOOKMARK = DeltaType.UPDATED, DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
 REPLACED_ALL = DeltaType.REPLACED_ALL
 
 _SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
@@ -139,23 +139,32 @@ class Processor:
         position = self._taken()
         budget = YieldBudget()
         calls: list[Notification] = []
-        left = _SLICE
+        advance, left = self._indexer.advance, _SLICE
         for segment in segments:
             for key, waiting in segment.items():
                 if not key:
                     calls = await self._apply_to_all(waiting, calls, budget)
                     continue
-                for kind, obj in waiting if type(waiting) is list else (waiting,):
-                    if kind is DELETED:
-                        self._delete(key, obj, calls)
+                if type(waiting) is Delta and waiting[0] is UPDATED:
+                    # By far the most, so what they bring about stands here too.
+                    obj = waiting[1]
+                    old = advance(key, obj, _is_news)
+                    if old is not None and old is not obj and old.uid == obj.uid:
+                        calls.append((UPDATE, key, old, obj, False))
                     else:
-                        self._upsert(key, obj, calls)
+                        self._tell(key, old, obj, calls)
+                else:
+                    for kind, obj in waiting if type(waiting) is list else (waiting,):
+                        if kind is DELETED:
+                            self._delete(key, obj, calls)
+                        else:
+                            self._tell(key, advance(key, obj, _is_news), obj, calls)
                 left -= 1
                 if not left:
                     left = _SLICE
                     if budget.exhausted():
                         calls = self._notified(calls)
-                        await budget.pause()
+                            await budget.pause()
         self._notified(calls)
         settled = self._applied(position)
         if settled is not None:
@@ -189,8 +198,8 @@ class Processor:
 
     # --- single changes ---------------------------------------------------------------------------------
 
-    def _upsert(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
-        old: KubeObject | None = self._indexer.advance(key, obj, _is_news)
+    def _tell(self, key: str, old: KubeObject | None, obj: KubeObject, calls: list[Notification]) -> None:
+        """What the cache made of a newer state: `old` is what it gave up for it, or `obj` if it has not taken it."""
         if old is obj:
             return
         if old is not None and old.uid == obj.uid:

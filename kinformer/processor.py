@@ -164,7 +164,7 @@ class Processor:
                     left = _SLICE
                     if budget.exhausted():
                         calls = self._notified(calls)
-                            await budget.pause()
+                        await budget.pause()
         self._notified(calls)
         settled = self._applied(position)
         if settled is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from kinformer.list_watcher import WatchEvent
 from kinformer.pieces import Pieces
 
-__all__ = ["Bookmark", "Delta", "DeltaType", "Replacement"]
+__all__ = ["EVENT_TYPES", "Bookmark", "Delta", "DeltaType", "Replacement", "delta_of"]
 
 
 class DeltaType(StrEnum):
@@ -36,6 +37,15 @@ class Delta(NamedTuple):
 
     type: DeltaType
     object: Any
+
+
+EVENT_TYPES = {"ADDED": DeltaType.ADDED, "MODIFIED": DeltaType.UPDATED, "DELETED": DeltaType.DELETED}
+"""What the events of a watch say of one object."""
+
+
+def delta_of(event: WatchEvent) -> Delta:
+    """The delta that an event of one of `EVENT_TYPES` is."""
+    return Delta(EVENT_TYPES[event.type], event.object)
 
 
 class Replacement(NamedTuple):

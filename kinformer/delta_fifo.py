@@ -11,19 +11,20 @@ once a batch: at live rates waking costs more than all else here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from kinformer.delta import Bookmark, Delta, DeltaType, Replacement
+from kinformer.delta import EVENT_TYPES, Bookmark, Delta, DeltaType, Replacement, delta_of
 from kinformer.exceptions import StoppedError
+from kinformer.list_watcher import WatchEvent
 from kinformer.meta import DeletedFinalStateUnknown
 from kinformer.object import KubeObject
 from kinformer.pieces import Pieces
 from kinformer.store import KeyFunc, KnownObjects, object_key
 from kinformer.wakeups import Wakeups
 
-__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement", "Waiting"]
+__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement", "Waiting", "deltas_of"]
 
 
 Item = tuple[str, list[Delta], bool]
@@ -32,7 +33,9 @@ Item = tuple[str, list[Delta], bool]
 Process = Callable[[list[Delta], bool], Awaitable[Any] | Any]
 BatchProcess = Callable[[list[Item]], Awaitable[Any] | Any]
 
-Waiting = dict[str, Any]  # key -> its list of deltas, or its only delta, as most have, without a list around it
+Waiting = dict[
+    str, Any
+]  # key -> its list of deltas; or its only delta, or event, as most have, without a list around it
 
 _delta = tuple.__new__  # half the time of Delta(...), which goes through a Python function
 
@@ -128,6 +131,8 @@ class DeltaFIFO:
         """Queue a delta of one object under a key that the caller knows already; as it is, without `transform`."""
         delta: Delta = _delta(Delta, (kind, obj))
         waiting = self._open.get(key)
+        if type(waiting) is WatchEvent:
+            waiting = delta_of(waiting)
         if waiting is None:
             self._open[key] = delta
         elif type(waiting) is list:
@@ -141,21 +146,22 @@ class DeltaFIFO:
             self._open[key] = [waiting, delta]
         self._wake()
 
-    def put_events(self, events: Sequence[tuple[str, Any]], types: Mapping[str, DeltaType]) -> int:
-        """`put` for events of a watch, in their order: pairs of a name of a type and a `KubeObject`.
+    def put_events(self, events: Sequence[WatchEvent]) -> int:
+        """`put` for events of a watch, in their order; each waits as it is until somebody asks for its delta.
 
-        Stops before one that has no type among `types`, or whose object is something else. Returns how many it took.
+        Stops before a type that says nothing of an object, and before an object that is no `KubeObject`. Returns how
+        many it took.
         """
-        waiting, taken = self._open, 0
-        for name, obj in events:
-            kind = types.get(name)
-            if kind is None or type(obj) is not KubeObject:
+        waiting, types, taken = self._open, EVENT_TYPES, 0
+        for event in events:
+            name, obj = event
+            if name not in types or type(obj) is not KubeObject:
                 break
             key = obj.key
             if key in waiting:
-                self.put(key, kind, obj)
+                self.put(key, types[name], obj)
             else:
-                waiting[key] = _delta(Delta, (kind, obj))
+                waiting[key] = event
             taken += 1
         self._wake()
         return taken
@@ -288,13 +294,11 @@ class DeltaFIFO:
         segments = self._take_all()
         if self._replaced and not self._initial_waiting:
             batch: list[Item] = [
-                (key, waiting if type(waiting) is list else [waiting], False)
-                for segment in segments
-                for key, waiting in segment.items()
+                (key, deltas_of(waiting), False) for segment in segments for key, waiting in segment.items()
             ]
         else:
             batch = [
-                (key, _deltas(waiting), self._is_initial(place))
+                (key, deltas_of(waiting), self._is_initial(place))
                 for place, (key, waiting) in enumerate(item for segment in segments for item in segment.items())
             ]
         del segments
@@ -303,8 +307,8 @@ class DeltaFIFO:
     async def pop_all(self, process: Callable[[Sequence[Waiting]], Awaitable[Any] | Any]) -> Any:
         """`pop_batch` for those to whom it does not matter what is initial: `process` gets what waits, as it waits.
 
-        That is one dict, or several of which each is later than those before it: key -> its deltas, oldest first, or
-        its only delta without a list around it.
+        That is one dict, or several of which each is later than those before it: key -> what `deltas_of` makes its
+        deltas of, oldest first; mostly the only event there was.
 
         Raises:
             StoppedError: the queue is closed and empty.
@@ -369,7 +373,7 @@ class DeltaFIFO:
                 self._sealed.popleft()
             else:
                 self._open = {}
-        return key, _deltas(waiting)
+        return key, deltas_of(waiting)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -388,7 +392,7 @@ class DeltaFIFO:
         gone: list[DeletedFinalStateUnknown] = []
         for key, waiting in self._open.items():
             if key not in keys:
-                newest = _deltas(waiting)[-1].object
+                newest = deltas_of(waiting)[-1].object
                 # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
                 gone.append(
                     newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
@@ -421,8 +425,11 @@ class DeltaFIFO:
         return result
 
 
-def _deltas(waiting: Any) -> list[Delta]:
-    return waiting if type(waiting) is list else [waiting]
+def deltas_of(waiting: list[Delta] | Delta | WatchEvent) -> list[Delta]:
+    """The deltas of a key, from what waits for it."""
+    if isinstance(waiting, list):
+        return waiting
+    return [delta_of(waiting) if isinstance(waiting, WatchEvent) else waiting]
 
 
 def _one_delete(older: Delta, newer: Delta) -> Delta:

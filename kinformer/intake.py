@@ -8,13 +8,13 @@ from typing import Any
 from kinformer.delta import DeltaType
 from kinformer.delta_fifo import DeltaFIFO
 from kinformer.indexer import Indexer
+from kinformer.list_watcher import WatchEvent
 from kinformer.object import KubeObject
 from kinformer.processor import as_entry
 
 __all__ = ["Intake"]
 
 ADDED, UPDATED, DELETED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED  # a member of an enum takes 30 ns
-_TYPES = {"ADDED": ADDED, "MODIFIED": UPDATED, "DELETED": DELETED}
 
 
 class Intake:
@@ -41,14 +41,14 @@ class Intake:
         self.resource_version = ""
         self.lists = 0
 
-    def write(self, events: Sequence[tuple[str, Any]]) -> int:
+    def write(self, events: Sequence[WatchEvent]) -> int:
         """Queue events of a watch, as `add`, `update` and `delete` do, up to the first that says something else.
 
         Returns how many it has queued.
         """
-        written = self._fifo.put_events(events, _TYPES)
+        written = self._fifo.put_events(events)
         if written:
-            self.resource_version = events[written - 1][1].resource_version
+            self.resource_version = events[written - 1].object.resource_version
         return written
 
     def add(self, obj: Any) -> None:

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kinformer.clock import YieldBudget
-from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement, Waiting
+from kinformer.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement, Waiting, deltas_of
 from kinformer.exceptions import StoppedError
 from kinformer.indexer import Indexer
+from kinformer.list_watcher import WatchEvent
 from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
 from kinformer.object import KubeObject, Remnant
 from kinformer.packed_object import PackedObject
@@ -24,7 +25,7 @@ from kinformer.pieces import Pieces
 
 __all__ = ["Processor", "as_entry"]
 
-UPDATED, DELETED, BOOKMARK = DeltaType.UPDATED, DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
+DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
 REPLACED_ALL = DeltaType.REPLACED_ALL
 
 _SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
@@ -145,7 +146,7 @@ class Processor:
                 if not key:
                     calls = await self._apply_to_all(waiting, calls, budget)
                     continue
-                if type(waiting) is Delta and waiting[0] is UPDATED:
+                if type(waiting) is WatchEvent and waiting[0] == "MODIFIED":
                     # By far the most, so what they bring about stands here too.
                     obj = waiting[1]
                     old = advance(key, obj, _is_news)
@@ -154,7 +155,7 @@ class Processor:
                     else:
                         self._tell(key, old, obj, calls)
                 else:
-                    for kind, obj in waiting if type(waiting) is list else (waiting,):
+                    for kind, obj in deltas_of(waiting):
                         if kind is DELETED:
                             self._delete(key, obj, calls)
                         else:
@@ -174,7 +175,7 @@ class Processor:
         self, waiting: Delta | list[Delta], calls: list[Notification], budget: YieldBudget
     ) -> list[Notification]:
         """Apply what concerns no single object, after those calls; returns the list for the next ones."""
-        for kind, obj in waiting if isinstance(waiting, list) else (waiting,):
+        for kind, obj in deltas_of(waiting):
             if kind is not BOOKMARK:
                 calls = self._notified(calls)
                 await (self._replace(obj, budget) if kind is REPLACED_ALL else self._sync(budget))

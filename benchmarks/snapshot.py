@@ -48,6 +48,8 @@ async def start(url: str, snapshot: Path | None, stalls: Stalls, *, write: bool 
 async def measure() -> list[Figure]:
     lists, loads, ratios, cpu_ratios, writes = [], [], [], [], []
     stalls = Stalls()
+    gc.collect()
+    gc.freeze()  # the modules of this process, which a full collection would look through
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pods.snapshot"
         async with serving("pods", OBJECTS) as url:

@@ -121,8 +121,17 @@ class YieldBudget:
         What the loop does meanwhile, mostly reading the socket that brings the work, counts too, up to half of the
         budget: it is as long a wait for all others.
         """
-        turn = self._turn
-        begun, left = turn.begun, self._perf()
+        come_back = self.leave()
         await asyncio.sleep(0)
-        if turn.begun == begun:  # nobody has come back before
-            turn.begin(max(self._seconds - (self._perf() - left), self._seconds / 2))
+        come_back()
+
+    def leave(self) -> Callable[[], None]:
+        """`pause` for a callback: it returns to the loop, and when it is called again, first calls what this gives."""
+        turn, seconds, perf = self._turn, self._seconds, self._perf
+        begun, left = turn.begun, perf()
+
+        def come_back() -> None:
+            if turn.begun == begun:  # nobody has come back before
+                turn.begin(max(seconds - (perf() - left), seconds / 2))
+
+        return come_back

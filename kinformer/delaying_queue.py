@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -82,9 +82,11 @@ class DelayingQueue(WorkQueue[K]):
         self._timer_at = when
         self._timer = asyncio.get_running_loop().call_at(when, self._due)
 
-    def _due(self) -> None:
+    def _due(self, come_back: Callable[[], None] | None = None) -> None:
         """Move what is due, in slices: a thousand keys that back off together come back together."""
         self._timer, self._timer_at = None, math.inf
+        if come_back is not None:
+            come_back()
         loop = asyncio.get_running_loop()
         now = self._now()
         budget = YieldBudget()
@@ -100,7 +102,7 @@ class DelayingQueue(WorkQueue[K]):
                 return
             if budget.exhausted():
                 self._timer_at = -math.inf
-                self._timer = loop.call_soon(self._due)
+                self._timer = loop.call_soon(self._due, budget.leave())
                 return
             heapq.heappop(heap)
             del self._delayed[key]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import LOW_PRIORITY, DelayingQueue, ExponentialFailureRateLimiter, RateLimitingQueue, StoppedError
+from kinformer.clock import YieldBudget
 from tests.metrics_sink import MemoryMetrics
 from tests.virtual_time import VirtualTimeLoop
 
@@ -286,3 +287,18 @@ async def test_without_a_limiter_a_queue_has_the_one_of_controllers() -> None:
     delays = sorted(queue.limiter.when(number) for number in range(200))
     assert delays[0] == 0.005
     assert delays[-1] == pytest.approx(10, abs=1), "past 100 at once it is ten a second for all keys together"
+
+
+async def test_what_is_due_comes_although_somebody_has_used_up_the_turn_of_the_loop_and_gone() -> None:
+    """Nobody pauses who could begin the next turn: the timer has to do it itself, or it waits for ever, and is busy."""
+    queue = DelayingQueue[str]()
+    for key in ("a", "b", "c"):
+        queue.add_after(key, 1)
+
+    def use_it_up() -> None:
+        budget = YieldBudget()
+        while not budget.exhausted():
+            pass
+
+    asyncio.get_running_loop().call_later(1 - 5e-10, use_it_up)  # in the same turn, before them
+    assert [key for key, _ in await arrivals(queue, 3)] == ["a", "b", "c"]

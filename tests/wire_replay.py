@@ -120,6 +120,15 @@ class Replay:
         listed = await self.do("GET", f"{collection}?limit=1")
         return str(listed.json["metadata"]["resourceVersion"])
 
+    async def until_watched(self, collection: str) -> None:
+        """The watch cache of a real server begins after a restart, with whatever there is then."""
+        async with asyncio.timeout(20):
+            while True:
+                query = f"watch=1&timeoutSeconds=1&resourceVersion={await self.revision(collection)}"
+                reply = await ask(self.server.url, "GET", f"{collection}?{query}", headers=self.admin, ssl=self.ssl)
+                if reply.status == 200 and '"ERROR"' not in str(reply.body):
+                    return
+
     async def until_served(self, path: str) -> None:
         """A real server takes a moment from the creation of a definition to its discovery."""
         async with asyncio.timeout(10):
@@ -321,6 +330,7 @@ class CustomReplay(Replay):
 
     async def change_and_delete_behind_its_history(self) -> None:
         await self.server.restart()
+        await self.until_watched(WIDGETS)
         self.revisions["10"] = await self.revision(WIDGETS)
         await self.do("PATCH", f"{WIDGETS}/w0", {"metadata": {"labels": {"app": "y2"}}}, MERGE)
         await self.do("DELETE", f"{WIDGETS}/w4")

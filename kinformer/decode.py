@@ -16,7 +16,7 @@ from kinformer.logs import get_logger
 from kinformer.meta import decode_owner_references
 from kinformer.nesting import identity_of, members
 from kinformer.object import KubeObject, decode_bookmark
-from kinformer.opening import UNKNOWN, Opening, managed_fields_at, without_managed_fields
+from kinformer.opening import MANAGED_FIELDS, UNKNOWN, Opening, managed_fields_at, without_managed_fields
 from kinformer.shared_values import SharedValues
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
@@ -142,7 +142,7 @@ class EntryDecoder:
             return
         _, kind, api_version, _, _ = self._opening
         labels, owners, keep, layout = self._labels, self._owners, self._keep_managed_fields, self._layout
-        cutting = self._cutting
+        cutting, name_of_them, length = self._cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
         read = 0
@@ -155,16 +155,16 @@ class EntryDecoder:
                 type_, _, first, brace = beginning
                 first += start
                 value = find(b"[", start + brace, last) if cutting else -1
-                if cutting and data[value - 17 : value] != b',"managedFields":':
+                if cutting and data[value - length : value] != name_of_them:
                     value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
-                    if data[value - 17 : value] != b',"managedFields":':
+                    if data[value - length : value] != name_of_them:
                         value = managed_fields_at(data, start + brace, last)
                 if value < 0:
                     raw = data[first:last]
                 else:
                     # Up to the first bracket that closes. If that stands within a string, or closes another array, then
                     # what is left has an open string or a bracket too many: no JSON, and decoding refuses it.
-                    raw = b"".join((view[first : value - 17], view[find(b"]", value, last) + 1 : last]))
+                    raw = b"".join((view[first : value - length], view[find(b"]", value, last) + 1 : last]))
                 # Strict: if more than the object stands there this raises, and the long way tells what it is.
                 metadata = decode(raw).metadata
                 if metadata.managed_fields is not _EMPTY and not keep:

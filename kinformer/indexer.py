@@ -95,9 +95,8 @@ class Indexer(Store[ObjectT]):
         if not is_news(obj, old):
             return obj
         shard[key] = obj
-        if self._written:
-            for index in self._written:
-                index.put(number, key, obj)
+        for index in self._written:
+            index.put(number, key, obj)
         self._groups.put(key, old, obj)
         return old
 

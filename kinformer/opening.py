@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["UNKNOWN", "Beginning", "Opening", "managed_fields_at", "without_managed_fields"]
+__all__ = ["MANAGED_FIELDS", "UNKNOWN", "Beginning", "Opening", "managed_fields_at", "without_managed_fields"]
 
-_MANAGED_FIELDS = b',"managedFields":'
-_LENGTH = len(_MANAGED_FIELDS)
+MANAGED_FIELDS = b',"managedFields":'
+"""What stands before their value, as servers write it."""
+
+_LENGTH = len(MANAGED_FIELDS)
 _BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -80,10 +82,10 @@ def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
     # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
     value = data.find(b"[", metadata, end)
     for _ in range(_BRACKETS):
-        if value < 0 or data[value - _LENGTH : value] == _MANAGED_FIELDS:
+        if value < 0 or data[value - _LENGTH : value] == MANAGED_FIELDS:
             return value
         value = data.find(b"[", value + 1, end)
-    found = data.find(_MANAGED_FIELDS, metadata, end)
+    found = data.find(MANAGED_FIELDS, metadata, end)
     return found if found < 0 else found + _LENGTH
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.metrics import Metrics
+from kinformer.wakeups import Wakeups
 
 __all__ = ["LOW_PRIORITY", "QueueStatistics", "WorkQueue"]
 
@@ -89,7 +90,7 @@ class WorkQueue(Generic[K]):
         self._processing: dict[K, float] = {}
         self._again: dict[K, tuple[int, float]] = {}
         self._taken_from: dict[K, int] = {}  # the class of keys in process, where it is not 0
-        self._getters: deque[asyncio.Future[None]] = deque()
+        self._getters = Wakeups()
         self._drainers: list[asyncio.Future[None]] = []
         self._shutting_down = False
         self._turn = 0
@@ -133,8 +134,7 @@ class WorkQueue(Generic[K]):
             if key in self._ready:
                 return
             self._ready[key] = self._now()
-            if self._getters:
-                self._wake()
+            self._getters.wake()
         elif not self._place(key, priority, self._now()):
             return
         self._adds += 1
@@ -153,7 +153,7 @@ class WorkQueue(Generic[K]):
         else:
             self._classes.setdefault(priority, OrderedDict())[key] = added
         if held is None:
-            self._wake()
+            self._getters.wake()
         return held is None
 
     def _class_of(self, key: K) -> int | None:
@@ -183,7 +183,7 @@ class WorkQueue(Generic[K]):
         while not (self._ready or self._classes):
             if self._ended():
                 raise StoppedError(f"work queue{self._named()} is shut down")
-            await self._wait()
+            await self._getters.wait()
         now = self._now()
         key, added = self._take_by_priority(now) if self._classes else self._ready.popitem(last=False)
         self._processing[key] = now
@@ -192,19 +192,6 @@ class WorkQueue(Generic[K]):
         if self._shutting_down:
             self._after_shut_down()
         return key
-
-    async def _wait(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._getters.append(waiter)
-        try:
-            await waiter
-        except BaseException:
-            if waiter.done() and not waiter.cancelled():
-                if self._ready or self._classes:
-                    self._wake()  # it was woken for a key, and cancelled before it could take it
-            elif waiter in self._getters:
-                self._getters.remove(waiter)
-            raise
 
     def _take_by_priority(self, now: float) -> tuple[K, float]:
         classes = {0: self._ready, **self._classes} if self._ready else self._classes
@@ -252,13 +239,6 @@ class WorkQueue(Generic[K]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._ready or any(key in waiting for waiting in self._classes.values())
-
-    def _wake(self) -> None:
-        while self._getters:
-            waiter = self._getters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -317,10 +297,7 @@ class WorkQueue(Generic[K]):
 
     def _after_shut_down(self) -> None:
         if self._ended():
-            for waiter in self._getters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._getters.clear()
+            self._getters.wake_all()
         self._look_whether_drained()
 
     def _look_whether_drained(self) -> None:

@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.data import FIRST_VERSION, KINDS
 from benchmarks.harness import RESULTS, Figure, median, run
 from benchmarks.server import self_signed
-from benchmarks.shaped_link import DEVICE, THEIRS, network_namespace, shaped_link
+from benchmarks.shaped_link import DEVICE, THEIRS, network_namespace, running, shaped_link
 from kinformer import Client, SharedInformerFactory
 
 PODS = 20_000
@@ -151,15 +151,8 @@ def server(name: str, pods: int) -> Iterator[None]:
         "--pods",
         str(pods),
     ]
-    root = RESULTS.parent.parent
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            if process.stdout.readline().strip() != "ready":
-                raise RuntimeError("the server did not start; what it said stands above")
-            yield
-        finally:
-            process.kill()
+    with running(command, "the server did not start"):
+        yield
 
 
 def _measured(way: str, compression: str, pods: int) -> dict[str, float]:

@@ -116,12 +116,19 @@ def shaped_link(namespace: str, megabits: float, milliseconds: float) -> Iterato
     """The link, by a process of its own; `OURS` is this end, `THEIRS` the other. It is gone afterwards."""
     command = [sys.executable, "-m", "benchmarks.shaped_link", "--namespace", namespace]
     command += ["--megabits", str(megabits), "--milliseconds", str(milliseconds)]
+    with running(command, "the link was not made"):
+        yield
+
+
+@contextmanager
+def running(command: list[str], complaint: str) -> Iterator[None]:
+    """A process that says when it is ready, and is killed afterwards."""
     root = RESULTS.parent.parent
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             if process.stdout.readline().strip() != "ready":
-                raise RuntimeError("the link was not made; what it said stands above")
+                raise RuntimeError(f"{complaint}; what it said stands above")
             yield
         finally:
             process.kill()

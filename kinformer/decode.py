@@ -16,7 +16,7 @@ from kinformer.logs import get_logger
 from kinformer.meta import decode_owner_references
 from kinformer.nesting import identity_of, members
 from kinformer.object import KubeObject, decode_bookmark
-from kinformer.opening import MANAGED_FIELDS, UNKNOWN, Opening, managed_fields_at, without_managed_fields
+from kinformer.opening import MANAGED_FIELDS, NO_BEGINNING, UNKNOWN, Opening, managed_fields_at, without_managed_fields
 from kinformer.shared_values import SharedValues
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
@@ -145,15 +145,18 @@ class EntryDecoder:
         cutting, name_of_them, length = self._cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
+        type_, text, before, brace = NO_BEGINNING
         read = 0
         try:
             for end in lines.ends[lines.read : lines.read + most]:
                 last = end - 1
-                beginning = beginnings.get(data[start + 9])
-                if beginning is None or data[last] != 0x7D or not begins(beginning[1], start):
+                if not begins(text, start):  # of another type than the last line
+                    type_, text, before, brace = beginnings.get(data[start + 9], NO_BEGINNING)
+                    if not begins(text, start):
+                        break
+                if data[last] != 0x7D:
                     break
-                type_, _, first, brace = beginning
-                first += start
+                first = start + before
                 value = find(b"[", start + brace, last) if cutting else -1
                 if cutting and data[value - length : value] != name_of_them:
                     value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods

@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["MANAGED_FIELDS", "UNKNOWN", "Beginning", "Opening", "managed_fields_at", "without_managed_fields"]
+__all__ = [
+    "MANAGED_FIELDS",
+    "NO_BEGINNING",
+    "UNKNOWN",
+    "Beginning",
+    "Opening",
+    "managed_fields_at",
+    "without_managed_fields",
+]
 
 MANAGED_FIELDS = b',"managedFields":'
 """What stands before their value, as servers write it."""
@@ -62,6 +70,9 @@ class Opening(NamedTuple):
             return cls(text, intern(kind), intern(api_version), brace, _beginnings(text, brace))
         return cls(text, "", "", brace, {})
 
+
+NO_BEGINNING = Beginning("", b"\xff", 0, 0)
+"""No line begins so, for no text in UTF-8 has this byte."""
 
 UNKNOWN = Opening(b"", "", "", 0, {})
 

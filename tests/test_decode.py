@@ -354,6 +354,9 @@ OTHERS = [
     b'{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":' + b"[" * 3000 + b"]" * 3000 + b"}}",
     b"{}",
     b"x",
+    b"",
+    b"\xff",
+    b"\xff" * 30 + b"}",
 ]
 USUAL = st.builds(
     lambda kind, name, labels: line(kind, {**POD, "metadata": {**META, "name": name, "labels": labels}}),

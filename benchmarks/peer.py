@@ -201,10 +201,29 @@ async def aiohttp(url: str, kind: str, meter: Meter) -> None:
                 return
 
 
+async def least(url: str, kind: str, meter: Meter) -> None:
+    """No client either, but the other floor: see `benchmarks.least`."""
+    import aiohttp as http
+
+    from benchmarks.data import KINDS
+    from benchmarks.least import follow_least
+
+    async def on_update(old: Any, new: Any) -> bool:
+        return meter.event()
+
+    async with (
+        http.ClientSession(url, read_bufsize=256 * 1024) as session,
+        session.get(KINDS[kind].path, params={"watch": "1"}, timeout=http.ClientTimeout()) as answer,
+    ):
+        await asyncio.to_thread(meter.order)
+        await follow_least(answer.content, on_update)
+
+
 PEERS: dict[str, Callable[[str, str, Meter], Awaitable[None]]] = {
     "kinformer": kinformer,
     "kinformer, handler decodes to a dict": kinformer_dict,
     "aiohttp and json.loads": aiohttp,
+    "aiohttp, kinformer's decoder and a dict": least,
     "kopf, dict": kopf,
     "lightkube, typed": lightkube,
     "kubernetes_asyncio, dict": kubernetes_asyncio_dict,

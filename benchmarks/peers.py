@@ -31,6 +31,7 @@ EVENTS = {  # of a round, by what they cost
         "kinformer": 8000,
         "kinformer, handler decodes to a dict": 8000,
         "aiohttp and json.loads": 8000,
+        "aiohttp, kinformer's decoder and a dict": 8000,
         "kubernetes_asyncio, typed": 2000,
         "kubernetes, typed": 2000,
         "kubernetes.aio, typed": 2000,

@@ -26,6 +26,7 @@ import aiohttp
 
 from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, peak, resident
+from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
 from kinformer.compression import Compression
 from kinformer.config import Connection
@@ -42,7 +43,7 @@ SYNCS = (
     "list drained",
     "watch_list drained",
 )
-FOLLOWS = ("informer", "informer, decoded", "drain")
+FOLLOWS = ("informer", "informer, decoded", "least", "drain")
 
 
 def say(**figures: Any) -> None:
@@ -166,22 +167,45 @@ async def follow(kubeconfig: str, kind: str, how: str, lines: list[bytes], event
     say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2, relists=sum(statistics.relists.values()))
 
 
-async def follow_drained(kubeconfig: str, kind: str, lines: list[bytes], events: int) -> None:
-    """The same stream, read and dropped; only its lines are counted."""
-    counter = Counter(events)
-    before = loads_us(lines)
+@asynccontextmanager
+async def watched(kubeconfig: str, kind: str) -> AsyncIterator[aiohttp.StreamReader]:
+    """The same stream, as bytes."""
     async with session(kubeconfig) as http:
         async with http.get(KINDS[kind].path, params={"limit": "1"}) as answer:
             version = json.loads(await answer.read())["metadata"]["resourceVersion"]
         params = {"watch": "true", "resourceVersion": version}
         async with http.get(KINDS[kind].path, params=params) as answer:
             print("ready", flush=True)
-            while not counter.done.is_set():
-                chunk = await asyncio.wait_for(answer.content.readany(), TIMEOUT)
-                if not chunk:
-                    raise RuntimeError("the server ended the watch")
-                counter.count(chunk.count(b"\n"))
+            yield answer.content
             answer.close()
+
+
+async def follow_drained(kubeconfig: str, kind: str, lines: list[bytes], events: int) -> None:
+    """Read and dropped; only its lines are counted."""
+    counter = Counter(events)
+    before = loads_us(lines)
+    async with watched(kubeconfig, kind) as content, asyncio.timeout(TIMEOUT):
+        while not counter.done.is_set():
+            chunk = await content.readany()
+            if not chunk:
+                raise RuntimeError("the server ended the watch")
+            counter.count(chunk.count(b"\n"))
+    say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2)
+
+
+async def follow_without_informer(kubeconfig: str, kind: str, lines: list[bytes], events: int) -> None:
+    """Decoded and kept in a dict; see `benchmarks.least`."""
+    counter = Counter(events)
+    before = loads_us(lines)
+
+    async def on_update(old: Any, new: Any) -> bool:
+        counter.count(1)
+        return counter.done.is_set()
+
+    async with watched(kubeconfig, kind) as content, asyncio.timeout(TIMEOUT):
+        await follow_least(content, on_update)
+        if not counter.done.is_set():
+            raise RuntimeError("the server ended the watch")
     say(us=counter.us, orjson_us=(before + loads_us(lines)) / 2)
 
 
@@ -193,6 +217,8 @@ async def client(options: argparse.Namespace, lines: list[bytes]) -> None:
             await sync(options.kubeconfig, options.kind, options.how, lines)
     elif options.how == "drain":
         await follow_drained(options.kubeconfig, options.kind, lines, options.events)
+    elif options.how == "least":
+        await follow_without_informer(options.kubeconfig, options.kind, lines, options.events)
     else:
         await follow(options.kubeconfig, options.kind, options.how, lines, options.events)
 

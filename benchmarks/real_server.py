@@ -168,7 +168,7 @@ def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[
 
 async def events(rounds: Rounds, kind: str, count: int) -> list[Figure]:
     """An event at a live rate, beyond what aiohttp alone takes to drain it."""
-    hows = ["drain", "informer", "informer, decoded", *(go_client.FOLLOWS if rounds.client_go else ())]
+    hows = ["drain", "least", "informer", "informer, decoded", *(go_client.FOLLOWS if rounds.client_go else ())]
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: events, round {number + 1} of {count}")

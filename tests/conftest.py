@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from tests.virtual_time import VirtualTimeLoop
 # A machine that is busy is no failure of what is tested. A failing example is printed so that it can be run again.
 settings.register_profile("kinformer", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kinformer")
+
+# A shell ignores Ctrl-C for what it starts with `&`, and what the tests start, and end so, would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:

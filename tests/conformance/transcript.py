@@ -19,7 +19,7 @@ UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 HOST = re.compile(r"127\.0\.0\.1:\d+")
 CLUSTER_IP = re.compile(r"\b10\.0\.0\.\d+\b")
-AGE = re.compile(r"^(\d+[smh])+$|^<invalid>$")
+AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$")
 REVISION = re.compile(r"(resource ?[vV]ersion[^0-9]{0,12}|current: |StorageError.*?|\()(\d{1,})")
 
 

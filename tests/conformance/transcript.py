@@ -115,12 +115,19 @@ class Transcript:
         return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
+def _by_manager(entries: list[Any]) -> list[Any]:
+    """A server sorts them by their time first, so it depends on when a second was over which manager comes first."""
+    return sorted(entries, key=lambda one: [str(one.get(name)) for name in ("operation", "subresource", "manager")])
+
+
 def differences(real: Any, ours: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Every place where two documents differ: its path, what the recording has there, and what came now."""
     if isinstance(real, dict) and isinstance(ours, dict):
         for name in [*real, *(name for name in ours if name not in real)]:
             yield from differences(real.get(name, MISSING), ours.get(name, MISSING), f"{path}.{name}")
     elif isinstance(real, list) and isinstance(ours, list):
+        if path.endswith(".managedFields"):
+            real, ours = _by_manager(real), _by_manager(ours)
         for number in range(max(len(real), len(ours))):
             left = real[number] if number < len(real) else MISSING
             right = ours[number] if number < len(ours) else MISSING

@@ -23,7 +23,9 @@ LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    """One write for a line: print makes one of each word where PYTHONUNBUFFERED is set, and a kill may come between."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 class Replica:

@@ -7,6 +7,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -246,24 +247,19 @@ class TestList:
 
     async def test_a_long_list_does_not_hold_the_loop(self, serve: Any) -> None:
         fixture = await serve(serving([config_map_list(20_000)]))
-        page = await fixture.list_watch().list(ListOptions())
-        longest = 0.0
-        running = True
 
-        async def heartbeat() -> None:
-            nonlocal longest
-            last = time.perf_counter()
-            while running:
+        async def longest_share() -> float:
+            """The longest turn of the loop, over the time that the whole list takes."""
+            page = await fixture.list_watch().list(ListOptions())
+            reading, turns = asyncio.create_task(read(page)), [time.perf_counter()]
+            while not reading.done():
                 await asyncio.sleep(0)
-                now = time.perf_counter()
-                longest, last = max(longest, now - last), now
+                turns.append(time.perf_counter())
+            assert len(await reading) == 20_000
+            return max(later - earlier for earlier, later in pairwise(turns)) / (turns[-1] - turns[0])
 
-        beat = asyncio.create_task(heartbeat())
-        count = len(await read(page))
-        running = False
-        await beat
-        assert count == 20_000
-        assert longest < 0.1  # all at once it takes several times that; generous, for busy machines
+        # Seen: 0.03, and 0.9 if all is decoded at once. The best of three: a busy machine may stop anywhere.
+        assert min([await longest_share() for _ in range(3)]) < 0.2
 
 
 class TestWatch:

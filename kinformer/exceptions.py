@@ -1,4 +1,4 @@
-"""Every error that kinformer raises on purpose.
+"""The errors that kinformer raises on purpose; those of one part alone (`ShardLostError`, `TerminalError`) stand there.
 
 ::
 

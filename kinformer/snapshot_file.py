@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import glob
 import itertools
 import os
@@ -103,8 +104,9 @@ class SnapshotWriter:
     def _open(self) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for stale in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.tmp"):
-            if stale == self._temporary or stale.stat().st_mtime < time.time() - _STALE:
-                stale.unlink(missing_ok=True)  # of a process that was killed
+            with contextlib.suppress(FileNotFoundError):  # another writer's, which has ended meanwhile
+                if stale == self._temporary or stale.stat().st_mtime < time.time() - _STALE:
+                    stale.unlink()  # of a process that was killed
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
         self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
 

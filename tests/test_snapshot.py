@@ -592,6 +592,13 @@ async def test_what_a_killed_process_left_behind_goes_after_an_hour(path: Path) 
     assert names(path.parent) == sorted([path.name, young.name])
 
 
+async def test_a_file_of_another_writer_that_goes_away_meanwhile_is_in_nobodys_way(path: Path) -> None:
+    """A link to nothing is what such a file looks like: its name is listed, and then there is nothing there."""
+    path.with_name(f".{path.name}.7-1.tmp").symlink_to(path.with_name("nothing"))
+    informer, _ = await one_life(filled(3), path)
+    assert outcomes(informer) == {"missing": 1, "saved": 1}
+
+
 # --- what may be asked for ----------------------------------------------------------------------------------------
 
 

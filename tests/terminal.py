@@ -45,6 +45,12 @@ class Terminal:
         """What stands on the screen."""
         return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
 
+    @property
+    def whole(self) -> bool:
+        """Nothing of a picture is still to come: the cursor stands behind the last cell. Lines are always whole."""
+        in_place = self.written.rfind(b"\x1b[?1049h") > self.written.rfind(b"\x1b[?1049l")
+        return not in_place or (self.screen.cursor.x, self.screen.cursor.y) == (self.screen.columns, self.screen.lines - 1)
+
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
@@ -53,10 +59,10 @@ class Terminal:
         return await self.until(lambda: all(text in self.text for text in texts), f"{texts} did not come")
 
     async def until(self, what: Callable[[], bool], otherwise: str = "it did not come to that") -> str:
-        """Wait until this is so, of what the screen shows; the screen."""
+        """Wait until this is so of a whole picture on the screen; the screen."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not what():
+                while not (self.whole and what()):
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:

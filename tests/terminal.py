@@ -49,7 +49,8 @@ class Terminal:
     def whole(self) -> bool:
         """Nothing of a picture is still to come: the cursor stands behind the last cell. Lines are always whole."""
         in_place = self.written.rfind(b"\x1b[?1049h") > self.written.rfind(b"\x1b[?1049l")
-        return not in_place or (self.screen.cursor.x, self.screen.cursor.y) == (self.screen.columns, self.screen.lines - 1)
+        cursor, last = self.screen.cursor, self.screen.lines - 1
+        return not in_place or (cursor.x, cursor.y) == (self.screen.columns, last)
 
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())

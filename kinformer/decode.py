@@ -24,6 +24,7 @@ __all__ = ["EntryDecoder", "PoisonObjectError"]
 log = get_logger("kinformer.decode")
 
 _EMPTY = msgspec.Raw()
+_LONGEST = 1e9  # seconds that a server may ask us to wait: what fits into a float
 _UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # this one of a line of a few bytes
 
 # What a server, or a proxy before it, may put where an object should be.
@@ -251,7 +252,7 @@ class EntryDecoder:
             status.code or 500,  # as client-go takes an error that does not say what it is
             status.reason or "",
             status.message or "",
-            float(seconds) if isinstance(seconds, int) and seconds > 0 else None,
+            float(min(seconds, _LONGEST)) if isinstance(seconds, int) and seconds > 0 else None,
             details,
         )
 

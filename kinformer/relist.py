@@ -91,6 +91,7 @@ class ListRun:
             # after a 410 the watch would be refused from there again, and so on.
             options = options.replace(resource_version_match="NotOlderThan")
         self.page, first_version = 1, ""
+        earlier, compared = "", 1  # a token from the past, and the page of it: the last power of two
         while True:
             page = await answered(self._source.list(options), self._head_timeout, "list")
             if isinstance(page.items, AsyncIterable):
@@ -103,8 +104,10 @@ class ListRun:
             if not token:
                 items, self._items = self._items, Pieces()
                 return items, first_version
-            if token == options.continue_token:
+            if token == earlier:
                 raise DecodeError("the server gives the same continue token again and again")
+            if self.page == compared:  # a circle of any length is found, by one comparison a page (Brent)
+                earlier, compared = token, 2 * compared
             # The version is in the token; the two together are refused.
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1

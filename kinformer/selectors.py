@@ -242,10 +242,8 @@ class _LabelParser:
         if opening.kind != "(":
             self._fail(opening, f"'(' after {operator.text!r}")
         values: set[str] = set()
-        if self._peek().kind == ")":
-            self._fail(self._peek(), "at least one value")
         while True:
-            # Nothing between two commas is the empty value.
+            # Nothing between two commas, or between the brackets, is the empty value.
             if self._peek().kind in (",", ")"):
                 values.add("")
             else:

@@ -103,9 +103,10 @@ async def test_a_list_without_an_end_is_stopped_by_the_limit_of_a_list() -> None
         assert f"a list is longer than max_list_bytes={MEGABYTE}" in str(w.errors[0])
 
 
-async def test_pages_without_an_end_are_noticed_by_their_token() -> None:
-    page = listed(config_map("a", rv=3), rv=7, **{"continue": "again"})
-    async with wire([page, page, listed(rv=7)], synced=False) as w:
+@pytest.mark.parametrize("tokens", ["aa", "abab", "xabcabc"])
+async def test_pages_without_an_end_are_noticed_by_their_tokens(tokens: str) -> None:
+    pages = [listed(config_map("a", rv=3), rv=7, **{"continue": token}) for token in tokens]
+    async with wire([*pages, listed(rv=7)], synced=False) as w:
         await w.informer.wait_synced(timeout=30)
         assert "the same continue token again and again" in str(w.errors[0])
 

@@ -191,6 +191,12 @@ def test_an_error_event_says_when_to_come_back() -> None:
     assert caught.value.details["kind"] == "pods"
 
 
+def test_an_error_event_that_asks_for_an_eternity_is_an_error_like_others() -> None:
+    with pytest.raises(APIError) as caught:
+        EntryDecoder().event(status(code=429, details={"retryAfterSeconds": 10**400}))
+    assert caught.value.retry_after == 1e9
+
+
 @pytest.mark.parametrize(
     "text",
     [

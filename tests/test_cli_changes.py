@@ -102,6 +102,19 @@ def test_what_a_secret_holds_is_hidden(path: str) -> None:
     assert in_words(Difference("metadata.labels.x", "a", "b"), secret)[2] == '"a" → "b"'
 
 
+def test_what_a_secret_holds_is_hidden_in_the_annotation_of_an_apply_too() -> None:
+    def secret(**annotations: str) -> KubeObject:
+        metadata = {"name": "s", "namespace": "default", **({"annotations": annotations} if annotations else {})}
+        return KubeObject.from_dict({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "b2xk"}
+    both, other = secret(**applied, other="shown"), secret(other="another")
+    for old, new in ((secret(), both), (both, secret()), (secret(**applied), both), (other, both)):
+        shown = [word for difference in object_differences(old, new) for word in in_words(difference, new)]
+        assert "b2xk" not in "".join(shown)
+        assert "shown" in "".join(shown)
+
+
 # --- amounts, documents, grids --------------------------------------------------------------------------------
 
 

@@ -68,8 +68,8 @@ async def server() -> AsyncIterator[APIServer]:
 
 
 @asynccontextmanager
-async def dashboard(server: APIServer, **options: Any) -> AsyncIterator[str]:
-    """The URL of a dashboard on `server`, its informers synced."""
+async def dashboard(server: APIServer, *, secrets: dict[str, Any] | None = None, **options: Any) -> AsyncIterator[str]:
+    """The URL of a dashboard on `server`, its informers synced, that of Secrets with options of its own."""
     synced = asyncio.Event()
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ async def dashboard(server: APIServer, **options: Any) -> AsyncIterator[str]:
         backoff = Backoff(initial=0.01, maximum=0.05)
         async with server.client() as client, SharedInformerFactory(client, backoff=backoff) as factory:
             for resource in RESOURCES:
-                factory.for_resource(resource)
+                factory.for_resource(resource, **((secrets or {}) if resource == "v1/secrets" else {}))
             await factory.wait_for_cache_sync(timeout=10)
             synced.set()
             yield factory
@@ -221,9 +221,10 @@ async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> N
 # --- what stays hidden -------------------------------------------------------------------------------------------
 
 
-async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer) -> None:
+@pytest.mark.parametrize("options", [{}, {"metadata_only": True}, {"fields": ["data", "metadata.annotations"]}, {"compact": True}])
+async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer, options: dict[str, Any]) -> None:
     encoded = base64.b64encode(SECRET_VALUE.encode()).decode()
-    async with asking(server) as client:
+    async with asking(server, secrets=options) as client:
         key = {"resource": "v1/secrets", "key": "default/db"}
         await client.get("/api/report")
         server.update(secret(another=encoded))
@@ -249,7 +250,8 @@ async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer) -> None:
             assert SECRET_VALUE not in text
             assert encoded not in text
         shown = (await client.get("/api/object", params=key)).json()
-        assert shown["data"] == {"password": "(hidden)", "another": "(hidden)"}
+        if "metadata_only" not in options:
+            assert shown["data"] == {"password": "(hidden)", "another": "(hidden)"}
         assert shown["metadata"]["annotations"]["other"] == "stays"
 
 

@@ -16,7 +16,7 @@ NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", 
 _LONGEST = 120  # characters of a value that are shown to people
 _BEFORE = 20  # of what is equal that are kept before the first character that differs
 _HIDDEN = "(hidden)"
-_LAST_APPLIED = "metadata.annotations[kubectl.kubernetes.io/last-applied-configuration]"  # of a Secret: its data
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation; of a Secret: its data
 
 
 class _Absent:
@@ -73,8 +73,8 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
     Long values are cut to what differs in them, and what Secrets hold is not shown.
     """
     path, old, new = difference
-    if _is_secret(obj, path):
-        old, new = (value if value is ABSENT else _HIDDEN for value in (old, new))
+    if obj.kind == "Secret":
+        old, new = _hidden(old, path), _hidden(new, path)
     if old is ABSENT:
         return "+", path, _cut(_shown(new))
     if new is ABSENT:
@@ -86,10 +86,16 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
     return "~", path, f"{_cut(was)} → {_cut(is_now)}"
 
 
-def _is_secret(obj: KubeObject, path: str) -> bool:
-    if obj.kind != "Secret":
-        return False
-    return path.partition(".")[0].partition("[")[0] in ("data", "stringData") or path == _LAST_APPLIED
+def _hidden(value: Any, path: str) -> Any:
+    """A value in a Secret, without what Secrets hold."""
+    if value is ABSENT:
+        return value
+    field = path.partition(".")[0].partition("[")[0]
+    if field in ("data", "stringData") or path == f"metadata.annotations[{_LAST_APPLIED}]":
+        return _HIDDEN
+    if isinstance(value, dict) and _LAST_APPLIED in value:  # all annotations have come, or gone, with it
+        return {**value, _LAST_APPLIED: _HIDDEN}
+    return value
 
 
 def _member(

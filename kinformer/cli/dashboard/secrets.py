@@ -14,8 +14,8 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds the 
 
 
 def is_secret(obj: KubeObject) -> bool:
-    """Whether it is a Secret, or what the server sends of one."""
-    return obj.kind == "Secret" and obj.api_version in ("v1", "")
+    """Whether it is a Secret, or may be one: metadata alone does not tell, and has an annotation with the data."""
+    return obj.kind == "PartialObjectMetadata" or (obj.kind == "Secret" and obj.api_version in ("v1", ""))
 
 
 def hide(document: dict[str, Any]) -> dict[str, Any]:

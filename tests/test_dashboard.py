@@ -221,7 +221,9 @@ async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> N
 # --- what stays hidden -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"metadata_only": True}, {"fields": ["data", "metadata.annotations"]}, {"compact": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"metadata_only": True}, {"fields": ["data", "metadata.annotations"]}, {"compact": True}]
+)
 async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer, options: dict[str, Any]) -> None:
     encoded = base64.b64encode(SECRET_VALUE.encode()).decode()
     async with asking(server, secrets=options) as client:

@@ -112,6 +112,7 @@ class ShardGate:
         self._leaving: frozenset[int] = frozenset()  # not open any more; what runs still reads the caches
         self._active: dict[str, _Run] = {}
         self._skipped: set[str] = set()  # keys in the cache that were not ours when they were looked at
+        self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache when looked at: gone?
         self._unsettled: dict[str, int] = {}  # keys under way that have changed hands, and at which version
         self.ledger = ShardLedger(self._boot, self._changed)
         self._is_member = False
@@ -126,6 +127,7 @@ class ShardGate:
     def admit(self, key: str) -> Admission:
         """What is to happen with a key now."""
         ledger = self.ledger
+        self._missing.discard(key)
         if ledger.changing(key):
             return Admission(Verdict.LATER)
         uid, cached = ledger.uid(key), self._cached_uid(key)
@@ -135,6 +137,9 @@ class ShardGate:
             return self._admit_gone(key)
         slot = slot_of(uid)
         if cached is None:
+            # Of a change the cache will tell; of an end it may have told already, ahead of the ledger.
+            if slot in self._open:
+                self._missing.add(key)
             return Admission(Verdict.SKIP)
         if slot not in self._open or not self._has(slot):
             self._skipped.add(key)
@@ -200,6 +205,9 @@ class ShardGate:
             self._unsettled[key] = min(version, self._unsettled.get(key, version))
             if not gone:
                 asyncio.get_running_loop().call_later(self._grace, self._cancel, key, run)
+        if gone and key in self._missing:
+            self._missing.remove(key)
+            self._trigger(key)
         self._hurry()
 
     def _cancel(self, key: str, run: _Run) -> None:
@@ -211,6 +219,7 @@ class ShardGate:
     def joined(self) -> None:
         """Fill a new ledger: the old one may have missed what others did while we were not a member."""
         self._is_member = True
+        self._missing.clear()
         self.ledger = ShardLedger(self._boot, self._changed)
         self._restart(self.ledger)
 

@@ -124,6 +124,30 @@ async def test_cleaning_up_behind_what_is_gone_waits_for_the_other_caches_too() 
     assert (admission.verdict, admission.limit) == (Verdict.START, 60.0)
 
 
+async def test_an_end_of_which_the_ledger_hears_last_is_cleaned_up_behind_once_it_has_heard() -> None:
+    scene = Scene(A, B)
+    scene.begin(SLOT_A)
+    scene.cached.clear()
+    assert scene.gate.admit("ns/a").verdict is Verdict.SKIP
+    assert scene.gate.admit("ns/b").verdict is Verdict.SKIP
+    assert not scene.triggered
+    scene.gate.ledger.delete(Obj(A.key, A.uid, "11"))
+    scene.gate.ledger.delete(Obj(B.key, B.uid, "12"))
+    assert scene.triggered == ["ns/a"]  # the other is not ours
+    assert scene.gate.admit("ns/a").verdict is Verdict.START
+
+
+async def test_an_object_that_came_to_the_cache_after_the_ledger_is_looked_at_once_and_its_end_once() -> None:
+    scene = Scene(A)
+    scene.begin(SLOT_A)
+    scene.cached.clear()
+    assert scene.gate.admit("ns/a").verdict is Verdict.SKIP
+    scene.cached[A.key] = A.uid
+    assert scene.gate.admit("ns/a").verdict is Verdict.START
+    scene.gate.ledger.delete(Obj(A.key, A.uid, "11"))
+    assert not scene.triggered  # the cache has yet to hear of it, and triggers the key itself
+
+
 async def test_a_key_that_a_list_in_progress_has_otherwise_is_not_begun() -> None:
     scene = Scene(A, B)
     scene.begin(SLOT_A, SLOT_B)

@@ -11,10 +11,11 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from kinformer import Client, ConfigError, Request, Result, ShardedController, ShardLostError
+from kinformer import Client, ConfigError, ListWatch, Request, Result, ShardedController, ShardLostError
 from kinformer.clock import SYSTEM, Clock
 from kinformer.slots import slot_of
 from kinformer.testing import APIServer, faults
+from tests.lagging_source import LaggingSource
 
 pytestmark = pytest.mark.virtual_time
 
@@ -280,6 +281,25 @@ async def test_an_object_made_again_under_its_name_waits_for_the_one_who_is_stil
     one.hold[name].set()
     await asyncio.sleep(6)
     assert two.seen.count(name) > begun
+
+
+@pytest.mark.parametrize("late", ["ledger", "share"])
+async def test_each_deletion_is_reconciled_whichever_of_the_two_watches_hears_of_it_last(
+    server: APIServer, client: Client, replicas: Any, late: str
+) -> None:
+    def source(resource: Any, metadata_only: bool) -> LaggingSource:
+        inner = ListWatch(client, resource, namespace="default", metadata_only=metadata_only)
+        return LaggingSource(inner, lag=0.05 if metadata_only is (late == "ledger") else 0.0)
+
+    one = await replicas("one", source=source)
+    await asyncio.sleep(5)
+    assert set(one.seen) == ALL
+    one.seen.clear()
+    for name in ALL:
+        server.delete("v1/configmaps", "default", name)
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(5)
+    assert set(one.seen) == ALL
 
 
 async def test_owned_objects_follow_the_uid_of_their_owner(server: APIServer, replicas: Any, client: Client) -> None:

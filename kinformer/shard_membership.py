@@ -29,6 +29,7 @@ _SWEEP_AFTER = 4  # leases: so long after its end a dead replica's Lease is dele
 _OWN_WRITES = 16  # renewals of ours whose outcome may be unknown; each lives for one call at most
 _GRACE = 1.0  # seconds for what is cancelled at the end
 _HURRY = 8  # the part of a retry_period that two heartbeats are apart at least
+_CHANGED = (ConflictError, AlreadyExistsError, NotFoundError)  # a Lease is not as we knew it
 
 
 class ShardWork(Protocol):
@@ -234,33 +235,38 @@ class ShardMembership:
         assert validity is not None
         pause = self._times.retry_period / _HURRY
         while validity.check():
-            again = await self._turn(validity)
+            left = await self._turn(validity) - pause
             await asyncio.sleep(pause)
-            if not again and validity.check():
+            if left > 0 and validity.check():
                 # The time that passes is an ordinary heartbeat's; being hurried makes it shorter.
                 waiting = asyncio.ensure_future(self._hurried.wait())
                 try:
-                    await asyncio.wait({waiting}, timeout=self._times.retry_period - pause)
+                    await asyncio.wait({waiting}, timeout=left)
                 finally:
                     waiting.cancel()
             self._hurried.clear()
 
-    async def _turn(self, validity: LeaseValidity) -> bool:
-        """Renew, list, decide; whether the next turn should come soon."""
+    async def _turn(self, validity: LeaseValidity) -> float:
+        """Renew, list, decide; in how many seconds the next turn should come."""
+        period = self._times.retry_period
         written = await self._try(lambda: self._renew(validity))
+        if written is None and isinstance(self._error, _CHANGED):
+            # Perhaps by a write of ours whose answer was lost. It is read at once: after a wait for that answer the
+            # next turn may be too late.
+            written = await self._try(lambda: self._renew(validity))
         if written is None:
-            return False
+            return period / 2
         validity.renewed(written)
         asked = self._clock.boot()
         leases = await self._try(lambda: self._leases.list(f"{GROUP}={self.group}", validity.limit))
         if leases is None or not validity.check():
-            return False
+            return period
         self._members.listed(leases, asked, self._clock.boot())
         self._work.heard(self._members)
         self._count_epoch()
         changed = self._decide(asked)
         await self._sweep(asked)
-        return changed
+        return 0.0 if changed else period
 
     # --- slots ----------------------------------------------------------------------------------------------------
 
@@ -372,7 +378,7 @@ class ShardMembership:
         sent = self._clock.boot()
         try:
             self._lease = await call(with_annotations(document, labels, annotations), limit)
-        except (ConflictError, AlreadyExistsError, NotFoundError):
+        except _CHANGED:
             self._lease = None
             raise
         if shown - self._written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from kinformer.cancellation import ShieldedExitStack
@@ -39,6 +40,7 @@ Reconcile = Callable[[Request], Awaitable[Result | None]]
 
 _LOOK = 50e-6  # seconds for each object of a share, all of which wait: to look again takes less than half of that
 _GONE_FOR = 60.0  # seconds for which a reconcile may clean up behind an object that is gone
+_READABLE = 52  # characters of a default group: with a hash of ten and what parts them 63, the most that a label takes
 
 
 class _Cache(NamedTuple):
@@ -83,7 +85,9 @@ class ShardedController:
         namespace: Of the objects; None: all.
         label_selector, field_selector: Of the objects, on the server.
         lease_namespace: Where the replicas' Leases are; default: `namespace`, else the client's.
-        group: What the replicas have in common: the beginning of their Leases' names. Default: of the resource.
+        group: What the replicas have in common, and no others in that namespace: the beginning of their Leases' names.
+            Default: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas that
+            differ in one of these take no notice of each other, also in a rolling update.
         identity: Of this replica; no two may have the same. Default: host name and a random part.
         lease_duration, renew_deadline, retry_period: As for a `LeaderElector`.
         workers, rate_limiter, timeout, shutdown_timeout, name, debounce: As for a `Controller`.
@@ -149,7 +153,7 @@ class ShardedController:
         self.membership = ShardMembership(
             client,
             namespace=lease_namespace or namespace or client.namespace,
-            group=group or gvr.resource,
+            group=group or _group_of(gvr, namespace, label_selector, field_selector, self.name),
             identity=identity or default_identity(),
             work=self._gate,
             times=times,
@@ -325,6 +329,16 @@ def _lease_times(duration: float, deadline: float, period: float, shutdown: floa
             "or a share lapses while it is being given away"
         )
     return LeaseTimes(duration, deadline, period)
+
+
+def _group_of(resource: GroupVersionResource, *others: str | None) -> str:
+    """Another one for every other controller; short enough for a label's value, and fit to begin a Lease's name.
+
+    Without the version: whatever it is, the objects are the same.
+    """
+    text = f"{resource.resource}.{resource.group}".rstrip(".")
+    digest = blake2b(repr((text, *others)).encode(), digest_size=5).hexdigest()
+    return f"{text[:_READABLE].rstrip('.-')}-{digest}"
 
 
 def _sources(

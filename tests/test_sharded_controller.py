@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -386,6 +387,48 @@ async def test_two_processes_of_one_name_do_not_share_a_share(replicas: Any, cli
     assert one.names == ALL
     assert twin.names == set()
     assert twin.controller.health().state == "joining"
+
+
+async def nothing(request: Request) -> None:
+    """A reconcile."""
+
+
+def group_of(client: Client, resource: str = "example.com/v1/widgets", **options: Any) -> str:
+    return ShardedController(nothing, client, resource, lease_namespace="leases", **options).membership.group
+
+
+async def test_controllers_that_differ_are_of_different_groups_and_the_replicas_of_one_are_of_the_same(
+    client: Client,
+) -> None:
+    differing: list[dict[str, Any]] = [
+        {},
+        {"resource": "other.org/v1/widgets"},
+        {"resource": "v1/widgets"},
+        {"namespace": "one"},
+        {"namespace": "two"},
+        {"label_selector": "app=a"},
+        {"field_selector": "app=a"},
+        {"name": "another"},
+    ]
+    groups = [group_of(client, **options) for options in differing]
+    assert len(set(groups)) == len(differing)
+    assert groups == [group_of(client, **options, identity="other", workers=2) for options in differing]
+    assert group_of(client, "example.com/v2/widgets") == groups[0]  # the same objects
+    assert group_of(client, group="mine") == "mine"
+
+
+@pytest.mark.parametrize("resource", ["example.com/v1/widgets", f"{'a-' * 25}a.example.com/v1/{'b' * 45}-c", "v1/pods"])
+async def test_a_default_group_can_be_a_label_and_begin_the_name_of_a_lease(client: Client, resource: str) -> None:
+    group = group_of(client, resource, name="Some.<locals>.reconcile", label_selector="app in (a, b)")
+    assert re.fullmatch(r"[a-z0-9]+([-.][a-z0-9]+)*", group)
+    assert len(group) <= 63
+    assert group.startswith(resource.rpartition("/")[2])
+
+
+async def test_two_controllers_of_one_resource_have_all_of_it_each(replicas: Any) -> None:
+    one, two = await replicas("one", name="first"), await replicas("two", name="second")
+    await asyncio.sleep(10)
+    assert set(one.seen) == set(two.seen) == ALL
 
 
 async def test_a_shutdown_longer_than_the_right_is_refused(client: Client) -> None:

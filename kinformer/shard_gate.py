@@ -208,7 +208,8 @@ class ShardGate:
         if gone and key in self._missing:
             self._missing.remove(key)
             self._trigger(key)
-        self._hurry()
+        if not gone:  # others may wait for us to have seen the new one; what has gone nobody waits for
+            self._hurry()
 
     def _cancel(self, key: str, run: _Run) -> None:
         if self._active.get(key) is run:

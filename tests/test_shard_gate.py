@@ -137,6 +137,23 @@ async def test_an_end_of_which_the_ledger_hears_last_is_cleaned_up_behind_once_i
     assert scene.gate.admit("ns/a").verdict is Verdict.START
 
 
+async def test_an_end_alone_hurries_nobody_but_an_object_made_again_does_and_the_end_of_work_on_an_old_one() -> None:
+    scene = Scene(A, B)
+    scene.begin(SLOT_A, SLOT_B)
+    scene.gate.ledger.delete(Obj(B.key, B.uid, "11"))
+    assert scene.hurried == 0
+    scene.gate.ledger.add(Obj(B.key, "uid-other", "12"))
+    assert scene.hurried == 1
+    done = asyncio.Event()
+    task = scene.start("ns/a", done.wait())
+    await asyncio.sleep(0)
+    scene.gate.ledger.delete(Obj(A.key, A.uid, "13"))
+    assert (scene.hurried, scene.gate.seen()) == (1, 12)
+    done.set()
+    await task
+    assert (scene.hurried, scene.gate.seen()) == (2, 13)
+
+
 async def test_an_object_that_came_to_the_cache_after_the_ledger_is_looked_at_once_and_its_end_once() -> None:
     scene = Scene(A)
     scene.begin(SLOT_A)

@@ -160,7 +160,7 @@ class EventRecorder:
         Args:
             regarding: The object that it is about: a KubeObject, a dict or a model, with apiVersion and kind.
             reason: Why, as one word in CamelCase.
-            note: For people; cut after 1024 bytes.
+            note: For people; cut after 1024 bytes. What is no UTF-8 in it, as in names of files, becomes a `?`.
             action: What was done, as one word; None: the reason.
             type: `"Normal"` or `"Warning"`.
             related: Another object that has to do with it.
@@ -169,7 +169,8 @@ class EventRecorder:
             ValueError: A reason, action or type that the server would not take.
             KeyFuncError: `regarding` is no object.
         """
-        action = reason if action is None else action
+        note = _utf8(note)[:_NOTE].decode(errors="ignore")
+        reason, action = (_utf8(word).decode() for word in (reason, reason if action is None else action))
         for option, word in (("reason", reason), ("action", action)):
             if not 0 < len(word) <= _WORD:
                 raise ValueError(f"record({option}={word!r}): 1 to {_WORD} characters are needed")
@@ -225,7 +226,7 @@ class EventRecorder:
             "action": action,
             "reason": reason,
             "regarding": {field: value for field, value in about.items() if value},
-            "note": note.encode()[:_NOTE].decode(errors="ignore"),
+            "note": note,
             "type": kind,
         }
         if other is not None:
@@ -290,7 +291,7 @@ class EventRecorder:
                     return
                 pause = _PAUSE * random.random() if attempt == 0 else _PAUSE
                 await asyncio.sleep(max(pause, getattr(error, "retry_after", None) or 0.0))
-            except KinformerError as error:
+            except (KinformerError, UnicodeError) as error:  # the latter: a name of an object that is no UTF-8
                 self._give_up(job, error)
                 return
 
@@ -321,6 +322,10 @@ class EventRecorder:
         else:
             await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series})
         known.told, known.told_at = count, now
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="replace")  # `str` of an error can hold half a surrogate pair, which JSON cannot
 
 
 def _reference(obj: Any) -> dict[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from kinformer import (
@@ -40,6 +41,7 @@ class Server:
         self.fail: Callable[[], Awaitable[None]] | None = None
 
     async def request(self, method: str, path: str, *, body: Any) -> Any:
+        msgspec.json.encode(body)  # as a client does, first of all
         self.requests.append((asyncio.get_running_loop().time(), method, path, body))
         if self.fail is not None:
             await self.fail()
@@ -259,6 +261,33 @@ async def test_long_notes_and_names_are_cut_to_what_the_server_takes() -> None:
     body = server.requests[0][3]
     assert len(body["note"].encode()) <= 1024
     assert len(body["metadata"]["name"]) <= 253
+
+
+@pytest.mark.virtual_time
+async def test_text_that_is_no_utf_8_is_sent_as_far_as_it_is() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        for _ in range(2):
+            assert events.record(POD, "NoSuch\udcff", "no file \udcff.txt", action="Read\udcff")
+        assert events.record(POD, "Good")
+        await asyncio.sleep(1)
+    (body,) = [body for _, _, _, body in server.requests if body.get("note")]
+    assert (body["reason"], body["action"], body["note"]) == ("NoSuch?", "Read?", "no file ?.txt")
+    assert events.statistics().dropped == 0
+
+
+@pytest.mark.virtual_time
+async def test_an_object_whose_name_cannot_be_sent_does_not_silence_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    async with recorder(server) as events:
+        events.record(pod("web-\udcff"), "Lost")
+        events.record(POD, "Good")
+        await asyncio.sleep(1)
+        assert [body["reason"] for _, _, _, body in server.requests] == ["Good"]
+        assert events.statistics().dropped == 1
+        assert "the event Lost about" in caplog.text
 
 
 async def test_wrong_words_are_refused_where_they_are_said() -> None:

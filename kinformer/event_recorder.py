@@ -118,6 +118,7 @@ class EventRecorder:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._look = 0.0  # when series are looked at next, by the clock
         self._number = 0
         self._recorded = self._sent = self._folded = self._dropped = 0
 
@@ -240,17 +241,14 @@ class EventRecorder:
     # --- the sender ------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        clock = self._clock.loop
-        look = clock() + _LOOK
+        self._look = self._clock.loop() + _LOOK
         while not self._closing:
             self._wake.clear()
             if not self._queue:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, look - clock())):
+                    async with asyncio.timeout(max(0.0, self._look - self._clock.loop())):
                         await self._wake.wait()
-            if clock() >= look:
-                look = clock() + _LOOK
-                self._look_at_series()
+            self._look_at_series()
             await self._send_queue()
         for key, known in list(self._series.unfinished()):
             self._queue.append(_Job(key, known, self._documents[key]))
@@ -260,9 +258,14 @@ class EventRecorder:
         while self._queue:
             await self._deliver(self._queue[0])
             self._queue.popleft()  # only now: what is cut off by the end counts as dropped
+            self._look_at_series()  # here too: under load there is always something to send
 
     def _look_at_series(self) -> None:
-        for key, known in self._series.due(self._clock.loop()):
+        now = self._clock.loop()
+        if now < self._look:
+            return
+        self._look = now + _LOOK
+        for key, known in self._series.due(now):
             self._queue.append(_Job(key, known, self._documents[key]))
         if len(self._documents) > len(self._series):
             waiting = {job.key for job in self._queue}

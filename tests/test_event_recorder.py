@@ -132,6 +132,27 @@ async def test_leaving_sends_what_waits_and_the_last_count_of_a_series() -> None
 
 
 @pytest.mark.virtual_time
+async def test_series_are_told_and_forgotten_also_while_there_is_always_something_to_send() -> None:
+    server = Server()
+
+    async def take_long() -> None:
+        await asyncio.sleep(20)
+
+    server.fail = take_long
+    async with recorder(server, queue_size=10) as events:
+        for _ in range(10):
+            events.record(POD, "BackOff")
+            await asyncio.sleep(10)
+        for number in range(200):
+            events.record(pod(f"p-{number}"), "Hello")
+            await asyncio.sleep(18)
+        told = [body["series"]["count"] for _, method, _, body in server.requests if method == "PATCH"]
+        assert told[-1] == 10
+        assert len(events._series) == len(events._documents) < 50
+        server.fail = None
+
+
+@pytest.mark.virtual_time
 async def test_what_differs_in_its_note_alone_is_a_repeat_and_what_differs_otherwise_is_not() -> None:
     server = Server()
     async with recorder(server) as events:

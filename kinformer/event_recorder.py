@@ -19,6 +19,7 @@ from kinformer.client import Client
 from kinformer.clock import SYSTEM, Clock
 from kinformer.event_series import EventSeries, Occurrences, TokenBuckets
 from kinformer.exceptions import (
+    AlreadyExistsError,
     ConfigError,
     ConnectError,
     KinformerError,
@@ -280,7 +281,7 @@ class EventRecorder:
             if known.told == known.count:
                 return  # an earlier job has said all there is to say
             try:
-                await self._send(job)
+                await self._send(job, again=attempt > 0)
                 self._sent += 1
                 return
             except NotFoundError as error:
@@ -288,6 +289,7 @@ class EventRecorder:
                     self._give_up(job, error)
                     return
                 known.place = None  # the Event of the series is gone: a new one
+                job = job._replace(document=self._renamed(job.document))
             except (ConnectError, ServerError, TooManyRequestsError) as error:
                 if attempt == _TRIES - 1:
                     self._give_up(job, error)
@@ -306,7 +308,12 @@ class EventRecorder:
         text = "the event %s about %s %s is lost: %s"
         log.warning(text, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
 
-    async def _send(self, job: _Job) -> None:
+    def _renamed(self, document: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        name = f"{document['metadata']['name'][:248]}{self._number % 0xFFFF:04x}"
+        return {**document, "metadata": {**document["metadata"], "name": name}}
+
+    async def _send(self, job: _Job, *, again: bool) -> None:
         known, document = job.occurrences, job.document
         count, now = known.count, self._clock.loop()
         series = None
@@ -315,12 +322,13 @@ class EventRecorder:
             series = {"count": count, "lastObservedTime": self._time(wall)}
         if known.place is None:
             body = document if series is None else {**document, "series": series}
-            if known.told:
-                self._number += 1
-                name = f"{document['metadata']['name'][:248]}{self._number % 0xFFFF:04x}"
-                body = {**body, "metadata": {**document["metadata"], "name": name}}
-            namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
-            await self._client.request("POST", _EVENTS.path(namespace), body=body)
+            namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
+            try:
+                await self._client.request("POST", _EVENTS.path(namespace), body=body)
+            except AlreadyExistsError:
+                if not again:
+                    raise
+                count = known.told or 1  # an earlier attempt arrived, its answer did not; its count may be lower
             known.place = (namespace, name)
         else:
             await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series})

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from kinformer import (
+    AlreadyExistsError,
     ConfigError,
     EventRecorder,
     ForbiddenError,
@@ -271,6 +272,51 @@ async def test_a_series_whose_event_has_expired_on_the_server_starts_another_eve
     first, last = server.requests[0][3], server.requests[2][3]
     assert last["series"]["count"] == 2
     assert last["metadata"]["name"] != first["metadata"]["name"]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("repeats", [0, 3])
+async def test_an_event_whose_answer_was_lost_was_sent_and_can_become_a_series(repeats: int) -> None:
+    server = Server()
+    stored: dict[str, Any] = {}
+
+    async def store() -> None:
+        _, method, path, body = server.requests[-1]
+        if method == "PATCH":
+            stored[path.rpartition("/")[2]] |= body
+        elif (name := body["metadata"]["name"]) in stored:
+            raise AlreadyExistsError(409, "AlreadyExists", name)
+        else:
+            stored[name] = dict(body)
+            raise ConnectError("cut before the answer")
+
+    server.fail = store
+    async with recorder(server) as events:
+        events.record(POD, "BackOff")
+        await asyncio.sleep(0.001)
+        for _ in range(repeats):  # while the first waits for its next attempt
+            events.record(POD, "BackOff")
+        await asyncio.sleep(60)
+        (event,) = stored.values()
+        assert event.get("series", {}).get("count", 1) == 1 + repeats
+        assert events.statistics().dropped == 0
+        events.record(POD, "BackOff")
+    (event,) = stored.values()
+    assert event["series"]["count"] == 2 + repeats
+
+
+@pytest.mark.virtual_time
+async def test_a_name_that_is_taken_at_the_first_attempt_is_not_our_event() -> None:
+    server = Server()
+
+    async def taken() -> None:
+        raise AlreadyExistsError(409, "AlreadyExists", "taken")
+
+    server.fail = taken
+    async with recorder(server) as events:
+        events.record(POD, "Hello")
+        await asyncio.sleep(60)
+        assert (events.statistics().sent, events.statistics().dropped) == (0, 1)
 
 
 @pytest.mark.virtual_time

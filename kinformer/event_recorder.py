@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import socket
+import uuid
 from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from kinformer.exceptions import (
 from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.object import KubeObject
+from kinformer.selectors import DNS_SUBDOMAIN
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 
@@ -215,11 +217,14 @@ class EventRecorder:
         self._number += 1
         # A name that no other process makes: the object's, the time, and a number of our own.
         suffix = f".{int(self._clock.wall() * 1e6):x}{self._number % 0xFFFF:04x}"
+        name = about["name"][: 253 - len(suffix)].rstrip(".-")
+        if not DNS_SUBDOMAIN.fullmatch(name):
+            name = str(uuid.uuid4())  # RBAC's names may be "system:node"; an Event's may not
         document: dict[str, Any] = {
             "apiVersion": _EVENTS.api_version,
             "kind": "Event",
             "metadata": {
-                "name": about["name"][: 253 - len(suffix)].rstrip(".-") + suffix,
+                "name": name + suffix,
                 "namespace": about["namespace"] or "default",
             },
             "eventTime": self._time(),

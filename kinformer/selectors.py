@@ -14,11 +14,11 @@ from typing import NamedTuple, NoReturn
 
 from kinformer.exceptions import SelectorError
 
-__all__ = ["FieldSelector", "LabelRequirement", "LabelSelector"]
+__all__ = ["DNS_SUBDOMAIN", "FieldSelector", "LabelRequirement", "LabelSelector"]
 
 _TOKEN = re.compile(r"(?P<space>[ \t\r\n]+)|(?P<symbol>==|!=|[=!<>(),])|(?P<word>[^ \t\r\n=!<>(),]+)")
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _END = "the end"
 
@@ -159,7 +159,7 @@ def _key_problem(key: object) -> str:
     if not isinstance(key, str):
         return f"the key {key!r} is no text"
     prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+    if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return f"the prefix of the key {key!r} must be a DNS subdomain of at most 253 characters"
     if len(name) > 63 or not _NAME.fullmatch(name):
         return (

@@ -357,6 +357,17 @@ async def test_an_object_whose_name_cannot_be_sent_does_not_silence_the_others(
         assert "the event Lost about" in caplog.text
 
 
+async def test_objects_whose_names_an_event_may_not_have_get_events_too() -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:Op"}}
+    async with APIServer() as server, server.client() as client:
+        made = server.create(role)
+        async with EventRecorder(client, controller="test.example.com") as events:
+            assert events.record(made, "Checked")
+        assert events.statistics().sent == 1
+        (event,) = (await client.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+        assert event["regarding"]["name"] == "system:Op"
+
+
 async def test_wrong_words_are_refused_where_they_are_said() -> None:
     events = recorder(Server())
     with pytest.raises(ValueError, match="reason"):

@@ -185,6 +185,8 @@ class EventRecorder:
         now = self._clock.loop()
         identity = (about["kind"], about["namespace"], about["name"], about["uid"])
         key = (*identity, type, reason, action, None if other is None else (other["kind"], other["uid"], other["name"]))
+        if (ended := self._series.ended(key, now)) is not None:
+            self._queue.append(_Job(key, ended, self._documents[key]))
         occurrences, news = self._series.occurred(key, now)
         if not news:
             self._folded += 1

@@ -28,6 +28,11 @@ class Occurrences:
     told_at: float
     place: tuple[str, str] | None = None  # namespace and name of the Event, once it exists
 
+    @property
+    def untold(self) -> bool:
+        """The server knows of it, but not of its last count."""
+        return self.count > self.told > 0
+
 
 class EventSeries:
     """Decides of each occurrence whether the server hears of it at once, or later with others. Times in seconds."""
@@ -40,6 +45,11 @@ class EventSeries:
 
     def __contains__(self, key: object) -> bool:
         return key in self._series
+
+    def ended(self, key: Hashable, now: float) -> Occurrences | None:
+        """The series of this key, if it is over and the server is still to hear so: for `occurred` begins another."""
+        known = self._series.get(key)
+        return known if known is not None and known.untold and now - known.last > FINISH_AFTER else None
 
     def occurred(self, key: Hashable, now: float) -> tuple[Occurrences, bool]:
         """One more; and whether the server is to be told: of the first, and of the second, which makes it a series."""
@@ -57,13 +67,13 @@ class EventSeries:
             over = now - known.last > FINISH_AFTER
             if over:
                 del self._series[key]
-            if known.count > known.told and known.told and (over or now - known.told_at >= HEARTBEAT):
+            if known.untold and (over or now - known.told_at >= HEARTBEAT):
                 yield key, known
 
     def unfinished(self) -> Iterator[tuple[Hashable, Occurrences]]:
         """All of which the server does not know the last count; for the end."""
         for key, known in self._series.items():
-            if known.count > known.told and known.told:
+            if known.untold:
                 yield key, known
 
     def forget(self, key: Hashable, known: Occurrences) -> None:

@@ -118,6 +118,23 @@ async def test_repeats_are_a_series_that_is_told_at_its_second_every_half_hour_a
 
 
 @pytest.mark.virtual_time
+async def test_the_end_of_a_series_is_told_also_if_the_next_one_begins_before_anybody_looked() -> None:
+    server = Server()
+    async with recorder(server) as events:
+        await asyncio.sleep(30)
+        for _ in range(50):
+            events.record(POD, "Bad", "the first series")
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(362)  # the next look is at 420 s
+        events.record(POD, "Bad", "the second")
+        await asyncio.sleep(1)
+        assert server.methods == ["POST", "PATCH", "PATCH", "POST"]
+        (_, _, second, _), (_, _, end, last) = server.requests[1:3]
+        assert (end, last["series"]["count"]) == (second, 50)
+        assert server.requests[3][3]["note"] == "the second"
+
+
+@pytest.mark.virtual_time
 async def test_leaving_sends_what_waits_and_the_last_count_of_a_series() -> None:
     server = Server()
     async with recorder(server) as events:

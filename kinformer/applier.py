@@ -121,7 +121,7 @@ class Applier:
         cached: KubeObject | None = self._informer.indexer.get_by_key(key)
         version = _version(cached.resource_version) if cached is not None else 0
         if applied.answer is not None and version < applied.version:
-            if cached is None and _version(self._informer.last_sync_resource_version) >= applied.version:
+            if cached is None and self._seen() >= applied.version:
                 return None  # the cache has seen it come and go
             return applied.answer
         applied.answer = None
@@ -150,9 +150,14 @@ class Applier:
                 answer.uid, version, digest, _encode(tree), _digest(projection(tree, state)), answer
             )
         if len(self._applied) > 2 * len(self._informer.indexer) + _SPARE:
-            here = set(self._informer.indexer.list_keys())
-            self._applied = {one: applied for one, applied in self._applied.items() if one in here or applied.answer}
+            here, seen = set(self._informer.indexer.list_keys()), self._seen()
+            self._applied = {
+                one: applied for one, applied in self._applied.items() if one in here or applied.version > seen
+            }
         return answer
+
+    def _seen(self) -> int:
+        return _version(self._informer.last_sync_resource_version)
 
 
 def _digest(value: Any) -> bytes:

@@ -237,6 +237,32 @@ async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene, m
     assert len(scene.applier._applied) < 7
 
 
+async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_for_ever(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kinformer.applier._SPARE", 3)
+    for number in range(8):
+        run = {**deployment(), "metadata": {"name": f"run-{number}", "namespace": "default"}}
+        await scene.applier.apply(run)
+        scene.server.delete(DEPLOYMENTS, "default", f"run-{number}")
+        marker = {**deployment(), "metadata": {"name": "marker", "namespace": "default"}}
+        await scene.seen(scene.server.create(marker))
+        scene.server.delete(DEPLOYMENTS, "default", "marker")
+    assert len(scene.applier._applied) < 7
+
+
+async def test_objects_that_the_cache_is_still_to_see_are_remembered_however_many(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kinformer.applier._SPARE", 3)
+    scene.source.gate.clear()
+    for _ in range(2):
+        for number in range(8):
+            await scene.applier.apply({**deployment(), "metadata": {"name": f"web-{number}", "namespace": "default"}})
+    assert scene.applier.requests == 8
+    scene.source.gate.set()
+
+
 async def test_wrong_arguments_are_refused(scene: Scene) -> None:
     with pytest.raises(ConfigError, match="field_manager"):
         Applier(scene.client, DEPLOYMENTS, scene.informer, field_manager="")

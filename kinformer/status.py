@@ -17,9 +17,9 @@ async def write_status(
 ) -> KubeObject:
     """Set fields of the status; no request where they all are as they should be.
 
-    A merge patch of the status subresource: a field that `status` does not name stays, None takes one away, a list is
-    written as a whole. It carries the uid and the resourceVersion of `obj`, because what it says was concluded from
-    that state.
+    A merge patch of the status subresource: a field that `status` does not name stays, None takes one away. One that it
+    names becomes what it says, as a whole, a mapping too: members of it that are not named go. The patch carries the
+    uid and the resourceVersion of `obj`, because what it says was concluded from that state.
 
     Args:
         client: An entered one.
@@ -36,7 +36,7 @@ async def write_status(
     """
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
-    differing = {field: value for field, value in status.items() if known.get(field) != value}
+    differing = _differing(known, status)
     if not differing:
         return obj
     path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")
@@ -45,3 +45,18 @@ async def write_status(
     if not isinstance(answer, KubeObject):
         raise TypeError(f"PATCH {path}: the server answered with no object: {answer!r}")
     return answer
+
+
+def _differing(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch that has the fields of `wanted` be as they are there; the others stay."""
+    patch: dict[str, Any] = {}
+    for field, value in wanted.items():
+        there = known.get(field)
+        if isinstance(there, dict) and isinstance(value, Mapping):
+            # The server merges it into what is there, so what is to go has to be said.
+            change = _differing(there, dict.fromkeys(there) | dict(value))
+            if change:
+                patch[field] = change
+        elif there != value:
+            patch[field] = value
+    return patch

@@ -244,6 +244,23 @@ async def test_a_status_is_written_if_it_differs_and_only_then(server: APIServer
     assert obj.path("status.phase") == "Running", "a field that is not named stays"
 
 
+async def test_a_mapping_in_a_status_becomes_what_is_said_and_other_fields_stay(
+    server: APIServer, client: Client
+) -> None:
+    server.register("example.com/v1", "Foo", "foos", namespaced=True)
+    foos = "example.com/v1/foos"
+    document = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "default"}}
+    obj = KubeObject.from_dict(server.create(document))
+    obj = await write_status(client, foos, obj, {"other": {"x": 1}, "zones": {"a": {"up": 1, "down": 2}, "b": {}}})
+    for zones in ({"a": {"up": 1}}, {"a": {"up": 3}, "c": None}, {"c": [{"d": 1}]}, {"c": "text"}, {}):
+        obj = await write_status(client, foos, obj, {"zones": zones})
+        there = {zone: value for zone, value in zones.items() if value is not None}
+        assert obj["status"] == {"other": {"x": 1}, "zones": there}
+        assert await write_status(client, foos, obj, {"zones": zones}) is obj
+    obj = await write_status(client, foos, obj, {"zones": None})
+    assert obj["status"] == {"other": {"x": 1}}
+
+
 async def test_a_status_that_was_concluded_from_an_old_state_is_not_written(server: APIServer, client: Client) -> None:
     old = made(server)
     server.update({**old.to_dict(), "metadata": {**old["metadata"], "labels": {"a": "b"}}})

@@ -128,24 +128,33 @@ class SourceFeed:
             keys = dict.fromkeys(await _mapped(source.mapper, event.object))
             if event.type == "UPDATED" and event.old is not None:  # also who was concerned, and is no longer
                 keys.update(dict.fromkeys(await _mapped(source.mapper, event.old)))
-        except Exception as error:
-            self._failed()
-            log.log(
-                logging.ERROR if self._told.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
-                "controller %s: %s of %s could not be mapped",
-                self._name,
-                event.type,
-                event.object.key,
-                exc_info=error,
-                resource=self.informer.name,
-                key=event.object.key,
-                reason="mapper_failed",
-            )
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            self._complain(event, error)  # the mapper's own: it awaited something that was cancelled
+            return
+        except Exception as error:  # noqa: BLE001 - counted and logged; the other events go on
+            self._complain(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.object.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
+
+    def _complain(self, event: InformerEvent, error: BaseException) -> None:
+        self._failed()
+        log.log(
+            logging.ERROR if self._told.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
+            "controller %s: %s of %s could not be mapped",
+            self._name,
+            event.type,
+            event.object.key,
+            exc_info=error,
+            resource=self.informer.name,
+            key=event.object.key,
+            reason="mapper_failed",
+        )
 
     def _own_reason(self, kind: str) -> Reason:
         # Shared by all keys: a first list of 100,000 objects gives that many triggers.

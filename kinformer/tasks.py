@@ -20,7 +20,10 @@ GRACE = 1.0  # seconds that a cancelled task has for its `finally`
 
 
 class Tasks:
-    """Named tasks with one owner. `on_crash` is told of a task that ended by an exception of its own."""
+    """Named tasks with one owner. `on_crash` is told of a task that ended by an exception of its own.
+
+    A CancelledError is one, too, where nobody cancelled the task: it awaited something that was cancelled.
+    """
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
         self._on_crash = on_crash
@@ -35,7 +38,13 @@ class Tasks:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if not task.cancelled():
+            error = task.exception()
+        elif not task.cancelling():
+            error = RuntimeError(f"{task.get_name()} ended by a CancelledError of its own")
+        else:
+            error = None
+        if error is not None:
             self._on_crash(task.get_name(), error)
 
     async def finish(self, tasks: Iterable[asyncio.Task[Any]], deadline: float) -> None:

@@ -269,6 +269,26 @@ async def test_a_mapper_or_predicate_that_raises_is_logged_and_counted_and_hides
         assert "default/worse could not be mapped" in caplog.text
 
 
+async def test_a_mapper_that_awaits_something_cancelled_has_failed_and_hides_no_other_event() -> None:
+    source, recorder = MemorySource(), Recorder()
+
+    async def mapper(obj: KubeObject) -> list[str]:
+        if obj.name == "bad":
+            lookup: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            lookup.cancel()
+            await lookup
+        return [obj.key]
+
+    informer = SharedInformer(source)
+    controller = Controller(recorder, name="test").watches(informer, mapper)
+    async with running(controller, informer):
+        source.set("bad")
+        source.set("good")
+        await settle()
+        assert recorder.keys == ["default/good"]
+        assert controller.statistics().source_errors == 1
+
+
 async def test_a_predicate_says_which_events_trigger() -> None:
     source, recorder = MemorySource(), Recorder()
     informer = SharedInformer(source)

@@ -468,6 +468,14 @@ async def test_an_on_error_that_raises_stops_that_informer_alone_and_every_wait_
                 informer.add_event_handler(on_add=print)
 
 
+async def test_a_source_that_awaits_something_cancelled_stops_its_informer_and_leaves_nobody_waiting() -> None:
+    source = MemorySource()
+    source.fail_with = asyncio.CancelledError()
+    with pytest.raises(RuntimeError, match="ended by a CancelledError of its own"):
+        async with SharedInformer(source) as informer:
+            await informer.wait_synced(timeout=60)
+
+
 async def test_leaving_ends_within_its_deadline_with_a_stuck_handler(caplog: pytest.LogCaptureFixture) -> None:
     source = MemorySource()
     source.set("a")

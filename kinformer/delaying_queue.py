@@ -36,6 +36,7 @@ class DelayingQueue(WorkQueue[K]):
         self._order = itertools.count()
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_at = math.inf
+        self._has_loop = False
         self._handed_back: dict[K, float] = {}
         self._draining = False
         self._waits_for_delayed = False
@@ -44,10 +45,12 @@ class DelayingQueue(WorkQueue[K]):
         """Add `key` after `delay` seconds; at once if that is 0 or less.
 
         Of two delays for a key the one that ends first counts, and the higher priority. Called during a drain it is
-        waited for, or handed back, as the drain was told; once shut down otherwise, it is ignored.
+        waited for, or handed back, as the drain was told; once shut down otherwise, it is ignored. Called before there
+        is a loop, it comes due once the queue is used inside one.
 
         Raises:
             ValueError: `delay` is no number, or infinite.
+            RuntimeError: The queue has been used inside a loop, and this call is made outside.
         """
         if not math.isfinite(delay):
             raise ValueError(f"add_after({key!r}, {delay!r}): a finite number of seconds is needed")
@@ -55,6 +58,8 @@ class DelayingQueue(WorkQueue[K]):
             if self._draining:
                 self._hand_back(key, max(0.0, delay))
             return
+        if delay > 0 and self._has_loop:
+            asyncio.get_running_loop()  # raises before anything is noted
         self._retries += 1
         if self._count_retry is not None:
             self._count_retry(1)
@@ -74,13 +79,26 @@ class DelayingQueue(WorkQueue[K]):
             self._heap = [(when, next(self._order), key) for key, (when, _) in self._delayed.items()]
             heapq.heapify(self._heap)
         if when < self._timer_at:
-            self._arm(when)
+            self._arm()
 
-    def _arm(self, when: float) -> None:
+    def _arm(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # the first `add_after` or `get` inside one will do it
+        self._has_loop = True
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = when
-        self._timer = asyncio.get_running_loop().call_at(when, self._due)
+        self._timer_at = self._heap[0][0]
+        self._timer = loop.call_at(self._timer_at, self._due)
+
+    async def get(self) -> K:
+        """As `WorkQueue.get`."""
+        if not self._has_loop:
+            self._has_loop = True
+            if self._heap:
+                self._arm()
+        return await super().get()
 
     def _due(self, come_back: Callable[[], None] | None = None) -> None:
         """Move what is due, in slices: a thousand keys that back off together come back together."""
@@ -98,7 +116,7 @@ class DelayingQueue(WorkQueue[K]):
                 heapq.heappop(heap)  # replaced by an earlier one, or handed back
                 continue
             if when > now:
-                self._arm(when)
+                self._arm()
                 return
             if budget.exhausted():
                 self._timer_at = -math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -111,6 +112,35 @@ async def test_delays_that_are_replaced_again_and_again_do_not_pile_up() -> None
 async def test_a_delay_that_never_ends_is_refused(delay: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         DelayingQueue().add_after("a", delay)
+
+
+def test_delays_that_are_asked_for_before_there_is_a_loop_end_inside_one() -> None:
+    queue: DelayingQueue[str] = DelayingQueue()
+    queue.add_after("b", 0.004)
+    queue.add_after("a", 0.001)
+
+    async def worker(*more: str) -> list[str]:
+        for key in more:
+            queue.add_after(key, 0.006)
+        return [await queue.get() for _ in range(2 + len(more))]
+
+    assert asyncio.run(worker()) == ["a", "b"]
+    queue = DelayingQueue()
+    queue.add_after("b", 0.004)
+    queue.add_after("a", 0.001)
+    assert asyncio.run(worker("c")) == ["a", "b", "c"]
+
+
+async def test_a_delay_that_a_thread_asks_for_is_refused_and_holds_up_no_other() -> None:
+    queue: DelayingQueue[str] = DelayingQueue()
+    coming = asyncio.create_task(arrivals(queue, 2))
+    await asyncio.sleep(0)
+    queue.add_after("a", 10)
+    with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="no running event loop"):
+        thread.submit(queue.add_after, "lost", 1).result()
+    assert queue.statistics().retries == queue.statistics().delayed == 1
+    queue.add_after("b", 20)
+    assert await coming == [("a", 10), ("b", 20)]
 
 
 async def test_each_delayed_add_counts_as_a_retry() -> None:

@@ -216,7 +216,7 @@ class Client:
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
-        note_write(method.upper(), path, answer)
+        note_write(method.upper(), path, answer, params=params, body=body)
         return answer
 
     async def text(

@@ -122,6 +122,7 @@ class SharedInformer(Generic[M]):
         self.lister: Lister[KubeObject[M]] = Lister(self._indexer, default_namespace=default_namespace)
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self.namespaces = followed_namespaces(sources)  # None is all
+        self.resource: Any = getattr(source, "resource", None)  # a GroupVersionResource, if the source is a ListWatch
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(metrics, self)
         self._handlers = HandlerSet(

@@ -37,6 +37,10 @@ class _Outstanding(NamedTuple):
     version: int
 
     @property
+    def target(self) -> tuple[SharedInformer, str]:
+        return self.informer, self.key
+
+    @property
     def seen(self) -> bool:
         cached: KubeObject | None = self.informer.indexer.get_by_key(self.key)
         if not self.version:
@@ -56,7 +60,7 @@ class OwnWrites:
     """The outstanding writes of one run of a controller, by the key of the request that they belong to."""
 
     def __init__(self, informers: Iterable[SharedInformer]) -> None:
-        self._informers = [(informer, _resource(informer.name)) for informer in dict.fromkeys(informers)]
+        self._informers = [(informer, _resource(informer)) for informer in dict.fromkeys(informers)]
         self._kinds: dict[SharedInformer, tuple[str, str]] = {}
         self._outstanding: dict[str, list[_Outstanding]] = {}
         self.waits = 0
@@ -93,7 +97,10 @@ class OwnWrites:
     def _expect(self, key: str, outstanding: _Outstanding) -> None:
         followed = outstanding.informer.namespaces
         namespace = outstanding.key.rpartition("/")[0]
-        if (followed is None or namespace in followed) and not outstanding.seen:
+        if followed is not None and namespace not in followed:
+            return
+        before = self._outstanding.get(key, ())
+        if not outstanding.seen or any(one.target == outstanding.target for one in before):
             self._outstanding.setdefault(key, []).append(outstanding)
 
     def behind(self, key: str) -> bool:
@@ -101,7 +108,7 @@ class OwnWrites:
         outstanding = self._outstanding.get(key)
         if outstanding is None:
             return False
-        left = [one for one in outstanding if not one.seen]
+        left = _unseen(outstanding)
         if left:
             self._outstanding[key] = left
         else:
@@ -160,6 +167,21 @@ class OwnWrites:
         return known
 
 
+def _unseen(outstanding: Iterable[_Outstanding]) -> list[_Outstanding]:
+    """What has not been seen of the changes of one key, in their order.
+
+    None has that comes after an unseen one of the same object: a cache that has not yet heard of an object, which was
+    made and deleted since, would pass for one that has seen its end.
+    """
+    left: list[_Outstanding] = []
+    targets = set()
+    for one in outstanding:
+        if not one.seen or one.target in targets:
+            left.append(one)
+            targets.add(one.target)
+    return left
+
+
 def _number(resource_version: str) -> int:
     try:
         return version_number(resource_version)
@@ -167,12 +189,14 @@ def _number(resource_version: str) -> int:
         return 0
 
 
-def _resource(name: str) -> tuple[str, str] | None:
-    """Group and resource of an informer by its name, which is that of the resource unless the program chose another."""
-    try:
-        resource = GroupVersionResource.parse(name.partition(" in ")[0])
-    except ConfigError:
-        return None
+def _resource(informer: SharedInformer) -> tuple[str, str] | None:
+    """Group and resource of an informer; where its source does not say them, its name may."""
+    resource = informer.resource
+    if not isinstance(resource, GroupVersionResource):
+        try:
+            resource = GroupVersionResource.parse(informer.name.partition(" in ")[0])
+        except ConfigError:
+            return None
     return resource.group, resource.resource
 
 

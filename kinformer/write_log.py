@@ -6,7 +6,7 @@ started inside inherit the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -37,8 +37,13 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
         _log.set(before)
 
 
-def note_write(method: str, path: str, answer: Any) -> None:
-    """A request has been answered; what only reads is no write."""
+def note_write(method: str, path: str, answer: Any, *, params: Mapping[str, str] | None, body: Any) -> None:
+    """A request has been answered; what only reads, or tries, is no write."""
     log = _log.get()
-    if log is not None and method not in _READS:
+    if log is not None and method not in _READS and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer))
+
+
+def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: Any) -> bool:
+    options = body if method == "DELETE" and isinstance(body, Mapping) else {}
+    return "dryRun" in params or "dryRun=" in path.partition("?")[2] or bool(options.get("dryRun"))

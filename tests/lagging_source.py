@@ -15,6 +15,7 @@ class LaggingSource:
     def __init__(self, source: ListerWatcher, *, lag: float = 0.0) -> None:
         self.name = getattr(source, "name", "source")
         self.namespace = getattr(source, "namespace", None)
+        self.resource = getattr(source, "resource", None)
         self.gate = asyncio.Event()
         self.gate.set()
         self.lag = lag

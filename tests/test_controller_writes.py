@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
 from kinformer.testing import APIServer
 from tests.lagging_source import LaggingSource
@@ -25,9 +27,9 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def late(client: Client) -> AsyncIterator[SharedInformer]:
+async def late(client: Client, name: str | None = None) -> AsyncIterator[SharedInformer]:
     source = LaggingSource(ListWatch(client, "v1/configmaps", namespace="default"), lag=LAG)
-    async with SharedInformer(source, name="v1/configmaps") as informer:
+    async with SharedInformer(source, name=name) as informer:
         yield informer
 
 
@@ -41,8 +43,9 @@ async def run_until(controller: Controller, finished: asyncio.Event) -> None:
         await asyncio.wait({task})
 
 
-async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_its_next_run() -> None:
-    async with APIServer() as server, server.client() as client, late(client) as informer:
+@pytest.mark.parametrize("name", [None, "my maps"])
+async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_its_next_run(name: str | None) -> None:
+    async with APIServer() as server, server.client() as client, late(client, name) as informer:
         server.create(config_map("main"))
         steps: list[str] = []
         wrong: list[str] = []
@@ -73,6 +76,49 @@ async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_i
         assert wrong == []
         assert controller.statistics().own_write_waits >= 3
         assert controller.statistics().own_write_timeouts == 0
+
+
+async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_run() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        found: list[bool] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main":
+                return
+            found.append(informer.lister.get("child", namespace="default") is not None)
+            if len(found) == 1:
+                await client.request("POST", PATH, body=config_map("child"))
+                await asyncio.sleep(LAG / 2)  # so that the cache has the one before the other
+                await client.request("DELETE", f"{PATH}/child")
+                controller.trigger(request)
+            else:
+                finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert found == [False, False]
+        assert controller.statistics().own_write_timeouts == 0
+
+
+async def test_a_dry_run_is_no_write() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        runs: list[Request] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            runs.append(request)
+            await client.request("DELETE", f"{PATH}/main", params={"dryRun": "All"})
+            await client.request("DELETE", f"{PATH}/main?dryRun=All")
+            await client.request("DELETE", f"{PATH}/main", body={"dryRun": ["All"]})
+            await client.request("POST", PATH, body=config_map("child"), params={"dryRun": "All"})
+            controller.trigger(request) if len(runs) < 3 else finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert controller.statistics().own_write_waits == 0
 
 
 async def test_reads_and_writes_to_what_nobody_follows_delay_nothing() -> None:

@@ -193,7 +193,7 @@ class Controller:
         """
         if self._run is None:
             raise RuntimeError(f"controller {self.name} is not running")
-        key = request.key if isinstance(request, Request) else request_key(request)
+        key = request_key(request.key if isinstance(request, Request) else request)
         self._run.trigger(key, Reason("TRIGGER"))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,19 +180,28 @@ class ControllerRun:
     # --- reconciles ---------------------------------------------------------------------------------------
 
     async def _dispatch(self) -> None:
-        name = self._options.name
         while True:
             await self._slots.acquire()
             key = await self.queue.get()
-            check_fences()
+            try:
+                check_fences()
+            except BaseException:
+                self.queue.done(key)
+                raise
             if self.own_writes.behind(key):
                 self._slots.release()
                 self._metrics.waits()
-                self._tasks.start(self._until_seen(key), f"kinformer controller {name}: {key} waits for its writes")
+                self._start(key, self._until_seen(key), f"{key} waits for its writes")
                 continue
-            task = self._tasks.start(self._work(key), f"kinformer controller {name}: reconcile {key}")
+            task = self._start(key, self._work(key), f"reconcile {key}")
             self._active.add(task)
             task.add_done_callback(self._finished)
+
+    def _start(self, key: str, coroutine: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
+        """Start the task that has a key from here to its end, also if it is cancelled before it has begun."""
+        task = self._tasks.start(coroutine, f"kinformer controller {self._options.name}: {what}")
+        task.add_done_callback(lambda _: self.queue.done(key))
+        return task
 
     def _finished(self, task: asyncio.Task[Any]) -> None:
         self._active.discard(task)
@@ -201,13 +210,10 @@ class ControllerRun:
     async def _until_seen(self, key: str) -> None:
         # The queue still counts the key as being processed, so it collects what comes, and nobody else gets it.
         before = self.own_writes.timeouts
-        try:
-            await self.own_writes.wait(key)
-            if self.own_writes.timeouts > before:
-                self._metrics.waited_in_vain()
-            self.queue.add(key, priority=self.queue.priority(key))
-        finally:
-            self.queue.done(key)
+        await self.own_writes.wait(key)
+        if self.own_writes.timeouts > before:
+            self._metrics.waited_in_vain()
+        self.queue.add(key, priority=self.queue.priority(key))
 
     async def _work(self, key: str) -> None:
         request = Request(
@@ -235,8 +241,6 @@ class ControllerRun:
             self._failed(key, request, error, clock.time() - began)  # its own: it awaited something that was cancelled
         except Exception as error:  # noqa: BLE001 - logged, counted and tried again; the other keys go on
             self._failed(key, request, error, clock.time() - began, timed_out=limit.expired())
-        finally:
-            self.queue.done(key)
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)

@@ -88,6 +88,8 @@ class SourceFeed:
         self._failed = failed
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queued = asyncio.Event()  # no object of the first list is on its way through a mapper
+        self._queued.set()
         self._own_reasons: dict[str, Reason] = {}
         self._told = LogOnce()
 
@@ -102,19 +104,23 @@ class SourceFeed:
             self._stream = stream
             self._entered.set_result(None)
             async for event in stream:
+                if event.is_in_initial_list:
+                    self._queued.clear()
                 await self._take(event)
+                self._queued.set()
         raise StoppedError(f"informer {self.informer.name} was left while controller {self._name} was running on it")
 
     @property
     def has_synced(self) -> bool:
         """All that the informer held at first has been turned into triggers."""
-        return self._stream is not None and self._stream.has_synced
+        return self._stream is not None and self._stream.has_synced and self._queued.is_set()
 
     async def wait_synced(self) -> None:
         """Until `has_synced`."""
         await asyncio.shield(self._entered)
         assert self._stream is not None
         await self._stream.mailbox.wait_synced()
+        await self._queued.wait()
 
     async def _take(self, event: InformerEvent) -> None:
         source = self._source
@@ -169,4 +175,4 @@ async def _mapped(mapper: Mapper, obj: KubeObject) -> list[str]:
     found = mapper(obj)
     if inspect.isawaitable(found):
         found = await found
-    return [key.key if isinstance(key, Request) else request_key(key) for key in found]
+    return [request_key(key.key if isinstance(key, Request) else key) for key in found]

@@ -17,6 +17,7 @@ from kinformer import (
     Controller,
     ExponentialFailureRateLimiter,
     KubeObject,
+    LeadershipLostError,
     Request,
     Result,
     SharedInformer,
@@ -25,6 +26,7 @@ from kinformer import (
     TooManyRequestsError,
     generation_changed,
 )
+from kinformer.fence import Fence
 from tests.lagging_source import LaggingSource
 from tests.memory_source import MemorySource
 from tests.metrics_sink import MemoryMetrics
@@ -131,6 +133,25 @@ async def test_no_reconcile_starts_before_every_informer_has_synced_and_the_log_
         await asyncio.sleep(120)  # the request that hangs is given up, and made again
         assert recorder.keys == ["default/a"]
         assert controller.synced
+
+
+async def test_no_reconcile_starts_before_the_last_of_the_first_objects_has_been_mapped() -> None:
+    source, recorder = MemorySource(), Recorder()
+    source.set("a")
+    source.set("b")
+
+    async def slowly(obj: KubeObject) -> list[str]:
+        await asyncio.sleep(5)
+        return [obj.key]
+
+    informer = SharedInformer(source)
+    controller = Controller(recorder, name="test").watches(informer, slowly)
+    async with running(controller, informer):
+        await asyncio.sleep(9)
+        assert not controller.synced
+        await asyncio.sleep(2)
+        assert controller.synced
+        assert recorder.times == [10, 10]
 
 
 async def test_what_an_informer_that_was_never_entered_keeps_waiting_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -251,8 +272,8 @@ async def test_a_mapper_or_predicate_that_raises_is_logged_and_counted_and_hides
 ) -> None:
     source, recorder = MemorySource(), Recorder()
 
-    def mapper(obj: KubeObject) -> list[str]:
-        return ["a/b/c"] if obj.name == "bad" else [obj.key]
+    def mapper(obj: KubeObject) -> list[str | Request]:
+        return [{"bad": "a/b/c", "ugly": Request("a/b", "c")}.get(obj.name, obj.key)]
 
     def predicate(event: Any) -> bool:
         return bool(event.object["data"]["v"] if event.object.name != "worse" else event.object["nothing"])
@@ -260,11 +281,11 @@ async def test_a_mapper_or_predicate_that_raises_is_logged_and_counted_and_hides
     informer = SharedInformer(source)
     controller = Controller(recorder, name="test").watches(informer, mapper, predicate)
     async with running(controller, informer):
-        for name in ("bad", "worse", "good"):
+        for name in ("bad", "ugly", "worse", "good"):
             source.set(name)
         await settle()
         assert recorder.keys == ["default/good"]
-        assert controller.statistics().source_errors == 2
+        assert controller.statistics().source_errors == 3
         assert "default/bad could not be mapped" in caplog.text
         assert "default/worse could not be mapped" in caplog.text
 
@@ -360,8 +381,9 @@ async def test_a_program_may_trigger_a_key_itself() -> None:
         await settle()
         controller.trigger("default/a")
         controller.trigger(Request("default", "b"))
-        with pytest.raises(ValueError, match="slash"):
-            controller.trigger("a/b/c")
+        for wrong in ("a/b/c", Request("a/b", "c")):
+            with pytest.raises(ValueError, match="slash"):
+                controller.trigger(wrong)
         await settle()
         assert recorder.keys == ["default/a", "default/b"]
         assert str(recorder.runs[0][1].reasons[0]) == "TRIGGER"
@@ -882,6 +904,35 @@ async def test_metrics_have_the_names_of_controller_runtime() -> None:
         await settle()
     assert "controller_runtime_active_workers" not in metrics.values(controller="test")
     assert "workqueue_depth" not in metrics.values(name="test"), "a queue that is gone is not exported for ever"
+
+
+@pytest.mark.parametrize("started", [False, True])
+async def test_no_gauge_of_the_queue_outlives_a_run_whose_lead_is_lost_while_a_key_is_taken(started: bool) -> None:
+    informer, recorder, metrics = SharedInformer(MemorySource()), Recorder(), MemoryMetrics()
+    controller = controller_for(informer, recorder, metrics=metrics)
+    lost: list[BaseException] = []
+
+    def check() -> None:
+        if lost:
+            raise lost[0]
+
+    async def lead() -> None:
+        with Fence(check):
+            await controller.run()
+
+    async with informer:
+        task = asyncio.create_task(lead())
+        await settle()
+        assert "workqueue_depth" in metrics.values(name="test")
+        controller.trigger("default/a")
+        if started:  # in one turn: the key is taken, the lead is lost, and the run ends before the reconcile begins
+            asyncio.get_running_loop().call_soon(lost.append, LeadershipLostError("another one leads"))
+            task.cancel()
+        else:
+            lost.append(LeadershipLostError("another one leads"))
+        await asyncio.wait({task})
+        assert not recorder.runs
+        assert not {"workqueue_depth", "workqueue_unfinished_work_seconds"} & set(metrics.values(name="test"))
 
 
 async def test_only_changes_of_the_generation_trigger_where_a_controller_says_so() -> None:

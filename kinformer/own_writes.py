@@ -27,6 +27,8 @@ log = get_logger("kinformer.controller")
 
 LIMIT = 10.0  # seconds for which a key waits at most
 
+_SWEEP_ABOVE = 64  # keys: from there on those are looked for now and then that have seen all, and may never run again
+
 
 class _Outstanding(NamedTuple):
     """A change that an informer is to show: the object at `version` or later, or, at 0, its end."""
@@ -63,6 +65,7 @@ class OwnWrites:
         self._informers = [(informer, _resource(informer)) for informer in dict.fromkeys(informers)]
         self._kinds: dict[SharedInformer, tuple[str, str]] = {}
         self._outstanding: dict[str, list[_Outstanding]] = {}
+        self._sweep_above = _SWEEP_ABOVE
         self.waits = 0
         self.timeouts = 0
 
@@ -102,6 +105,10 @@ class OwnWrites:
         before = self._outstanding.get(key, ())
         if not outstanding.seen or any(one.target == outstanding.target for one in before):
             self._outstanding.setdefault(key, []).append(outstanding)
+            if len(self._outstanding) > self._sweep_above:
+                for one in list(self._outstanding):
+                    self.behind(one)
+                self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._outstanding))
 
     def behind(self, key: str) -> bool:
         """Whether something that a reconcile of `key` wrote has not been seen. What has been is forgotten here."""

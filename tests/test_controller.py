@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -728,6 +729,25 @@ async def test_a_key_that_has_seen_what_it_wrote_is_no_more_urgent_than_it_was()
         a, b, c = recorder.keys[:3]
         assert recorder.keys == [a, b, c, b, c, a]  # c waited already when a had seen its child
         assert controller.statistics().own_write_waits == 1
+
+
+async def test_writes_of_keys_that_never_run_again_are_forgotten_once_seen() -> None:
+    server = MemorySource()
+    informer = SharedInformer(server)
+
+    async def write(request: Request) -> None:
+        request.wrote(server.set(request.name, data={"done": "yes"}))
+
+    recorder = Recorder(write)
+    controller = Controller(recorder, name="test").for_(informer, lambda event: event.type == "ADDED")
+    async with running(controller, informer):
+        await settle()
+        before = len(gc.get_referrers(informer))
+        for number in range(500):
+            server.set(f"o{number}")
+            await settle()
+        assert len(recorder.runs) == 500
+        assert len(gc.get_referrers(informer)) < before + 100
 
 
 async def test_wrote_of_a_request_that_a_test_made_by_hand_does_nothing() -> None:

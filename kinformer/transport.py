@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import aiohttp
 import anyio.to_thread
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -28,7 +29,7 @@ from kinformer.body import Body
 from kinformer.compression import Compression, accepted_encoding
 from kinformer.config import Connection, Pem
 from kinformer.connect_failure import reason_of
-from kinformer.exceptions import ConfigError, ConnectError
+from kinformer.exceptions import ConfigError, ConnectError, KinformerError
 from kinformer.fence import check_fences, unfenced
 from kinformer.sockets import Connecting, keepalive_socket, without_farewell
 
@@ -260,6 +261,21 @@ class FencedRequest(aiohttp.ClientRequest):
         if used is not None:
             used.append(conn.transport)
         return await super().send(conn)
+
+    async def write_bytes(
+        self,
+        writer: AbstractStreamWriter,
+        conn: aiohttp.connector.Connection,
+        content_length: int | None = None,
+    ) -> None:
+        try:
+            check_fences()  # up to Python 3.11 a body is written in a later turn of the loop, and its head with it
+        except KinformerError as lapsed:
+            if conn.protocol is not None:
+                conn.protocol.set_exception(lapsed)
+            conn.close()
+            return
+        await super().write_bytes(writer, conn, content_length)
 
 
 def _session(context: ssl.SSLContext | bool, connecting: Connecting, **options: Any) -> aiohttp.ClientSession:

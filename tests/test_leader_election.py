@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp.http import StreamWriter
 
 from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError
 from kinformer.clock import SYSTEM, Clock
@@ -285,6 +286,30 @@ async def test_a_request_that_waits_for_its_connection_is_not_sent_after_the_rig
         with pytest.raises(LeadershipLostError):
             await body()
     assert not [entry for entry in server.requests if entry.path == CONFIG_MAPS]
+
+
+async def test_a_request_whose_right_lapses_between_its_head_and_its_body_is_not_sent(
+    server: APIServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to Python 3.11 aiohttp writes both in a later turn of the loop, before which anything may block."""
+    machine = MachineClock()
+    write_headers = StreamWriter.write_headers
+
+    async def slow_head(self: Any, *arguments: Any) -> None:
+        await write_headers(self, *arguments)
+        machine.slept += 30
+
+    async def body() -> None:
+        async with elector(client, clock=machine.clock).leading():
+            monkeypatch.setattr(StreamWriter, "write_headers", slow_head)
+            with pytest.raises(LeadershipLostError):
+                await client.request("POST", CONFIG_MAPS, body=CONFIG_MAP)
+            monkeypatch.undo()
+
+    with pytest.raises(LeadershipLostError):
+        await body()
+    await client.request("GET", CONFIG_MAPS)  # nothing of it is left on a connection
+    assert [entry.method for entry in server.requests if entry.path == CONFIG_MAPS] == ["GET"]
 
 
 async def test_api_objects_of_kubernetes_asyncio_are_held_back_too(server: APIServer, client: Client) -> None:

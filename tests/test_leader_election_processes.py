@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pytest
@@ -106,10 +106,14 @@ def check_never_both(*candidates: Candidate) -> None:
         assert changes.count(candidate.name) <= candidate.count("lost") + 1, changes
 
 
+def writes(server: APIServer) -> list[str]:
+    """Who wrote, one after the other."""
+    return [entry.params["fieldManager"] for entry in server.requests if entry.method == "PATCH"]
+
+
 def writers(server: APIServer) -> list[str]:
-    """Who wrote, one after the other, repetitions left out."""
-    names = [entry.params["fieldManager"] for entry in server.requests if entry.method == "PATCH"]
-    return [name for number, name in enumerate(names) if number == 0 or names[number - 1] != name]
+    """The same, repetitions left out."""
+    return [name for name, _ in groupby(writes(server))]
 
 
 async def test_a_leader_that_was_stopped_for_two_leases_does_nothing_when_it_goes_on(
@@ -124,7 +128,10 @@ async def test_a_leader_that_was_stopped_for_two_leases_does_nothing_when_it_goe
     await leader.until("lost")
     await follower.until("sent", 10)
     check_never_both(leader, follower)
-    assert writers(server) == ["first", "second"]
+    late = writes(server)[writes(server).index("second") :].count("first")
+    assert late <= 1, (
+        "at most the one that was on its way to the socket when it was stopped, which no client can hold back"
+    )
 
 
 async def test_a_leader_that_blocked_its_loop_for_two_leases_does_nothing_when_it_goes_on(

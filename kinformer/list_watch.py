@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
-
 from kinformer.body import Body
 from kinformer.client import Client
 from kinformer.clock import YieldBudget
@@ -25,7 +23,7 @@ from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.log_once import LogOnce
 from kinformer.logs import get_logger
 from kinformer.meta import GroupVersionResource
-from kinformer.object import KubeObject, Remnant, decode_bookmark
+from kinformer.object import KubeObject, Remnant
 from kinformer.resumption import ReadBack
 from kinformer.streamed_page import BodyReader, StreamedItems, StreamedPage
 
@@ -314,10 +312,7 @@ class ListWatch:
                 self.stats.decode_errors += 1
                 raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
             self._count_poison(error)
-            if error.key:
-                return WatchEvent("DELETED", Remnant.of(error.key, error.resource_version))
-            bookmark = {"metadata": {"resourceVersion": error.resource_version}}
-            return WatchEvent("BOOKMARK", decode_bookmark(msgspec.json.encode(bookmark)))
+            return WatchEvent("DELETED" if error.key else "BOOKMARK", Remnant.of(error.key, error.resource_version))
         obj = event.object
         if obj.kind is not self._kind and obj.key:  # kinds are interned
             self._meet_kind(obj)

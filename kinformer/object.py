@@ -369,12 +369,13 @@ class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
 class Remnant(KubeObject, frozen=True, gc=False, eq=False):
     """What is left of an object whose new state cannot be kept: its key and version, in the place of a last state.
 
-    A source gives it in a DELETED event, so that whoever holds the object lets go of it and goes on from this version.
+    A source gives it in a DELETED event, so that whoever holds the object lets go of it and goes on from this version;
+    where not even the name is known, in a BOOKMARK. The event may stand in the place of an initial one.
     """
 
     @classmethod
     def of(cls, key: str, resource_version: str) -> Remnant:
-        """Of `"namespace/name"` or `"name"`."""
+        """Of `"namespace/name"` or `"name"`; `""` where there is no name."""
         namespace, _, name = key.rpartition("/")
         metadata = {"name": name, "resourceVersion": resource_version}
         raw = _encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kinformer.accessors import resource_version_of
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
+from kinformer.object import Remnant
 from kinformer.pieces import Pieces
 
 __all__ = ["ReflectorStore", "StoreFailedError", "StoreWriter"]
@@ -58,7 +59,8 @@ class StoreWriter:
     Attributes:
         version: The resourceVersion of what was written last; "" before the first list.
         recorded: False while events come in no order, as at the start of a watch at "" or "0": their versions are not
-            kept until the first event that is no ADDED (client-go, tools/cache/reflector.go, `propagateRVFromStart`).
+            kept until the first event that is no ADDED, nor what is left of one (client-go, tools/cache/reflector.go,
+            `propagateRVFromStart`).
         known: `known` of the store, or None.
     """
 
@@ -117,5 +119,5 @@ class StoreWriter:
             raise WatchError(f"an event of the unknown type {unknown!r}")
 
     def _ordered_by_now(self, events: Sequence[WatchEvent]) -> bool:
-        self.recorded = any(kind != "ADDED" for kind, _ in events)
+        self.recorded = any(kind != "ADDED" and type(obj) is not Remnant for kind, obj in events)
         return self.recorded

@@ -43,7 +43,8 @@ class TransformingListerWatcher(SourceAround):
 
     What is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and the
     resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries what is
-    cached, else only what identifies the object: never what the transform might have removed.
+    cached, else only what identifies the object (in the place of an ADDED its key and version, as a `Remnant`): never
+    what the transform might have removed.
 
     Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
     cancellation are those of the inner source. Long lists are transformed in slices of 1 ms.
@@ -109,9 +110,11 @@ class TransformingListerWatcher(SourceAround):
     def _event(self, event: WatchEvent) -> WatchEvent:
         entry = _entry(event.object)
         result = self.apply(entry)
-        if result is None:
-            return WatchEvent("DELETED", self._leaving(entry))
-        return WatchEvent(event.type, result)
+        if result is not None:
+            return WatchEvent(event.type, result)
+        if event.type == "ADDED":  # a Remnant may come of an initial event, and so ends no initial stream
+            return WatchEvent("DELETED", Remnant.of(entry.key, entry.resource_version))
+        return WatchEvent("DELETED", self._leaving(entry))
 
     async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
         budget = YieldBudget()

@@ -131,6 +131,16 @@ async def test_an_object_without_a_readable_identity_does_not_stop_the_watch(
         assert w.informer.statistics().decode_errors == 1
 
 
+async def test_an_object_without_a_readable_name_does_not_deafen_an_initial_stream() -> None:
+    a_and_poison = [line("ADDED", A), line("ADDED", poison(name=7))]
+    watches = [Reply([*a_and_poison, 29.0, line("ADDED", B), 29.0, mark(8, end=True), THEN_C, HANG])]
+    async with wire([], watches, watch_list=True) as w:
+        await w.until(lambda: "default/c" in w.cached)
+        assert w.cached.keys() == {"default/a", "default/b", "default/c"}
+        assert w.informer.statistics().decode_errors == 1
+        assert w.errors == []
+
+
 # --- whoever reads what is cached ------------------------------------------------------------------------------------
 
 

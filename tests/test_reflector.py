@@ -13,6 +13,7 @@ from kinformer.backoff import Backoff
 from kinformer.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
 from kinformer.list_watcher import ListPage, WatchEvent
+from kinformer.object import Remnant
 from kinformer.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.scripted_source import (
     HANG,
@@ -232,6 +233,14 @@ async def test_versions_of_a_watch_without_one_count_from_the_first_event_that_i
     reflector, _ = reflect(source)
     async with running(reflector, 5):
         assert source.versions("watch") == [None, None, "11"]
+
+
+async def test_what_is_left_of_an_add_is_no_end_of_the_unordered_part_of_a_watch() -> None:
+    left = [WatchEvent("DELETED", Remnant.of("default/b", "9")), WatchEvent("BOOKMARK", Remnant.of("", "8"))]
+    source = ScriptedSource([page(rv="")], [[left, [added("a", 3)], 1.0], [[modified("a", 10), *left], 1.0], [HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 5):
+        assert source.versions("watch") == [None, None, "8"]
 
 
 async def test_objects_without_metadata_of_their_own_can_be_reflected() -> None:

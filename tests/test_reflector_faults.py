@@ -26,6 +26,7 @@ from kinformer.meta import GroupVersionResource
 from kinformer.object import Remnant
 from kinformer.recovery import ResyncError, ShortWatchError, StaleListError
 from kinformer.tip import ClusterReplacedError, RewindError
+from kinformer.transform import TransformingListerWatcher
 from kinformer.watch_list import InitialStreamError
 from tests.scripted_source import (
     HANG,
@@ -563,6 +564,18 @@ async def test_an_object_that_cannot_be_read_does_not_deafen_an_initial_stream()
         watches=[[[added("a", 3), added("b", 4)], poison, 29.0, [added("c", 3)], 29.0, [end(9)], HANG]]
     )
     reflector, store = reflect(source, watch_list=None)
+    async with running(reflector, 60):
+        assert source.verbs == ["watch"]
+        assert store.calls == [("replace", ["a", "c"], "9")]
+
+
+@pytest.mark.parametrize("leave_out", [lambda _: None, lambda document: document["data"]], ids=["None", "raises"])
+async def test_an_object_that_a_transform_leaves_out_does_not_deafen_an_initial_stream(leave_out: Any) -> None:
+    source = ScriptedSource(watches=[[[added("a", 3), added("b", 5)], 29.0, [added("c", 4)], 29.0, [end(9)], HANG]])
+    reflector, store = reflect(
+        TransformingListerWatcher(source, lambda doc: leave_out(doc) if doc["metadata"]["name"] == "b" else doc),
+        watch_list=None,
+    )
     async with running(reflector, 60):
         assert source.verbs == ["watch"]
         assert store.calls == [("replace", ["a", "c"], "9")]

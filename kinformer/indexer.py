@@ -196,7 +196,7 @@ class Indexer(Store[ObjectT]):
         """
         self._fresh_indexes(indexers)  # what is wrong is said at once, whoever else is building
         async with self._build_lock:
-            await self._settled.wait()
+            await self._no_rebuild()
             fresh = self._fresh_indexes(indexers)
             self._building = fresh
             self._refresh_written()
@@ -222,7 +222,11 @@ class Indexer(Store[ObjectT]):
                         index.put(number, key, obj)
                 if budget.exhausted():
                     await budget.pause()
-                    await self._settled.wait()
+                    await self._no_rebuild()
+
+    async def _no_rebuild(self) -> None:
+        while self._rebuild is not None:  # the step that closed one may have opened the next
+            await self._settled.wait()
 
     def _fresh_indexes(self, indexers: Indexers) -> dict[str, Index]:
         fresh: dict[str, Index] = {}

@@ -303,6 +303,39 @@ async def test_a_build_that_is_asked_for_during_a_rebuild_starts_when_that_has_e
     assert indexer.index_keys("author", "relisted") == ["1", "2"]
 
 
+async def rebuilt_in_a_row(indexer: Indexer) -> None:
+    """A rebuild for each of two namespaces, the second opened in the step that ends the first."""
+    for namespace in ("one", "two"):
+        rebuild = indexer.rebuild(namespace)
+        for number in range(500):
+            rebuild.add(housed(namespace, number, "relisted"))
+            if number > 250:
+                await asyncio.sleep(0)
+        rebuild.commit()
+
+
+def housed(namespace: str, number: int, author: str) -> Any:
+    return {"metadata": {"namespace": namespace, "name": str(number)}, "authors": [author]}
+
+
+@pytest.mark.parametrize("turns", [0, 2], ids=["before it starts", "amid it"])
+async def test_a_build_and_rebuilds_in_a_row_end_in_the_same_index(turns: int) -> None:
+    indexer = Indexer()
+    indexer.replace([housed(namespace, number, "old") for namespace in ("one", "two") for number in range(500)])
+    rebuilds: Any = rebuilt_in_a_row(indexer)
+    if not turns:
+        rebuilds = asyncio.create_task(rebuilds)
+        await asyncio.sleep(0)
+    build = asyncio.create_task(indexer.build_indexers({"author": slow}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    assert not build.done()
+    await rebuilds
+    await build
+    assert indexer.index_values("author") == ["relisted"]
+    assert len(indexer.by_index("author", "relisted")) == 1000
+
+
 # --- replace and rebuild -----------------------------------------------------------------------------
 
 

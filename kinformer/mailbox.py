@@ -283,6 +283,17 @@ class Mailbox:
             else:
                 del slots[key]
             self._forget_initial(before)
+            if self._dead > max(self._queue_size, len(self._entries) // 2):
+                self._bury()
+
+    def _bury(self) -> None:
+        """Drop the slots that were folded away: a reader that does not come would leave them there for ever."""
+        # In place, for the reader may hold on to the deque.
+        for _ in range(len(self._entries)):
+            entry = self._entries.popleft()
+            if entry.call is not None:
+                self._entries.append(entry)
+        self._dead = 0
 
     def _forget_initial(self, call: Notification) -> None:
         if call[0] == ADD and call[4]:

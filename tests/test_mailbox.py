@@ -90,6 +90,18 @@ def test_at_most_two_calls_a_key_wait() -> None:
     assert len(mailbox) <= 2
 
 
+def test_what_cancels_out_takes_no_room_while_the_reader_does_not_come() -> None:
+    mailbox = Mailbox("h", queue_size=2)
+    waiting = [delete(V1), add(V2), add(entry("b"))]
+    mailbox.put(waiting)
+    for _ in range(100):
+        mailbox.put([add(entry("c")), delete(entry("c"))])
+        assert len(mailbox.plain) < 10
+    assert len(mailbox) == 3
+    assert drain(mailbox) == waiting
+    assert (len(mailbox), len(mailbox.plain)) == (0, 0)
+
+
 def test_what_cancels_out_counts_as_finished_for_the_sync() -> None:
     mailbox = folding()
     mailbox.put([add(V1, True), add(entry("b"), True)], initial=2)

@@ -272,16 +272,19 @@ class SharedInformerFactory:
 
         Raises:
             ValueError: It is not of this factory, or was released as often as it was asked for.
+            RuntimeError: The last holder asks from inside one of its handlers; the informer stays held.
         """
         identity = next((key for key, held in self._held.items() if held.informer == informer), None)
         if identity is None:
             raise ValueError(f"{informer!r} is not held by this factory")
         held = self._held[identity]
-        held.holders -= 1
-        if held.holders == 0:
-            del self._held[identity]
-            if informer.started:
-                await informer.leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
+        if held.holders > 1:
+            held.holders -= 1
+            return
+        informer.refuse_leaving()
+        del self._held[identity]
+        if informer.started:
+            await informer.leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
 
     # --- all of them --------------------------------------------------------------------------------------
 

@@ -219,8 +219,7 @@ class SharedInformer(Generic[M]):
         Raises:
             RuntimeError: Called from inside one of the handlers that it would wait for.
         """
-        self._own_loop()
-        self._handlers.refuse_inside(f"informer {self.name} cannot be left")
+        self.refuse_leaving()
         self._stopped = True
         try:
             await self._tasks.cancel(self._feeding)
@@ -236,6 +235,11 @@ class SharedInformer(Generic[M]):
             self._metrics.close()
             if self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
+
+    def refuse_leaving(self) -> None:
+        """Raise RuntimeError where `leave` would."""
+        self._own_loop()
+        self._handlers.refuse_inside(f"informer {self.name} cannot be left")
 
     def _give_up(self, error: BaseException) -> None:
         """Whoever waits on this informer has waited in vain."""

@@ -210,6 +210,27 @@ async def test_the_last_release_ends_an_informer(factory: SharedInformerFactory)
     assert factory.for_resource("v1/configmaps") is not informer
 
 
+async def test_a_release_that_is_refused_inside_a_handler_leaves_the_informer_held(
+    server: APIServer, factory: SharedInformerFactory
+) -> None:
+    informer = factory.for_resource("v1/configmaps")
+    refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def on_add(obj: Any) -> None:
+        if not refused.done():
+            with pytest.raises(RuntimeError, match="from inside its handler") as caught:
+                await factory.release(informer)
+            refused.set_result(str(caught.value))
+
+    informer.add_event_handler(on_add=on_add, name="release")
+    server.create(config_map("a"))
+    async with asyncio.timeout(10):
+        assert await refused == "informer v1/configmaps cannot be left from inside its handler release"
+    assert factory.informers == (informer,)
+    await factory.release(informer)
+    assert informer.health().state == "stopped"
+
+
 async def test_waiting_for_the_handlers_too(server: APIServer, factory: SharedInformerFactory) -> None:
     for number in range(5):
         server.create(config_map(f"n{number}"))

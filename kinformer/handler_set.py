@@ -64,8 +64,8 @@ class HandlerSet:
         self._admit("add_event_handler")
         mailbox = self._mailbox(name or handler.name, queue_size, only)
         runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
-        self._runners.append(runner)
         self._attach(mailbox, resync_period)
+        self._runners.append(runner)
         if self._started:
             self._run(runner)
         return HandlerRegistration(runner, self._informer, resync_period=resync_period)
@@ -110,11 +110,6 @@ class HandlerSet:
     def _mailbox(self, name: str, queue_size: int, only: Filter | None) -> Mailbox:
         if queue_size < 1:
             raise ConfigError(f"queue_size={queue_size}: a handler needs room for one call at least")
-        taken = {mailbox.name for mailbox in self.mailboxes}
-        unique, number = name, 2
-        while unique in taken:
-            unique, number = f"{name}#{number}", number + 1
-
         told = LogOnce()
 
         def filter_failed(key: str, error: BaseException) -> None:
@@ -122,7 +117,7 @@ class HandlerSet:
             if told.is_news(key):
                 log.error(
                     "the filter of handler %s of %s failed on %s",
-                    unique,
+                    mailbox.name,
                     self._informer,
                     key,
                     exc_info=error,
@@ -131,11 +126,20 @@ class HandlerSet:
                     reason="filter_failed",
                 )
 
-        return Mailbox(unique, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
+        mailbox = Mailbox(name, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
+        return mailbox
 
     def _attach(self, mailbox: Mailbox, period: float) -> None:
+        mailbox.name = self._unique(mailbox.name)
         self._processor.attach(mailbox)
         self._schedule.add(mailbox, period)
+
+    def _unique(self, name: str) -> str:
+        taken = {mailbox.name for mailbox in self.mailboxes}
+        unique, number = name, 2
+        while unique in taken:
+            unique, number = f"{name}#{number}", number + 1
+        return unique
 
     def _detach(self, mailbox: Mailbox) -> None:
         self._processor.detach(mailbox)

@@ -287,6 +287,16 @@ async def test_resync_replays_the_cache_only_to_the_handlers_that_asked() -> Non
     assert every_10.calls[-1][3] == every_10.calls[-1][2], "old and new of a resync are the same"
 
 
+async def test_streams_are_told_apart_also_where_they_were_made_before_either_was_entered() -> None:
+    source = MemorySource()
+    source.set("a")
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced(10)
+        first, second = informer.events(), informer.events()
+        async with first, second:
+            assert informer.statistics().pending == {"events": 1, "events#2": 1}
+
+
 async def test_events_can_be_pulled_and_a_timed_out_anext_loses_nothing() -> None:
     source = MemorySource()
     source.set("a")

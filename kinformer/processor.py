@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from kinformer.clock import YieldBudget
@@ -308,9 +309,9 @@ class Processor:
         mailboxes = self._resync_due()
         if not mailboxes:
             return
-        objects: list[KubeObject] = self._indexer.list()
-        for start in range(0, len(objects), _SLICE):
-            calls: list[Notification] = [(SYNC, obj.key, obj, obj, False) for obj in objects[start : start + _SLICE]]
+        # Nobody writes to the cache meanwhile, so a table is as good when it is reached.
+        objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
+        while calls := [(SYNC, obj.key, obj, obj, False) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)
             for mailbox in mailboxes:
                 mailbox.put(calls)

@@ -20,6 +20,7 @@ from kinformer import (
     WatchError,
     meta_namespace_key,
 )
+from kinformer.mailbox import Mailbox
 from kinformer.processor import Processor
 from tests.memory_source import MemorySource
 
@@ -285,6 +286,39 @@ async def test_resync_replays_the_cache_only_to_the_handlers_that_asked() -> Non
         await asyncio.sleep(51)
     assert [len(recorder.calls) for recorder in (every_10, every_25, never)] == [6, 3, 1]
     assert every_10.calls[-1][3] == every_10.calls[-1][2], "old and new of a resync are the same"
+
+
+async def test_a_resync_goes_over_the_cache_in_slices() -> None:
+    reached = 0
+    reached_at: list[int] = []
+
+    class Looked(Indexer):
+        """Counts the tables that it has given."""
+
+        def tables(self) -> Any:
+            nonlocal reached
+            for table in super().tables():
+                reached += 1
+                yield table
+
+    class Counting(Mailbox):
+        def put(self, batch: Any, initial: int = 0) -> None:
+            reached_at.append(reached)
+            super().put(batch, initial)
+
+    source = MemorySource()
+    for number in range(2000):
+        source.set(f"a{number}")
+    indexer, fifo, mailbox = Looked(), DeltaFIFO(meta_namespace_key, atomic=True), Counting("h", queue_size=4000)
+    processor = Processor(fifo, indexer, resync_due=lambda: [mailbox])
+    fifo.replace(list(source.objects.values()), "7")
+    fifo.resync()
+    fifo.close()
+    await processor.run()
+    assert {call[0] for call in mailbox.plain} == {"SYNC"}
+    assert {call[1] for call in mailbox.plain} == source.objects.keys()
+    assert len(mailbox) == processor.events["SYNC"] == 2000
+    assert len(reached_at) == len(set(reached_at)) == 8, "each slice from the tables that come next"
 
 
 async def test_streams_are_told_apart_also_where_they_were_made_before_either_was_entered() -> None:

@@ -13,7 +13,7 @@
 | watch | connection lost, 429, ERROR of another code | open it again after a delay, at the same version |
 | watch | three such ERRORs and no event in between | relist after a delay |
 | tip | the server went back, or is another | relist without a resourceVersion, at once |
-| snapshot | the server cannot be asked about it | ask again after a delay |
+| snapshot | the server does not answer whether it is true | ask again after a delay |
 
 Upstream: client-go, tools/cache/reflector.go. It relists after every ERROR and every failed opening but 429 and
 connection refused; a version that was seen stays good after a 500, so here the watch is opened again.

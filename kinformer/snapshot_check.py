@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from kinformer.accessors import key_of, resource_version_of, uid_of
-from kinformer.exceptions import ExpiredError, ResourceVersionTooLargeError
+from kinformer.exceptions import APIError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.liveness import HEAD_TIMEOUT, answered
 from kinformer.meta import compare_resource_versions
 from kinformer.object import KubeObject, Remnant
 from kinformer.resumption import ReadBack, Resumable, Resumption
 from kinformer.snapshot_format import SnapshotRefusedError
-from kinformer.tip import ClusterReplacedError, RewindError, TipCheck
+from kinformer.tip import NO_ANSWER, ClusterReplacedError, RewindError, TipCheck
 
 __all__ = ["READ_BACK", "SnapshotCheck"]
 
@@ -55,7 +55,8 @@ class SnapshotCheck:
         """Return if the watch may go on from there: with the cluster that answered, where that is known.
 
         Raises:
-            SnapshotRefusedError: It may not: `rewind`, `other_cluster`, `expired` or `changed`.
+            SnapshotRefusedError: It may not: `rewind`, `other_cluster`, `expired` or `changed`; or a question was
+                refused and would be again: `unanswered`.
             KinformerError, OSError: A question failed, which proves nothing.
         """
         await self._where(snapshot)
@@ -70,6 +71,10 @@ class SnapshotCheck:
                 raise SnapshotRefusedError("expired", f"the server has forgotten its version: {error}") from error
             except ResourceVersionTooLargeError as error:
                 raise SnapshotRefusedError("rewind", f"the server is not as far: {error}") from error
+            except APIError as error:
+                if error.status not in NO_ANSWER:
+                    raise
+                raise SnapshotRefusedError("unanswered", f"the server refuses to be asked: {error}") from error
         return self._tip.cluster
 
     async def _where(self, snapshot: Resumption) -> None:

@@ -16,13 +16,12 @@ from kinformer.liveness import answered
 from kinformer.logs import get_logger
 from kinformer.meta import compare_resource_versions
 
-__all__ = ["ClusterReplacedError", "RewindError", "TipCheck"]
+__all__ = ["NO_ANSWER", "ClusterReplacedError", "RewindError", "TipCheck"]
 
 log = get_logger("kinformer.reflector")
 
-# Who may list with a selector need not be allowed to without one, and a source of one's own may not know `limit`. Then
-# there is nothing to compare with, and the watch is resumed as every other client would do it.
-_NO_ANSWER = (400, 401, 403, 404, 405, 406, 415, 422)
+NO_ANSWER = (400, 403, 404, 405, 406, 415, 422, 501)
+"""Of a question that would be refused again: it is not allowed, or a source of one's own does not know it."""
 
 
 class RewindError(WatchError):
@@ -76,7 +75,9 @@ class TipCheck:
         try:
             tip = await self._ask(seen)
         except APIError as error:
-            if error.status not in _NO_ANSWER:
+            # Who may list with a selector need not be allowed to without one. Then there is nothing to compare with,
+            # and the watch is resumed as every other client would do it; that says 401 itself.
+            if error.status not in (401, *NO_ANSWER):
                 raise
             self._say_once(f"{error.status}", "the server does not say where it stands: %s", error)
             return

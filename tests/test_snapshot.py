@@ -8,15 +8,16 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kinformer import Backoff, ConfigError, KubeObject, SharedInformer, Snapshot
-from kinformer.exceptions import ConnectError
+from kinformer import Backoff, ConfigError, KubeObject, ListOptions, SharedInformer, Snapshot
+from kinformer.exceptions import ConnectError, api_error
 from kinformer.packed_object import PackedObject
 from kinformer.pieces import Pieces
 from kinformer.resumption import Resumption
@@ -384,6 +385,35 @@ async def test_a_question_that_fails_is_asked_again_and_proves_nothing(path: Pat
     assert [type(error) for error in failures] == [ConnectError]
     assert outcomes(informer) == {"loaded": 1}
     assert not again.lists
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 405, 406, 415, 422, 501])
+async def test_a_question_that_would_be_refused_again_is_a_list(path: Path, status: int) -> None:
+    source = filled(3)
+    await one_life(source, path)
+    again = source.restarted()
+    again.failures = [api_error(status, "", "metadata.name is no field to select by")] * 99
+    await doubted(again, path, "unanswered")
+
+
+async def test_a_watch_that_is_refused_is_a_list(path: Path) -> None:
+    class Guarded(ResumableSource):
+        refusals = 0
+
+        @asynccontextmanager
+        async def watch(self, options: ListOptions) -> AsyncIterator[Any]:
+            if not options.send_initial_events and self.refusals:
+                self.refusals -= 1
+                raise api_error(403)
+            async with super().watch(options) as stream:
+                yield stream
+
+    source = Guarded()
+    source.set("a")
+    await one_life(source, path)
+    again = source.restarted()
+    again.refusals = 1  # type: ignore[attr-defined]
+    await doubted(again, path, "unanswered")
 
 
 async def test_a_stop_while_the_server_is_being_asked_leaves_nothing_behind(path: Path) -> None:

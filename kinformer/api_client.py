@@ -13,7 +13,7 @@ from yarl import URL
 from kinformer.config import TLS, Connection, Pem, check_server
 from kinformer.exceptions import ConfigError
 from kinformer.proxy import environment_proxy
-from kinformer.transport import FencedRequest, Transport
+from kinformer.transport import FencedRequest, Transport, on_a_current_connection
 
 __all__ = ["ApiClientBridge", "connection_of"]
 
@@ -48,7 +48,7 @@ class ApiClientBridge:
             connector_owner=False,
             read_bufsize=2**21,
             request_class=FencedRequest,
-            middlewares=(_only_to(connection.server), transport.connecting),
+            middlewares=(_only_to(connection.server), on_a_current_connection, transport.connecting),
         )
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import os
 import ssl
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
@@ -33,7 +34,7 @@ from kinformer.exceptions import ConfigError, ConnectError, KinformerError
 from kinformer.fence import check_fences, unfenced
 from kinformer.sockets import Connecting, keepalive_socket, without_farewell
 
-__all__ = ["Body", "FencedRequest", "Transport"]
+__all__ = ["Body", "FencedRequest", "Transport", "on_a_current_connection"]
 
 _UNARY_CONNECTIONS = 100  # what one process may ask at a time beside its streams; kubernetes_asyncio's number
 _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
@@ -41,6 +42,10 @@ _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups,
 
 class _Disconnected(aiohttp.ClientError):
     """The connection died before an answer. Not the exception of aiohttp, which repeats PUT and DELETE too."""
+
+
+class _Outdated(Exception):
+    """The connection was made before the certificates were replaced. Nothing was sent."""
 
 
 class Transport:
@@ -108,9 +113,10 @@ class Transport:
     ) -> Body:
         """One request; returns once the head of the answer is there, whatever its status. Close what is returned.
 
-        A 401 renews the credential and, if there is another one then, is repeated once. A GET on a pooled
-        connection that turns out to be dead is repeated once, on a fresh one; nothing else is repeated.
-        Redirects are not followed. No time limit; cancelling closes the connection.
+        A 401 renews the credential and, if there is another one than was sent, is repeated once; a connection that
+        shows the server an older client certificate is not used again. A GET on a pooled connection that turns out to
+        be dead is repeated once, on a fresh one; nothing else is repeated. Redirects are not followed. No time limit;
+        cancelling closes the connection.
 
         Raises:
             ConnectError: No answer.
@@ -135,21 +141,21 @@ class Transport:
         if not path.startswith("/"):
             raise ValueError(f"a path begins with a slash: {path!r}")
         credential = self.connection.credential
-        sent = (await credential.authorization(), credential.identity)
-        request = _Request(method, self._url(path, params), self._with(headers, sent[0]), data, self._arguments())
+        generation = self._generation()  # of the certificates, at least: a connection may be made after this
+        sent = await credential.authorization()
+        request = _Request(method, self._url(path, params), self._with(headers, sent), data, self._arguments())
         response = await self._attempt(request, session)
         if response.status == 401:
             await credential.renew()
-            renewed = (await credential.authorization(), credential.identity)
-            changed = self._tls is not None and await anyio.to_thread.run_sync(self._tls.reload)
-            if renewed != sent or changed:
+            renewed = await credential.authorization()
+            if await self._reloaded_since(generation) or renewed != sent:
                 response.close()
-                request.headers = self._with(headers, renewed[0])
-                # A connection that is open shows the server the old certificate.
-                response = await self._attempt(request, self._opened().fresh if changed else session)
+                request.headers = self._with(headers, renewed)
+                response = await self._attempt(request, session)
         return Body(response, f"{method} {self._place(request.url.path)}", cut_is_end=cut_is_end)
 
     async def _attempt(self, request: _Request, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        generation = self._generation()
         try:
             try:
                 return await request.send(session)
@@ -159,7 +165,7 @@ class Transport:
                 return await request.send(self._opened().fresh)
             except aiohttp.ClientConnectorCertificateError:
                 # The authorities may have been replaced, as the kubelet does with ca.crt.
-                if self._tls is None or not await anyio.to_thread.run_sync(self._tls.reload):
+                if not await self._reloaded_since(generation):
                     raise
                 return await request.send(self._opened().fresh)
         except aiohttp.ClientResponseError as error:
@@ -168,6 +174,15 @@ class Transport:
             raise ConnectError(text) from None
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectError(f"{request.method} {self._place(request.url.path)}: {reason_of(error)}") from error
+
+    def _generation(self) -> int:
+        return self._tls.generation if self._tls is not None else 0
+
+    async def _reloaded_since(self, generation: int) -> bool:
+        # Of many that are refused at once, one finds the files replaced; it is news for all of them.
+        if self._tls is not None:
+            await anyio.to_thread.run_sync(self._tls.reload)
+        return self._generation() != generation
 
     def _opened(self) -> _Sessions:
         if self._sessions is None:
@@ -253,10 +268,16 @@ _used: ContextVar[list[asyncio.Transport | None] | None] = ContextVar("_used", d
 
 
 class FencedRequest(aiohttp.ClientRequest):
-    """Asks for the right at the last moment: waiting for a connection may have taken longer than the right lasted."""
+    """Asks for the right at the last moment: waiting for a connection may have taken longer than the right lasted.
+
+    Of its connection too; `on_a_current_connection` belongs to it.
+    """
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
         check_fences()
+        if _is_outdated(conn.transport):
+            without_farewell(conn.transport)
+            raise _Outdated
         used = _used.get()
         if used is not None:
             used.append(conn.transport)
@@ -284,7 +305,7 @@ def _session(context: ssl.SSLContext | bool, connecting: Connecting, **options: 
         # Only the caller knows what is too long; the default would cut each watch after five minutes.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         cookie_jar=aiohttp.DummyCookieJar(),
-        middlewares=(_no_silent_repeat, connecting),
+        middlewares=(_no_silent_repeat, on_a_current_connection, connecting),
         request_class=FencedRequest,
         read_bufsize=_READ_BUFFER,
     )
@@ -301,9 +322,38 @@ async def _no_silent_repeat(
         raise _Disconnected(_ended(error)) from error
 
 
+async def on_a_current_connection(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Middleware: takes the next connection of the pool while those it is given show the server an old certificate."""
+    while True:
+        try:
+            return await handler(request)
+        except _Outdated:
+            continue
+
+
 def _ended(error: Exception) -> str:
     # aiohttp's word for a connection that was closed in order, before an answer, names neither.
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
+
+
+class _Context(ssl.SSLContext):
+    """Changed in place, while a connection keeps what there was when it began: each is marked with its generation."""
+
+    generation = 0
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        made = super().wrap_bio(*args, **options)
+        vars(made)["generation"] = self.generation
+        return made
+
+
+def _is_outdated(transport: asyncio.Transport | None) -> bool:
+    made = transport.get_extra_info("ssl_object") if transport is not None else None
+    if made is None or not isinstance(made.context, _Context):
+        return False
+    return bool(made.generation != made.context.generation)
 
 
 class _Materials:
@@ -315,16 +365,22 @@ class _Materials:
     def __init__(self, connection: Connection) -> None:
         self._tls = connection.tls
         self._credential = connection.credential
-        self._context: ssl.SSLContext | None = connection.tls.context
+        self._context: _Context | None = None
         self._loaded: tuple[Any, ...] = ()
+        self._loading = threading.Lock()
+
+    @property
+    def generation(self) -> int:
+        """Another number after each `reload` that found something new."""
+        return self._context.generation if self._context is not None else 0
 
     def build(self) -> ssl.SSLContext:
         """The context. Blocks up to 60 ms: the system's authorities are many."""
-        if self._context is not None:
-            return self._context
+        if self._tls.context is not None:
+            return self._tls.context
         # Not create_default_context: from 3.13 on it refuses authorities without a key identifier, which clusters
         # have and Go accepts. This protocol alone verifies names and certificates.
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = _Context(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, a trusted authority need not be a root
         if not self._tls.verify:
@@ -337,14 +393,15 @@ class _Materials:
         self._context = context
         return context
 
-    def reload(self) -> bool:
-        """Whether there was something new, which the context then has."""
-        state = self._state()
-        if self._context is None or self._tls.context is not None or state == self._loaded:
-            return False
-        self._load(self._context)
-        self._loaded = state
-        return True
+    def reload(self) -> None:
+        """Looks for something new, which the context then has. Blocks for some milliseconds if there is."""
+        with self._loading:
+            state = self._state()
+            if self._context is None or state == self._loaded:
+                return
+            self._load(self._context)
+            self._loaded = state
+            self._context.generation += 1  # after it: what is made meanwhile counts as old
 
     def _load(self, context: ssl.SSLContext) -> None:
         ca = self._tls.ca

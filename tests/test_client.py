@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -769,7 +770,7 @@ class TestSecrets:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority, a server's certificate for api.internal, and a client's, by the openssl program."""
+    """An authority, a server's certificate for api.internal, and two of clients, by the openssl program."""
     folder = tmp_path_factory.mktemp("tls")
 
     def openssl(*arguments: str) -> None:
@@ -777,7 +778,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")
-    for name, extension in (("server", "subjectAltName=DNS:api.internal"), ("client", "extendedKeyUsage=clientAuth")):
+    client = "extendedKeyUsage=clientAuth"
+    for name, extension in (("server", "subjectAltName=DNS:api.internal"), ("client", client), ("renewed", client)):
         (folder / f"{name}.ext").write_text(extension)
         openssl("req", *curve, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         openssl(
@@ -895,6 +897,76 @@ class TestTLS:
                 await client.request("GET", "/x")
             ca.write_bytes((certificates / "ca.crt").read_bytes() + b"\n")
             assert await client.request("GET", "/x") == {"peer": None}
+
+    async def test_a_client_certificate_that_was_replaced_is_shown_on_every_connection_from_the_first_401_on(
+        self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
+    ) -> None:
+        refused, together = {""}, asyncio.Barrier(3)
+
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/together":
+                await together.wait()
+            assert request.transport is not None
+            name = dict(pair[0] for pair in request.transport.get_extra_info("peercert")["subject"])["commonName"]
+            return status_answer(401, "Unauthorized") if name in refused else json_answer({"peer": name})
+
+        def place(name: str) -> None:
+            for end in ("crt", "key"):
+                shutil.copy(certificates / f"{name}.{end}", tmp_path / f"me.{end}")
+
+        async def all_at_once(client: Client) -> list[object]:
+            return await asyncio.gather(*(client.request("GET", "/together") for _ in range(3)))
+
+        async def streamed(client: Client) -> bytes:
+            async with client.stream("/x") as body:
+                return await body.read_all()
+
+        place("client")
+        user: dict[str, object] = {"client-certificate": "me.crt", "client-key": "me.key"}
+        cluster = {"certificate-authority": str(certificates / "ca.crt"), "tls-server-name": "api.internal"}
+        async with (
+            HttpServer(answer, ssl_context=server_context) as server,
+            Client.from_kubeconfig(kubeconfig(tmp_path, server.url, user, **cluster)) as client,
+        ):
+            assert await all_at_once(client) == [{"peer": "client"}] * 3  # three connections are in the pool now
+            assert await streamed(client) == b'{"peer": "client"}'
+            place("renewed")
+            refused.add("client")
+            assert await all_at_once(client) == [{"peer": "renewed"}] * 3
+            asked = len(server.requests)
+            assert await all_at_once(client) == [{"peer": "renewed"}] * 3
+            assert await streamed(client) == b'{"peer": "renewed"}'
+            found = await client.api_client.call_api("/x", "GET", response_types_map={200: "object"})
+            assert found[0] == {"peer": "renewed"}
+            assert len(server.requests) == asked + 5  # none was refused
+
+    async def test_a_core_v1_call_takes_no_connection_of_an_older_client_certificate(
+        self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
+    ) -> None:
+        place, status = tmp_path / "me.pem", {"code": 200}
+
+        async def answer(request: web.Request) -> web.Response:
+            return status_answer(401, "Unauthorized") if status["code"] == 401 else await who(request)
+
+        def combined(name: str) -> bytes:
+            return b"".join((certificates / f"{name}.{end}").read_bytes() for end in ("crt", "key"))
+
+        place.write_bytes(combined("client"))
+        user: dict[str, object] = {"client-certificate": "me.pem", "client-key": "me.pem"}
+        cluster = {"certificate-authority": str(certificates / "ca.crt"), "tls-server-name": "api.internal"}
+        async with (
+            HttpServer(answer, ssl_context=server_context) as server,
+            Client.from_kubeconfig(kubeconfig(tmp_path, server.url, user, **cluster)) as client,
+        ):
+            assert await client.request("GET", "/x") == {"peer": "client"}
+            place.write_bytes(combined("renewed") + b"\n")
+            status["code"] = 401
+            with pytest.raises(UnauthorizedError):
+                async with client.stream("/x"):  # on a pool of its own
+                    pytest.fail("entered")
+            status["code"] = 200
+            found = await client.api_client.call_api("/x", "GET", response_types_map={200: "object"})
+            assert found[0] == {"peer": "renewed"}
 
     async def test_a_key_that_does_not_fit_is_a_config_error_that_names_the_field(
         self, certificates: Path, tmp_path: Path

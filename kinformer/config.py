@@ -82,7 +82,7 @@ class Connection:
 
 
 def check_server(url: str, *, where: str) -> str:
-    """`url` without its last slash, if it can be an API server's.
+    """`url` with its scheme in lower case and without its last slash, if it can be an API server's.
 
     Raises:
         ConfigError: No http or https, no host, a wrong port, a query, or a password within.
@@ -106,7 +106,7 @@ def check_server(url: str, *, where: str) -> str:
         raise ConfigError(f"{where}: {url!r} has no host that could be found")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
-    return url.strip().rstrip("/")
+    return parts.geturl().rstrip("/")
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:

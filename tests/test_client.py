@@ -847,6 +847,19 @@ class TestTLS:
             async with Client.from_kubeconfig(kubeconfig(tmp_path, server.url, {}, **ca)) as client:
                 assert await client.request("GET", "/x") == {"peer": None}
 
+    async def test_a_scheme_in_capitals_has_the_same_authority_and_client_certificate(
+        self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
+    ) -> None:
+        user: dict[str, object] = {
+            "client-certificate": str(certificates / "client.crt"),
+            "client-key": str(certificates / "client.key"),
+        }
+        cluster = {"certificate-authority": str(certificates / "ca.crt"), "tls-server-name": "api.internal"}
+        async with HttpServer(who, ssl_context=server_context) as server:
+            config = kubeconfig(tmp_path, server.url.replace("https:", "HTTPS:"), user, **cluster)
+            async with Client.from_kubeconfig(config) as client:
+                assert await client.request("GET", "/x") == {"peer": "client"}
+
     async def test_a_client_certificate_is_sent_by_the_client_and_by_its_api_client(
         self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
     ) -> None:

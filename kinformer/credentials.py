@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
+from anyio.abc import ByteReceiveStream
 
 from kinformer.exceptions import ConfigError
 from kinformer.logs import get_logger
@@ -188,13 +189,7 @@ class ExecPlugin:
         try:
             # Somebody who types a password may take his time; a program alone may not.
             with anyio.fail_after(None if interactive else _PLUGIN_TIMEOUT):
-                done = await anyio.run_process(
-                    [self.command, *self.args],
-                    env=env,
-                    check=False,
-                    stdin=None if interactive else subprocess.DEVNULL,
-                    stderr=None if interactive else subprocess.PIPE,
-                )
+                status, output, said = await _run_program([self.command, *self.args], env, interactive=interactive)
         except TimeoutError:
             raise ConfigError(
                 f"{self.where}.command: {self.command} did not end within {_PLUGIN_TIMEOUT:.0f} s"
@@ -202,10 +197,10 @@ class ExecPlugin:
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
-        if done.returncode:
-            said = (done.stderr or b"").decode(errors="replace").strip()[-500:] or "it said nothing"
-            raise ConfigError(f"{self.where}.command: {self.command} ended with {done.returncode}: {said}")
-        self._take(done.stdout)
+        if status:
+            text = said.decode(errors="replace").strip()[-500:] or "it said nothing"
+            raise ConfigError(f"{self.where}.command: {self.command} ended with {status}: {text}")
+        self._take(output)
 
     def _take(self, output: bytes) -> None:
         # No part of the output may reach a message: it is a secret, even where it is malformed.
@@ -237,6 +232,28 @@ class ExecPlugin:
             raise ConfigError(f"{self.where}.command: {self.command} printed a wrong expirationTimestamp") from None
         at = (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
         return at - min(60.0, max(0.0, at - time.time()) * 0.1)
+
+
+async def _run_program(
+    command: Sequence[str], env: Mapping[str, str], *, interactive: bool
+) -> tuple[int, bytes, bytes]:
+    """Its status, stdout and stderr. Cancelled once, as asyncio does it, anyio's `run_process` waits for the program."""
+    async with await anyio.open_process(
+        command,
+        env=env,
+        stdin=None if interactive else subprocess.DEVNULL,
+        stderr=None if interactive else subprocess.PIPE,
+    ) as process:
+        try:
+            return await asyncio.gather(process.wait(), _all_of(process.stdout), _all_of(process.stderr))
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+            raise
+
+
+async def _all_of(stream: ByteReceiveStream | None) -> bytes:
+    return b"".join([chunk async for chunk in stream]) if stream is not None else b""
 
 
 class LibraryProvider:

@@ -546,6 +546,30 @@ PLUGIN = """
 """
 
 
+NEVER_ENDS = """
+    import os, pathlib, sys, time
+    folder = pathlib.Path(sys.argv[0]).parent
+    (folder / "started").write_text(str(os.getpid()))
+    (folder / "started").rename(folder / "pid")
+    time.sleep(600)
+"""
+
+
+async def running_program(folder: Path) -> int:
+    """The id of the plugin that has started; the test's own timeout is the limit."""
+    while not (folder / "pid").exists():  # noqa: ASYNC110 - a file tells nobody
+        await asyncio.sleep(0.01)
+    return int((folder / "pid").read_text())
+
+
+async def until_gone(program: int) -> None:
+    """Returns when the program has ended, and with it all tasks but the test's own."""
+    while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    with pytest.raises(ProcessLookupError):
+        os.kill(program, 0)
+
+
 class TestCredentials:
     async def test_on_401_a_token_file_is_read_at_once_and_the_request_repeated_once(self, tmp_path: Path) -> None:
         token = tmp_path / "token"
@@ -642,6 +666,15 @@ class TestCredentials:
         assert said in str(caught.value)
         assert str(config) in str(caught.value)
         assert SECRET not in str(caught.value)
+
+    async def test_a_plugin_is_killed_when_the_entering_that_waits_for_it_is_cancelled(self, tmp_path: Path) -> None:
+        config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, NEVER_ENDS))
+        entering = asyncio.create_task(Client.from_kubeconfig(config).__aenter__())
+        program = await running_program(tmp_path)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await entering
+        await until_gone(program)
 
     async def test_a_plugin_that_is_missing_is_named_with_its_hint(self, tmp_path: Path) -> None:
         missing = {

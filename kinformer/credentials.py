@@ -27,7 +27,7 @@ __all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "T
 log = get_logger("kinformer.credentials")
 
 _REREAD = 60.0  # seconds between two looks at a token file: client-go, transport/token_source.go
-_REFUSED_AGAIN = 5.0  # seconds in which a renewal that changed nothing is not repeated
+_REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 is no reason for another
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin that has nobody to talk to
 
 
@@ -136,8 +136,9 @@ class ExecPlugin:
     """A credential plugin: a program that prints an `ExecCredential` (client-go, plugin/pkg/client/auth/exec).
 
     Run on entering the client, again when its `expirationTimestamp` is near (at a tenth of its life, at most
-    60 s, before the end), and once after a 401. Requests that need it meanwhile share one run; a cancelled
-    one kills the program. It gets the terminal only if there is one and `interactiveMode` lets it.
+    60 s, before the end), and after a 401, but not within 5 s of the last. Requests that need it meanwhile
+    share one run; a cancelled one kills the program. It gets the terminal only if there is one and
+    `interactiveMode` lets it.
 
     Raises:
         ConfigError: The program is not there, fails, takes longer than 60 s without a terminal, or prints
@@ -172,10 +173,8 @@ class ExecPlugin:
         loop = asyncio.get_running_loop()
         if loop.time() < self._pause_until:
             return
-        before = (self._authorization, self.identity)
         await self._flight.get()
-        if (self._authorization, self.identity) == before:
-            self._pause_until = loop.time() + _REFUSED_AGAIN
+        self._pause_until = loop.time() + _REFUSED_AGAIN  # a new token too: one that signs the time is always new
 
     async def _run(self) -> None:
         interactive = self.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
@@ -237,7 +236,7 @@ class ExecPlugin:
 async def _run_program(
     command: Sequence[str], env: Mapping[str, str], *, interactive: bool
 ) -> tuple[int, bytes, bytes]:
-    """Its status, stdout and stderr. Cancelled once, as asyncio does it, anyio's `run_process` waits for the program."""
+    """Its status, stdout and stderr. Cancelled once, as asyncio does, anyio's `run_process` waits for the program."""
     async with await anyio.open_process(
         command,
         env=env,

@@ -635,6 +635,16 @@ class TestCredentials:
                 assert answers == [{"fine": True}] * 5
         assert (tmp_path / "runs").read_text() == "xx"  # one run for all five
 
+    async def test_a_plugin_whose_tokens_are_all_refused_does_not_run_for_each_request(self, tmp_path: Path) -> None:
+        each_another = PLUGIN.replace('json.loads((folder / "status").read_text())', '{"token": str(os.getpid())}')
+        async with HttpServer(require_token({"token": "none"})) as server:
+            config = kubeconfig(tmp_path, server.url, plugin(tmp_path, each_another))
+            async with Client.from_kubeconfig(config) as client:
+                for _ in range(10):
+                    with pytest.raises(UnauthorizedError):
+                        await client.request("GET", "/x")
+        assert (tmp_path / "runs").read_text() == "xx"  # on entering, and at the first 401
+
     async def test_a_plugin_runs_again_when_its_token_nears_its_end(self, tmp_path: Path) -> None:
         status = tmp_path / "status"
         status.write_text(json.dumps({"token": "one", "expirationTimestamp": "2020-01-01T00:00:00Z"}))

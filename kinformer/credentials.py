@@ -177,7 +177,7 @@ class ExecPlugin:
         self._pause_until = loop.time() + _REFUSED_AGAIN  # a new token too: one that signs the time is always new
 
     async def _run(self) -> None:
-        interactive = self.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        interactive = self.interactive_mode != "Never" and _has_terminal()
         if self.interactive_mode == "Always" and not interactive:
             raise ConfigError(f"{self.where}.interactiveMode: Always, but there is no terminal")
         spec: dict[str, Any] = {"interactive": interactive}
@@ -231,6 +231,11 @@ class ExecPlugin:
             raise ConfigError(f"{self.where}.command: {self.command} printed a wrong expirationTimestamp") from None
         at = (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
         return at - min(60.0, max(0.0, at - time.time()) * 0.1)
+
+
+def _has_terminal() -> bool:
+    # A daemon has closed it, and then it raises at every question but this; Python may have started without it.
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 async def _run_program(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import io
 import json
 import logging
 import os
@@ -644,6 +645,21 @@ class TestCredentials:
                     with pytest.raises(UnauthorizedError):
                         await client.request("GET", "/x")
         assert (tmp_path / "runs").read_text() == "xx"  # on entering, and at the first 401
+
+    async def test_a_plugin_that_could_ask_runs_without_a_terminal_where_stdin_is_closed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "status").write_text(json.dumps({"token": "one"}))
+        closed = io.StringIO()
+        closed.close()
+        monkeypatch.setattr(sys, "stdin", closed)
+        user = plugin(tmp_path, PLUGIN)
+        user["exec"]["interactiveMode"] = "IfAvailable"  # type: ignore[index]
+        async with (
+            HttpServer(require_token({"token": "one"})) as server,
+            Client.from_kubeconfig(kubeconfig(tmp_path, server.url, user)) as client,
+        ):
+            assert await client.request("GET", "/x") == {"fine": True}
 
     async def test_a_plugin_runs_again_when_its_token_nears_its_end(self, tmp_path: Path) -> None:
         status = tmp_path / "status"

@@ -126,6 +126,9 @@ class _Lent:
     async def renew(self) -> None:
         """Nothing to do but to ask again: how a program renews its ApiClient is its own affair."""
 
+    async def close(self) -> None:
+        """Nothing: it stays the program's."""
+
 
 def connection_of(api_client: Any) -> Connection:
     """What an ApiClient of kubernetes_asyncio connects to.

@@ -47,6 +47,10 @@ class Credential(Protocol):
         """The server answered 401: look for a newer credential at once."""
         ...
 
+    async def close(self) -> None:
+        """Leave nothing running."""
+        ...
+
 
 def header_text(value: str, *, where: str) -> str:
     """`value`, if it can stand in a header.
@@ -74,6 +78,9 @@ class StaticCredential:
         return self._authorization
 
     async def renew(self) -> None:
+        return None
+
+    async def close(self) -> None:
         return None
 
 
@@ -111,6 +118,9 @@ class TokenFile:
     async def renew(self) -> None:
         self._read()
 
+    async def close(self) -> None:
+        return None
+
     def _read(self) -> None:
         # On the loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
         token = ""
@@ -137,8 +147,8 @@ class ExecPlugin:
 
     Run on entering the client, again when its `expirationTimestamp` is near (at a tenth of its life, at most
     60 s, before the end), and after a 401, but not within 5 s of the last. Requests that need it meanwhile
-    share one run; a cancelled one kills the program. It gets the terminal only if there is one and
-    `interactiveMode` lets it.
+    share one run. It goes on where they are cancelled, for it may take longer than any of them waits; leaving the
+    client kills the program. It gets the terminal only if there is one and `interactiveMode` lets it.
 
     Raises:
         ConfigError: The program is not there, fails, takes longer than 60 s without a terminal, or prints
@@ -161,7 +171,7 @@ class ExecPlugin:
     _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
 
     def __post_init__(self) -> None:
-        self._flight = SingleFlight(self._run)
+        self._flight = SingleFlight(self._run, lingers=True)
 
     async def authorization(self) -> str | None:
         if not self._ran or (self._renew_at is not None and time.time() >= self._renew_at):
@@ -175,6 +185,9 @@ class ExecPlugin:
             return
         await self._flight.get()
         self._pause_until = loop.time() + _REFUSED_AGAIN  # a new token too: one that signs the time is always new
+
+    async def close(self) -> None:
+        await self._flight.close()
 
     async def _run(self) -> None:
         interactive = self.interactive_mode != "Never" and _has_terminal()
@@ -292,6 +305,9 @@ class LibraryProvider:
 
     async def renew(self) -> None:
         await self._flight.get()
+
+    async def close(self) -> None:
+        await self._flight.close()
 
     async def _load(self) -> None:
         try:

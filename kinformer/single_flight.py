@@ -16,16 +16,19 @@ class SingleFlight(Generic[T]):
 
     A failure is raised by all who waited for it and is not remembered. Whoever is cancelled while waiting
     leaves the others undisturbed; when the last one has gone, the call is cancelled too, so nothing goes
-    on running that nobody waits for (golang.org/x/sync/singleflight, which lacks this).
+    on running that nobody waits for (golang.org/x/sync/singleflight, which lacks this), unless it `lingers`.
 
     Args:
         call: Makes the coroutine to run.
         ttl: Seconds of loop time for which a result is handed out again; 0 shares running calls only.
+        lingers: Whether a call goes on when the last one has gone, for whoever asks next: one that takes longer than
+            anybody waits would never end otherwise. `close` ends it.
     """
 
-    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float = 0.0) -> None:
+    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float = 0.0, lingers: bool = False) -> None:
         self._call = call
         self._ttl = ttl
+        self._lingers = lingers
         self._flight: _Flight[T] | None = None
         self._kept: tuple[float, T] | None = None
 
@@ -39,13 +42,16 @@ class SingleFlight(Generic[T]):
         flight = self._flight
         flight.waiters += 1
         try:
-            result = await asyncio.shield(flight.task)
+            await asyncio.wait((flight.task,))
+            result = flight.task.result()
         finally:
             flight.waiters -= 1
-            if not flight.waiters and not flight.task.done():
-                flight.task.cancel()
-            if self._flight is flight and (flight.task.done() or not flight.waiters):
-                self._flight = None
+            if flight.task.done():
+                self._landed(flight.task)
+            elif not flight.waiters:
+                flight.task.add_done_callback(self._landed)
+                if not self._lingers:
+                    self._cancel(flight)
         if self._ttl:
             self._kept = (loop.time() + self._ttl, result)
         return result
@@ -53,6 +59,24 @@ class SingleFlight(Generic[T]):
     def forget(self) -> None:
         """Makes the next `get` ask anew; a running call is left alone."""
         self._kept = None
+
+    async def close(self) -> None:
+        """Ends a call that nobody waits for any more, and lets none linger from now on."""
+        self._lingers = False
+        flight = self._flight
+        if flight is not None and not flight.waiters:
+            self._cancel(flight)
+            await asyncio.wait((flight.task,))
+
+    def _cancel(self, flight: _Flight[T]) -> None:
+        flight.task.cancel()
+        self._flight = None
+
+    def _landed(self, task: asyncio.Task[T]) -> None:
+        if self._flight is not None and self._flight.task is task:
+            self._flight = None
+        if not task.cancelled():
+            task.exception()  # looked at, also where nobody waited for it: asyncio need not report it
 
 
 class _Flight(Generic[T]):

@@ -78,17 +78,24 @@ class Transport:
         Raises:
             ConfigError: A credential, certificate or key that cannot be had; the text names file and field.
         """
-        self.authorization = await self.connection.credential.authorization()
-        context: ssl.SSLContext | bool = True
-        if self._tls is not None:
-            context = await anyio.to_thread.run_sync(self._tls.build)
+        try:
+            self.authorization = await self.connection.credential.authorization()
+            context: ssl.SSLContext | bool = True
+            if self._tls is not None:
+                context = await anyio.to_thread.run_sync(self._tls.build)
+        except BaseException:
+            await self.connection.credential.close()
+            raise
         self._sessions = _Sessions.open(context)
 
     async def close(self) -> None:
-        """Closes all connections; streams that are still open end."""
+        """Closes all connections, and ends a renewal that nobody waits for; streams that are still open end."""
         sessions, self._sessions = self._sessions, None
-        if sessions is not None:
-            await sessions.close()
+        try:
+            if sessions is not None:
+                await sessions.close()
+        finally:
+            await self.connection.credential.close()
 
     @property
     def connector(self) -> aiohttp.TCPConnector:

@@ -556,6 +556,23 @@ NEVER_ENDS = """
 """
 
 
+# Its first token has expired already. While there is a file "hold", a run does not end.
+SLOW = """
+    import json, os, pathlib, sys, time
+    folder = pathlib.Path(sys.argv[0]).parent
+    with open(folder / "runs", "a") as runs:
+        runs.write("x")
+    first = not (folder / "hold").exists()
+    if not first:
+        (folder / "started").write_text(str(os.getpid()))
+        (folder / "started").rename(folder / "pid")
+    while (folder / "hold").exists():
+        time.sleep(0.01)
+    print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+                      "status": {"token": "slow", "expirationTimestamp": "2020-01-01" if first else "2999-01-01"}}))
+"""
+
+
 async def running_program(folder: Path) -> int:
     """The id of the plugin that has started; the test's own timeout is the limit."""
     while not (folder / "pid").exists():  # noqa: ASYNC110 - a file tells nobody
@@ -701,6 +718,34 @@ class TestCredentials:
         with pytest.raises(asyncio.CancelledError):
             await entering
         await until_gone(program)
+
+    async def test_a_renewal_that_takes_longer_than_a_request_waits_is_there_for_the_next(self, tmp_path: Path) -> None:
+        async with HttpServer(require_token({"token": "slow"})) as server:
+            config = kubeconfig(tmp_path, server.url, plugin(tmp_path, SLOW))
+            async with Client.from_kubeconfig(config) as client:
+                (tmp_path / "hold").touch()
+                request = asyncio.create_task(client.request("GET", "/x"))
+                await running_program(tmp_path)
+                request.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await request
+                (tmp_path / "hold").unlink()
+                assert await client.request("GET", "/x") == {"fine": True}
+        assert (tmp_path / "runs").read_text() == "xx"  # on entering, and the one that was left alone
+
+    async def test_leaving_a_client_kills_a_renewal_that_nobody_waits_for(self, tmp_path: Path) -> None:
+        config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, SLOW))
+        async with Client.from_kubeconfig(config) as client:
+            (tmp_path / "hold").touch()
+            request = asyncio.create_task(client.request("GET", "/x"))
+            program = await running_program(tmp_path)
+            request.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await request
+            os.kill(program, 0)  # it is there
+        assert len(asyncio.all_tasks()) == 1
+        with pytest.raises(ProcessLookupError):
+            os.kill(program, 0)
 
     async def test_a_plugin_that_is_missing_is_named_with_its_hint(self, tmp_path: Path) -> None:
         missing = {

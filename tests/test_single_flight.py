@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -88,3 +89,58 @@ async def test_a_failure_reaches_all_and_is_not_remembered() -> None:
     assert [str(result) for result in results] == ["no"] * 3
     call.error = None
     assert await flight.get() == 2
+
+
+async def left_alone(flight: SingleFlight[int]) -> None:
+    """Somebody has asked and gone."""
+    waiting = asyncio.create_task(flight.get())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+
+async def test_a_call_that_lingers_goes_on_for_whoever_asks_next() -> None:
+    call = Call()
+    flight = SingleFlight(call, lingers=True)
+    await left_alone(flight)
+    next_one = asyncio.create_task(flight.get())
+    await asyncio.sleep(0)
+    call.go.set()
+    assert await next_one == 1
+    assert call.cancelled == 0
+    assert await flight.get() == 2
+
+
+@pytest.mark.parametrize("error", [None, ValueError("broken")])
+async def test_what_a_call_that_lingers_comes_to_when_nobody_waits_is_not_kept_and_not_reported(
+    error: Exception | None,
+) -> None:
+    call, reported = Call(), []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    flight = SingleFlight(call, lingers=True)
+    await left_alone(flight)
+    call.error = error
+    call.go.set()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    call.error = None
+    assert await flight.get() == 2
+    gc.collect()
+    assert reported == []
+
+
+async def test_closing_ends_a_call_that_lingers_and_lets_one_that_is_waited_for_end_by_itself() -> None:
+    call = Call()
+    flight = SingleFlight(call, lingers=True)
+    await left_alone(flight)
+    await flight.close()
+    assert call.cancelled == 1
+    assert len(asyncio.all_tasks()) == 1
+
+    flight = SingleFlight(call, lingers=True)
+    waiting = asyncio.create_task(flight.get())
+    await asyncio.sleep(0)
+    await flight.close()
+    call.go.set()
+    assert await waiting == 2

@@ -311,7 +311,7 @@ class EventRecorder:
         self._series.forget(job.key, job.occurrences)
         self._dropped += 1
         about = job.document["regarding"]
-        key = f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")
+        key = _utf8(f"{about.get('namespace', '')}/{about.get('name', '')}".lstrip("/")).decode()
         text = "the event %s about %s %s is lost: %s"
         log.warning(text, job.document["reason"], about.get("kind", ""), key, error, key=key, reason=error)
 
@@ -343,7 +343,8 @@ class EventRecorder:
 
 
 def _utf8(text: str) -> bytes:
-    return text.encode(errors="replace")  # `str` of an error can hold half a surrogate pair, which JSON cannot
+    # `str` of an error can hold half a surrogate pair, which neither JSON nor a log can.
+    return text.encode(errors="replace")
 
 
 def _reference(obj: Any) -> dict[str, str]:

@@ -371,7 +371,7 @@ async def test_an_object_whose_name_cannot_be_sent_does_not_silence_the_others(
         await asyncio.sleep(1)
         assert [body["reason"] for _, _, _, body in server.requests] == ["Good"]
         assert events.statistics().dropped == 1
-        assert "the event Lost about" in caplog.text
+        assert "the event Lost about Pod prod/web-? is lost" in caplog.text
 
 
 async def test_objects_whose_names_an_event_may_not_have_get_events_too() -> None:

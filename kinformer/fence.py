@@ -19,36 +19,28 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=
 
 
 class Fence:
-    """One right: within `with fence:` it is checked, in this task and in those that are started there.
+    """One right: within `with fence:` it is checked in this task, and in those that are started there for good.
 
-    A task that outlives the `with` is no longer held up by it: what was done under the right has ended.
+    A task that outlives the `with` was left behind by what had the right, and may act no longer than that.
 
     Args:
-        check: Raises what the code behind the fence is to get if the right has lapsed; else returns. It is called
-            often, and never blocks.
+        check: Raises what the code behind the fence is to get if the right has lapsed, or been given back; else
+            returns. It is called often, and never blocks.
     """
 
-    __slots__ = ("_check", "_open")
+    __slots__ = ("check",)
 
     def __init__(self, check: Callable[[], None]) -> None:
-        self._check = check
-        self._open = False
+        self.check = check
 
     def __enter__(self) -> Self:
-        self._open = True
         _fences.set((*_fences.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open = False
         # Not by a token: a fixture may be left in another task than it was entered in, which has a context of its own.
         if self in (fences := _fences.get()):
             _fences.set(tuple(fence for fence in fences if fence is not self))
-
-    def check(self) -> None:
-        """Raises if the right has lapsed, and the `with` has not been left."""
-        if self._open:
-            self._check()
 
 
 def check_fences() -> None:

@@ -15,6 +15,7 @@ from kinformer.delta_fifo import DeltaFIFO
 from kinformer.denials import Denials
 from kinformer.event_stream import EventStream
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
+from kinformer.fence import unfenced
 from kinformer.handler import Handler, HandlerRegistration
 from kinformer.handler_set import HandlerSet
 from kinformer.health import InformerHealth, combine_health
@@ -204,10 +205,11 @@ class SharedInformer(Generic[M]):
         self._ended = self._loop.create_future()
         self._metrics.start()
         self._processing = self._tasks.start(self._processor.run(), f"kinformer processor of {self.name}")
-        self._feeding = [
-            self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
-            for reflector in self._reflectors.values()
-        ]
+        with unfenced():  # it may be started by a leader's body, and outlive that
+            self._feeding = [
+                self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
+                for reflector in self._reflectors.values()
+            ]
         self._feeding.append(self._tasks.start(self._schedule.run(), f"kinformer resync of {self.name}"))
         self._feeding += self._keeper.start(self._tasks)
         self._handlers.start()

@@ -75,8 +75,8 @@ class LeaderElector:
     `is_leader` is False, whatever the clocks of the machines say, whatever hangs, and also if this process was stopped,
     its machine suspended or its loop blocked meanwhile. The right counts from the *sending* of the last renewal that
     succeeded, on the boot clock, which goes on in suspend. After it `Client.request` raises LeadershipLostError in the
-    body and in the tasks that it started, without sending anything. What cannot be promised (a write that has left
-    already) and what helps there stands in docs/leader-election.md.
+    body and in the tasks that it started, without sending anything; in those that outlive the body for good. What
+    cannot be promised (a write that has left already) and what helps there stands in docs/leader-election.md.
 
     Unlike client-go: a Lease with our own identity that this object did not write is another's, so two processes
     with one name do not both lead; each request has its own limit, `renew_deadline / 2`; a Lease that somebody
@@ -190,7 +190,7 @@ class LeaderElector:
             term.start(self._renew_on(term), f"kinformer renewal of {self.name}")
             log.info("%s leads %s", self.identity, self.name, key=self.name, reason="leading")
             try:
-                with Fence(self._check):
+                with Fence(lambda: self._check(term)):
                     yield self
             except BaseException as error:
                 await self._leave(term, error)
@@ -210,8 +210,9 @@ class LeaderElector:
         async with self.leading():
             return await on_started_leading()
 
-    def _check(self) -> None:
-        if not self.is_leader:
+    def _check(self, term: _Term) -> None:
+        # Of this term: leading again is no right for what an earlier body has left behind.
+        if self._term is not term or not term.validity.holds:
             raise LeadershipLostError(f"{self.identity} no longer leads {self.name}")
 
     @shielded_from_scopes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from kinformer.fence import Fence
 from kinformer.shard_ledger import ShardLedger
 from kinformer.shard_members import ShardMembers
 from kinformer.shard_source import ShardSource
-from kinformer.slots import slot_of
+from kinformer.slots import SLOTS, slot_of
 
 __all__ = ["Admission", "ShardGate", "ShardLostError", "Verdict"]
 
@@ -111,6 +111,7 @@ class ShardGate:
         self._fresh: frozenset[int] = frozenset()  # of these: what the caches may not have to the full yet
         self._leaving: frozenset[int] = frozenset()  # not open any more; what runs still reads the caches
         self._active: dict[str, _Run] = {}
+        self._times_gone = [0] * SLOTS  # of each slot
         self._skipped: set[str] = set()  # keys in the cache that were not ours when they were looked at
         self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache when looked at: gone?
         self._unsettled: dict[str, int] = {}  # keys under way that have changed hands, and at which version
@@ -173,9 +174,11 @@ class ShardGate:
             ShardLostError: It was stopped because its slot was not, or was not to be, ours any longer.
         """
         slot = admission.slot
+        times_gone = self._times_gone[slot]
 
         def check() -> None:
-            if not self._has(slot):
+            # Having it again is no right for what an earlier reconcile has left behind.
+            if self._times_gone[slot] != times_gone or not self._has(slot):
                 raise ShardLostError(f"slot {slot}, of {key}, is not this replica's any more")
 
         with Fence(check):
@@ -266,15 +269,21 @@ class ShardGate:
             await self._stop(slots, self._grace)
         finally:
             self._leaving -= slots
+        self._count_gone(slots)
         self._set_open(self._open)
 
     def lapsed(self) -> None:
         """Cancel everything, at once."""
         self._taken = self._leaving = frozenset()
+        self._count_gone(range(SLOTS))
         self._set_open(frozenset())
         self._is_member = False
         for run in self._active.values():
             run.stop()
+
+    def _count_gone(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            self._times_gone[slot] += 1
 
     async def idle(self) -> None:
         """Until nothing runs."""

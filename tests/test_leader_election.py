@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import pytest_asyncio
 from aiohttp.http import StreamWriter
 
-from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError
+from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError, ListWatch, SharedInformer
 from kinformer.clock import SYSTEM, Clock
 from kinformer.testing import APIServer, faults
 
@@ -262,6 +263,72 @@ async def test_a_request_in_the_body_is_not_sent_once_the_lead_is_lost(server: A
     await write()  # outside it is a program like any other
     assert refused == ["a no longer leads default/lock"] * 2
     assert [entry.method for entry in server.requests if entry.path == CONFIG_MAPS] == ["POST"]
+
+
+async def test_a_task_that_outlives_the_body_sends_nothing_although_the_lead_was_given_back_in_order_or_is_back(
+    server: APIServer, client: Client
+) -> None:
+    one = elector(client)
+    refused: list[str] = []
+
+    async def abandoned(go_on: asyncio.Event) -> None:
+        await go_on.wait()
+        with pytest.raises(LeadershipLostError) as error:
+            await client.request("POST", CONFIG_MAPS, body=CONFIG_MAP)
+        refused.append(str(error.value))
+
+    first, second = asyncio.Event(), asyncio.Event()
+    async with one.leading():
+        tasks = [asyncio.create_task(abandoned(first)), asyncio.create_task(abandoned(second))]
+    first.set()
+    await tasks[0]
+    async with one.leading():
+        second.set()
+        await tasks[1]
+    await client.request("POST", CONFIG_MAPS, body=CONFIG_MAP)  # outside it is a program like any other
+    assert refused == ["a no longer leads default/lock"] * 2
+    assert [entry.method for entry in server.requests if entry.path == CONFIG_MAPS] == ["POST"]
+
+
+async def test_a_task_that_outlives_the_body_sends_nothing_after_the_lead_was_lost(
+    server: APIServer, client: Client
+) -> None:
+    machine = MachineClock()
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def abandoned() -> None:
+        await asyncio.sleep(100)
+        await client.request("POST", CONFIG_MAPS, body=CONFIG_MAP)
+
+    async def body() -> None:
+        async with elector(client, clock=machine.clock).leading():
+            tasks.append(asyncio.create_task(abandoned()))
+            machine.slept += 11
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeadershipLostError):
+        await body()
+    with pytest.raises(LeadershipLostError):
+        await tasks[0]
+    assert not [entry for entry in server.requests if entry.path == CONFIG_MAPS]
+
+
+async def test_an_informer_that_a_body_started_goes_on_with_all_that_it_asks(server: APIServer, client: Client) -> None:
+    learned: list[str | None] = []
+    asked = asyncio.Event()
+
+    class Source(ListWatch):
+        async def cluster(self) -> str | None:
+            learned.append(await super().cluster())
+            asked.set()
+            return learned[-1]
+
+    async with AsyncExitStack() as stack:
+        async with elector(client).leading():
+            source = Source(client, "v1/configmaps")
+            await stack.enter_async_context(SharedInformer(source))
+        await asyncio.wait_for(asked.wait(), 60)
+    assert learned == [server.get("v1/namespaces", None, "kube-system")["metadata"]["uid"]]
 
 
 async def test_a_request_that_waits_for_its_connection_is_not_sent_after_the_right_has_lapsed(

@@ -10,6 +10,7 @@ import pytest
 
 from kinformer import ShardLostError
 from kinformer.clock import SYSTEM
+from kinformer.fence import check_fences
 from kinformer.shard_gate import ShardGate, Verdict
 from kinformer.shard_ledger import ShardLedger
 from kinformer.slots import slot_of
@@ -186,6 +187,29 @@ async def test_work_that_does_not_end_within_the_grace_is_cancelled_before_the_s
     assert asyncio.get_running_loop().time() - began == pytest.approx(3.0)
     with pytest.raises(ShardLostError, match="goes to another replica"):
         await task
+
+
+async def test_what_a_reconcile_left_behind_may_act_until_its_share_goes_and_not_when_that_is_back() -> None:
+    scene = Scene(A)
+    scene.begin(SLOT_A)
+    before, after = asyncio.Event(), asyncio.Event()
+    left: list[asyncio.Task[None]] = []
+
+    async def left_behind(go_on: asyncio.Event) -> None:
+        await go_on.wait()
+        check_fences()  # as `Client.request` does
+
+    async def reconcile() -> None:
+        left.extend(asyncio.create_task(left_behind(go_on)) for go_on in (before, after))
+
+    await scene.start("ns/a", reconcile())
+    before.set()
+    await left[0]
+    await scene.gate.leave(frozenset({SLOT_A}))
+    scene.gate.taken(frozenset({SLOT_A}))
+    after.set()
+    with pytest.raises(ShardLostError, match="not this replica's any more"):
+        await left[1]
 
 
 async def test_what_a_reconcile_cancels_itself_is_its_own_failure_and_no_lost_share() -> None:

@@ -25,6 +25,7 @@ log = get_logger("kinformer.decode")
 
 _EMPTY = msgspec.Raw()
 _LONGEST = 1e9  # seconds that a server may ask us to wait: what fits into a float
+_MARK = MANAGED_FIELDS + b"1"  # stands in for what is cut while the object is decoded
 _UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # this one of a line of a few bytes
 
 # What a server, or a proxy before it, may put where an object should be.
@@ -74,6 +75,21 @@ class _Untyped(msgspec.Struct, gc=False):
     metadata: _Metadata
 
 
+# Of an object with a mark in the place of its managedFields; what else has their name is refused, for its type.
+class _MarkedMetadata(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: msgspec.Raw = _EMPTY
+    owner_references: msgspec.Raw = _EMPTY
+    managed_fields: int = 0
+
+
+class _Marked(msgspec.Struct, gc=False):
+    metadata: _MarkedMetadata
+
+
 class _Event(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
@@ -89,6 +105,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 _decode_object = msgspec.json.Decoder(_Object).decode
 _decode_untyped = msgspec.json.Decoder(_Untyped).decode
+_decode_marked = msgspec.json.Decoder(_Marked).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -136,7 +153,7 @@ class EntryDecoder:
         Stops after `most` of them, and before one of another form, or that cannot be kept: that is for `event`, which
         knows what to do with it. This is the hot path of a watch: what `event` does, written out in one loop and
         reading the bytes where they stand. It takes no form that it has not seen `event` take. Of managedFields, which
-        go, it looks at nothing but where they end.
+        go, it looks at nothing but where they stand: garbled bytes within them, which `event` refuses, may pass.
         """
         beginnings = self._opening.beginnings
         if not beginnings:
@@ -146,8 +163,10 @@ class EntryDecoder:
         cutting, name_of_them, length = self._cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
+        decode_marked, mark = _decode_marked, _MARK
         type_, text, before, brace = NO_BEGINNING
         read = 0
+        metadata: _Metadata | _MarkedMetadata
         try:
             for end in lines.ends[lines.read : lines.read + most]:
                 last = end - 1
@@ -158,21 +177,28 @@ class EntryDecoder:
                 if data[last] != 0x7D:
                     break
                 first = start + before
-                value = find(b"[", start + brace, last) if cutting else -1
-                if cutting and data[value - length : value] != name_of_them:
-                    value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                value = -1
+                if cutting:
+                    value = find(b"[", start + brace, last)
                     if data[value - length : value] != name_of_them:
-                        value = managed_fields_at(data, start + brace, last)
+                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                        if data[value - length : value] != name_of_them:
+                            value = managed_fields_at(data, start + brace, last)
+                # Strict: if more than the object stands there this raises, and the long way tells what it is.
                 if value < 0:
                     raw = data[first:last]
+                    metadata = decode(raw).metadata
+                    if metadata.managed_fields is not _EMPTY and not keep:
+                        break
                 else:
                     # Up to the first bracket that closes. If that stands within a string, or closes another array, then
-                    # what is left has an open string or a bracket too many: no JSON, and decoding refuses it.
-                    raw = b"".join((view[first : value - length], view[find(b"]", value, last) + 1 : last]))
-                # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                metadata = decode(raw).metadata
-                if metadata.managed_fields is not _EMPTY and not keep:
-                    break
+                    # what is left has an open string or, unless bytes are missing, a bracket too many: no JSON, and
+                    # decoding refuses it. The mark is read back only where they are those of the object itself.
+                    head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
+                    raw = b"".join((head, tail))
+                    metadata = decode_marked(b"".join((head, mark, tail))).metadata
+                    if not metadata.managed_fields:
+                        break
                 name, namespace = metadata.name, metadata.namespace
                 if not name:
                     break

@@ -27,6 +27,7 @@ MANAGED_FIELDS = b',"managedFields":'
 _LENGTH = len(MANAGED_FIELDS)
 _BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
 
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -86,9 +87,10 @@ def _beginnings(text: bytes, brace: int) -> dict[int, Beginning]:
 
 
 def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
-    """Where the value of managedFields begins in metadata that open at the brace at `metadata`; -1 where it is not.
+    """Where a value of that name begins, behind the brace at `metadata`, which opens these; -1 where none does.
 
-    `end` is that of the object. Only what servers write is found: without spaces, and not as the first key.
+    It may be another's, deeper or behind the metadata. `end` is that of the object. Only what servers write is found:
+    without spaces, and not as the first key.
     """
     # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
     value = data.find(b"[", metadata, end)
@@ -106,7 +108,7 @@ def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: byte
     Its metadata open at the brace at `metadata`, 0 if that is unknown.
     """
     value = managed_fields_at(raw, metadata, len(raw)) if metadata else -1
-    if value >= 0 and raw.startswith(fields, value):
+    if value >= 0 and raw.startswith(fields, value) and _is_object(raw[metadata : value - _LENGTH] + b"}"):
         # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
         view = memoryview(raw)
         return b"".join((stamp, view[1 if stamp else 0 : value - _LENGTH], view[value + len(fields) :]))
@@ -117,3 +119,12 @@ def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: byte
     members["metadata"] = msgspec.Raw(_encode(inner))
     raw = _encode(members)
     return stamp + raw[1:] if stamp else raw
+
+
+def _is_object(text: bytes) -> bool:
+    """Whether the brace at the beginning of `text` is closed by its last one: then what precedes that is its own."""
+    try:
+        _check(text)
+    except msgspec.DecodeError:
+        return False
+    return True

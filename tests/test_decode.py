@@ -379,17 +379,68 @@ def test_the_hot_path_gives_what_the_plain_one_gives(texts: list[bytes], most: i
     assert found == [plainly(plain, text) for text in texts]
 
 
+# What may look like managedFields of the object itself, and where those may stand too.
+COPY: dict[str, Any] = {"metadata": {"name": "e", "labels": {"a": "]"}, "managedFields": MANAGED}, "spec": {"x": 1}}
+PLACES: list[dict[str, Any]] = [
+    {},
+    {"annotations": {"last": dump(COPY).decode(), "list": "]},["}},
+    {"labels": {"a": "b"}},
+    {"deep": {"x": 1, "managedFields": MANAGED}},
+    {"managedFields": MANAGED},
+    {"managedFields": []},
+    {"managedFields": [{"fieldsV1": {"v:[1]": {}}}]},
+    {"ownerReferences": META["ownerReferences"]},
+]
+RESTS: list[dict[str, Any]] = [
+    {"spec": {"nodeName": "n1"}},
+    {"managedFields": MANAGED},
+    {"spec": {"x": 1, "managedFields": ["keep"]}},
+    {"spec": {"manifest": COPY}},
+    {"spec": {"x": [COPY, COPY]}, "status": {"last": {"x": 1, "managedFields": []}}},
+]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(PLACES), max_size=3),
+            st.booleans(),
+            st.sampled_from(RESTS),
+            st.sampled_from([b'"managedFields"', b'"managed\\u0046ields"']),
+        ),
+        max_size=6,
+    )
+)
+def test_nothing_goes_but_managed_fields_of_the_object_itself(objects: list[Any]) -> None:
+    texts, wanted = [line("ADDED", POD)], [BARE]
+    for places, name_last, rest, escaped in objects:
+        known = {key: value for place in places for key, value in place.items()}
+        metadata = {**known, "name": "a"} if name_last else {"name": "a", **known}
+        document = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, **rest}
+        texts.append(line("MODIFIED", document).replace(b'"managedFields"', escaped, 1))
+        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+        wanted.append({**document, "metadata": kept})
+    found, _ = by_the_hot_path(EntryDecoder(), texts, 16)
+    assert [json.loads(event[-1]) for event in found] == wanted
+    decoder = EntryDecoder()
+    assert [decoder.event(text).object.to_dict() for text in texts] == wanted
+    items = [dump(json.loads(text)["object"]) for text in texts]
+    assert [decoder.item(item).to_dict() for item in items] == wanted
+
+
+def test_an_object_without_managed_fields_loses_nothing_behind_one_that_has_them() -> None:
+    other = {**BARE, "spec": {"manifest": COPY}}
+    found, hot = by_the_hot_path(EntryDecoder(), [line("ADDED", POD), line("ADDED", POD), line("ADDED", other)], 16)
+    assert json.loads(found[-1][-1]) == other
+    assert hot == 1
+
+
 def test_of_a_key_that_stands_twice_the_last_one_counts_on_either_path() -> None:
     twice = line("ADDED", POD)[:-2] + b',"metadata":{"name":"twice"}}}'
-    decoder = EntryDecoder()
-    first = decoder.event(twice)
-    [lines] = LineFramer().feed(line("ADDED", POD) + b"\n" + twice + b"\n")
-    decoder.event(lines.take())
-    events: list[WatchEvent] = []
-    decoder.usual(lines, 1, events)
-    [second] = events
-    assert first.object.name == second.object.name == "twice"
-    assert first.object.to_dict() == second.object.to_dict()
+    first = EntryDecoder().event(twice)
+    [_, second], _ = by_the_hot_path(EntryDecoder(), [line("ADDED", POD), twice], 16)
+    assert first.object.name == second[1] == "twice"
+    assert first.object.to_dict() == json.loads(second[-1])
 
 
 def test_the_hot_path_takes_every_line_of_the_usual_form_but_the_first() -> None:

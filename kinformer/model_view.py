@@ -45,11 +45,16 @@ class Model(Generic[M]):
         self.resource = resource
 
     def read(self, obj: Any) -> Any:
-        """A view of an object with the model, nothing decoded yet; 0.5 us. What is no KubeObject stays as it is."""
+        """A view of an object with the model, nothing decoded yet; 0.5 us, and what unpacking takes where it is packed.
+
+        What is no KubeObject stays as it is.
+        """
         if not isinstance(obj, KubeObject):
             return obj
         # A handler's own view is taken over with what it has decoded: it is the same reader's.
         mine = obj if type(obj) is ObjectView else view(obj)
+        if type(mine) is not ObjectView:
+            mine = KubeObject._view(mine)  # its JSON, where that is packed
         return ModelView(*_as_tuple(mine)[:_FIELDS], self)
 
     def reading(self, function: Callable[[Any], _T]) -> Callable[[Any], _T]:

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kinformer import KubeObject, SelectorError, SharedInformer
+from kinformer import KubeObject, SelectorError, SharedInformer, with_model
 from kinformer.contrib.event_log import Change, EventLog, folded
 from kinformer.contrib.event_source import EventSourceResponse
 from kinformer.contrib.fastapi import close_event_streams, sse_response
@@ -198,6 +198,16 @@ async def test_the_bytes_of_an_object_are_passed_on_as_they_are() -> None:
     data = "\n".join(line[6:] for line in text.splitlines() if line.startswith("data: "))
     assert data.encode() == raw
     assert json.loads(data)["n"] == 1.0
+
+
+async def test_a_typed_cache_of_packed_objects_is_passed_on_as_json() -> None:
+    informer = with_model(SharedInformer(filled(2, data={"a": "b"}), compact=True), dict)
+
+    async def events(request: Request) -> Response:
+        return sse_response(informer)
+
+    async with informer, serving(Starlette(routes=[Route("/", events)])) as url, reading(url) as stream:
+        assert [event.data["data"] for event in await stream.take(2)] == [{"a": "b"}] * 2
 
 
 async def test_nothing_but_comments_comes_before_the_first_list_and_while_nothing_happens() -> None:

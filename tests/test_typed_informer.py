@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import json
 import logging
 import pickle
 import weakref
@@ -29,6 +30,7 @@ from kinformer.model_view import Model
 from kinformer.models import decode_as
 from kinformer.testing import APIServer
 from tests.memory_source import MemorySource
+from tests.waiting import until
 
 
 class StructMap(msgspec.Struct):
@@ -312,6 +314,35 @@ async def test_one_cache_serves_any_number_of_models() -> None:
             assert typed.health().state == "stopped"
             with pytest.raises(ValueError, match="not held"):
                 await factory.release(typed)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"fields": ["data.v"]}, {"compact": True}, {"fields": ["data.v"], "compact": True}],
+    ids=["fields", "compact", "both"],
+)
+async def test_an_object_that_is_kept_in_part_or_packed_has_its_model_wherever_it_is_read(
+    options: dict[str, Any],
+) -> None:
+    async with APIServer() as server, server.client() as client:
+        for name in ("a", "b"):
+            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": name}})
+        async with SharedInformerFactory(client) as factory:
+            informer = factory.for_resource(
+                "v1/configmaps", model=StructMap, indexers={"v": lambda obj: [obj.model.data["v"]]}, **options
+            )
+            heard: list[str] = []
+            informer.add_event_handler(on_add=lambda obj: heard.append(obj.model.data["v"]))
+            await factory.wait_for_cache_sync(10)
+            await until(lambda: len(heard) == 2)
+            [indexed] = informer.lister.by_index("v", "b")
+            for obj in (indexed, informer.lister.get("b", namespace="default"), informer.indexer.get(indexed)):
+                assert obj is not None
+                assert obj.model == StructMap({"v": "b"})
+                assert obj["data"] == obj.to_dict()["data"] == json.loads(obj.raw)["data"] == {"v": "b"}
+                assert pickle.loads(pickle.dumps(obj)).model == obj.model
+            assert informer.statistics().index_errors == 0
+            assert sorted(heard) == ["a", "b"]
 
 
 @pytest.mark.parametrize("model", [7, "Pod", lambda: None, print], ids=["number", "text", "lambda", "function"])

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kinformer import KubeObject, SelectorError, SharedInformer, with_model
-from kinformer.contrib.event_log import Change, EventLog, folded
-from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.contrib.event_log import EventLog
+from kinformer.contrib.event_source import EventSourceResponse, Sight, folded
 from kinformer.contrib.fastapi import close_event_streams, sse_response
 from tests.kube import config_map
 from tests.memory_source import MemorySource
@@ -399,10 +399,12 @@ def histories() -> st.SearchStrategy[list[Step]]:
 
 
 @settings(deadline=None, max_examples=200)
-@given(before=histories(), after=histories())
-def test_folded_changes_lead_to_the_same_state(before: list[Step], after: list[Step]) -> None:
+@given(before=histories(), after=histories(), seen_until=st.integers(0, 30))
+def test_folded_changes_lead_to_the_same_state_also_after_others_that_were_cut_off(
+    before: list[Step], after: list[Step], seen_until: int
+) -> None:
     truth: dict[str, KubeObject] = {}
-    changes: list[Change] = []
+    sights: list[Sight] = []
     versions = iter(range(1, 1000))
 
     def happen(steps: list[Step]) -> None:
@@ -411,29 +413,149 @@ def test_folded_changes_lead_to_the_same_state(before: list[Step], after: list[S
             if step == "delete" and old is None:
                 continue
             version = next(versions)
-            uid = old.uid if old is not None and step == "set" else f"uid-{version}"
-            new = KubeObject.from_dict(config_map(name, rv=version, uid=uid))
-            changes.append(Change(len(changes) + 1, "maps", name, old, new, step == "delete"))
-            if step == "delete":
+            if old is not None and step != "set":
                 del truth[name]
-            else:
-                truth[name] = new
+                sights.append(Sight("DELETED", "maps", old, version))
+            if step != "delete":
+                uid = old.uid if old is not None and step == "set" else f"uid-{version}"
+                truth[name] = KubeObject.from_dict(config_map(name, rv=version, uid=uid))
+                kind = "UPDATED" if old is not None and step == "set" else "ADDED"
+                sights.append(Sight(kind, "maps", truth[name], version))
 
     happen(before)
-    seen = dict(truth)
-    known = len(changes)
+    seen = {obj.uid: obj for obj in truth.values()}
+    known = len(sights)
     happen(after)
-    numbers = []
-    for change in folded(changes[known:]):
-        numbers.append(change.number)
-        assert seen.get(change.key) == change.old, "the old state is what the reader has"
-        if change.deleted:
-            assert seen.pop(change.key, None) is not None, "a delete of what the reader never had"
-        else:
-            seen[change.key] = change.new
-    assert seen == truth
-    assert numbers == sorted(numbers)
-    assert len(numbers) == len({change.key for change in folded(changes[known:])})
+    due = sights[known:]
+    told = folded(due, resumed=False)
+    assert [sight.number for sight in told] == sorted(sight.number for sight in told)
+    assert len({sight.obj.uid for sight in told}) == len(told)
+    exact = dict(seen)
+    for sight in told:
+        assert (sight.kind == "ADDED") == (sight.obj.uid not in exact), "a change of what the reader never had"
+        tell(exact, sight)
+    assert exact == {obj.uid: obj for obj in truth.values()}
+    for sight in folded(due[:seen_until], resumed=False):  # all of it or a part was seen, and none of it acknowledged
+        if sight.number % 2:
+            tell(seen, sight)
+    for sight in folded(due, resumed=True):
+        tell(seen, sight)
+    assert seen == exact
+
+
+def tell(reader: dict[str, KubeObject], sight: Sight) -> None:
+    if sight.kind == "DELETED":
+        reader.pop(sight.obj.uid, None)
+    else:
+        reader[sight.obj.uid] = sight.obj
+
+
+class SlowBrowser:
+    """A connection by hand, and what the page behind it holds: uid to name. It takes a chunk when it is let."""
+
+    def __init__(self) -> None:
+        self.page: dict[str, str] = {}
+        self.last_id = ""
+        self.text = ""
+        self._let = asyncio.Semaphore(0)
+
+    @asynccontextmanager
+    async def connected(self, answer: Response) -> AsyncIterator[None]:
+        left = asyncio.Event()
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body":
+                await self._let.acquire()
+                self._read(message["body"].decode())
+
+        async def receive() -> Any:
+            await left.wait()
+            return {"type": "http.disconnect"}
+
+        headers = [(b"last-event-id", self.last_id.encode())] if self.last_id else []
+        task = asyncio.create_task(answer({"type": "http", "headers": headers}, receive, send))
+        yield
+        left.set()
+        await task
+        self._let = asyncio.Semaphore(0)
+
+    async def take(self, chunks: int) -> None:
+        await asyncio.sleep(0.1)  # the changes so far are in the log
+        for _ in range(chunks):
+            self._let.release()
+        await asyncio.sleep(0.1)
+
+    def _read(self, text: str) -> None:
+        self.text += text
+        for block in text.split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in block.split("\n") if line)
+            self.last_id = fields.get("id", self.last_id)
+            if "event" in fields:
+                metadata = json.loads(fields["data"])["metadata"]
+                self.page.pop(metadata["uid"], None)
+                if fields["event"] != "DELETED":
+                    self.page[metadata["uid"]] = metadata["name"]
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("selector", [None, "app=web"])
+async def test_who_was_cut_off_from_folded_changes_is_told_of_what_is_gone_since(selector: str | None) -> None:
+    source = filled(1, labels={"app": "web"})
+    browser = SlowBrowser()
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced(5)
+        async with browser.connected(sse_response(informer, selector)):
+            await browser.take(1)
+            source.set("map-0", labels={"app": "web"}, data={"a": "b"})
+            await asyncio.sleep(0.1)  # its chunk is not taken, while there are more changes than are sent one by one
+            for number in range(100):
+                source.set(f"new-{number}", labels={"app": "web"}, data={"fill": "x" * 2000})
+            await browser.take(2)
+            assert 1 < len(browser.page) < 101
+        for number in range(100):
+            if number % 2:
+                source.delete(f"new-{number}")
+            else:
+                source.set(f"new-{number}", labels={"app": "db"})
+        await asyncio.sleep(0.1)
+        async with browser.connected(sse_response(informer, selector)):
+            await browser.take(1000)
+        expected = {obj.uid: obj.name for obj in informer.lister.list(selector)}
+    assert browser.page == expected
+
+
+@pytest.mark.virtual_time
+async def test_a_delete_that_was_folded_names_the_object_that_the_reader_has() -> None:
+    source = filled(2)
+    browser = SlowBrowser()
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced(5)
+        async with browser.connected(sse_response(informer)):
+            await browser.take(1)
+            source.set("map-1", data={"a": "b"})
+            await asyncio.sleep(0.1)
+            source.delete("map-0")
+            source.set("map-0")
+            source.delete("map-0")
+            for turn in range(100):
+                source.set("map-1", data={"turn": str(turn)})
+            await browser.take(1000)
+    assert list(browser.page.values()) == ["map-1"]
+
+
+@pytest.mark.virtual_time
+async def test_a_heartbeat_comes_also_while_others_are_told_of_changes() -> None:
+    source = filled(1)
+    browser = SlowBrowser()
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced(5)
+        async with browser.connected(sse_response(informer, "app=none", heartbeat=15)):
+            await browser.take(1000)
+            for turn in range(60):
+                source.set("map-0", data={"turn": str(turn)})
+                await asyncio.sleep(1)
+    assert browser.text.count(": still here") in (3, 4)
+    assert "event:" not in browser.text
 
 
 async def test_readers_are_not_held_to_the_type_of_reader(capfd: pytest.CaptureFixture[str]) -> None:

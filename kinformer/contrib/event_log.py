@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +14,7 @@ from kinformer.informer import SharedInformer
 from kinformer.logs import get_logger
 from kinformer.object import KubeObject
 
-__all__ = ["Change", "EventLog", "folded"]
+__all__ = ["Change", "EventLog"]
 
 log = get_logger("kinformer.contrib.events")
 
@@ -23,7 +23,7 @@ _UNFOLDED = 1 << 30  # the feeding task only files what it reads: its mailbox ne
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change.
+    """One change of one object; another in its place, with another uid, is a delete and an add.
 
     Attributes:
         number: Its place in the log, counted from 1.
@@ -51,7 +51,7 @@ class EventLog:
     Args:
         informers: By the name that their changes have.
         events: How many changes are kept. 4,096: at 200 changes a second that is the 20 s of a browser's reconnect.
-        size: How many bytes they may hold on to; an object that is in the cache too is counted all the same.
+        size: How many bytes they may hold on to, of states that the cache has no more.
         on_end: Called when no more changes come.
     """
 
@@ -117,10 +117,15 @@ class EventLog:
                     continue
                 key = event.object.key
                 old = state.get(key)
+                replaced = old is not None and old.uid != event.object.uid
                 if event.type == "DELETED":
                     state.pop(key, None)
-                    self._append(name, key, old, event.object, deleted=True)
+                    # It names the object that is known here.
+                    self._append(name, key, old, old if old is not None and replaced else event.object, deleted=True)
                     continue
+                if old is not None and replaced:
+                    self._append(name, key, old, old, deleted=True)
+                    old = None
                 # What the cache holds costs nothing more; where it is further already, the event's own.
                 cached = informer.indexer.get_by_key(key)
                 state[key] = new = cached if cached is not None and cached == event.object else event.object
@@ -128,10 +133,11 @@ class EventLog:
 
     def _append(self, source: str, key: str, old: KubeObject | None, new: KubeObject, *, deleted: bool) -> None:
         self._last += 1
-        self._changes.append(Change(self._last, source, key, old, new, deleted))
-        self._size += len(new._data)
+        change = Change(self._last, source, key, old, new, deleted)
+        self._changes.append(change)
+        self._size += _held(change)
         while len(self._changes) > self._limit or (self._size > self._size_limit and len(self._changes) > 1):
-            self._size -= len(self._changes.popleft().new._data)
+            self._size -= _held(self._changes.popleft())
         self._announce()
 
     def _announce(self) -> None:
@@ -206,15 +212,7 @@ class EventLog:
         return found if self._last - len(self._changes) <= found <= self._last else None
 
 
-def folded(changes: Iterable[Change]) -> list[Change]:
-    """At most one change an object, from its first old state to its last new one, in the order of the last."""
-    by_object: dict[tuple[str, str], Change] = {}
-    for change in changes:
-        place = (change.source, change.key)
-        before = by_object.pop(place, None)
-        if before is not None:
-            if before.old is None and change.deleted:
-                continue  # it came and went
-            change = Change(change.number, change.source, change.key, before.old, change.new, change.deleted)
-        by_object[place] = change
-    return list(by_object.values())
+def _held(change: Change) -> int:
+    """Bytes that nobody else holds: a new state is in the cache, until it is the old one of the next change."""
+    held = len(change.old._data) if change.old is not None else 0
+    return held + len(change.new._data) if change.deleted else held

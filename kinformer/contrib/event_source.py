@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from kinformer.clock import YieldBudget
-from kinformer.contrib.event_log import Change, EventLog, folded
+from kinformer.contrib.event_log import Change, EventLog
 from kinformer.contrib.shutdown import ends_with_server
 from kinformer.exceptions import KinformerError
 from kinformer.informer import SharedInformer
 from kinformer.object import KubeObject
 from kinformer.selectors import LabelSelector
 
-__all__ = ["EventSourceResponse", "sse_response"]
+__all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
 
 Render = Callable[[str, str, KubeObject], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
@@ -40,6 +40,15 @@ _HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",  # nginx would collect the events of minutes
 }
+
+
+class Sight(NamedTuple):
+    """A change as a reader sees it: type, informer, object, and the number of the change."""
+
+    kind: str
+    source: str
+    obj: KubeObject
+    number: int
 
 
 class EventSourceResponse(Response):
@@ -84,14 +93,18 @@ class EventSourceResponse(Response):
         self._beat = beat
         self._interval = interval
         self._patience = patience
+        self._written = 0.0  # when something was sent last
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer (ASGI)."""
+        now = asyncio.get_running_loop().time
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        self._written = now()
 
         async def write(chunk: bytes) -> None:
             async with asyncio.timeout(self._patience):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            self._written = now()
 
         with ends_with_server() as server_ends:
             writing = asyncio.create_task(self._run(_last_id(scope), write), name="kinformer event stream")
@@ -115,10 +128,11 @@ class EventSourceResponse(Response):
 
     async def _run(self, last_id: str | None, write: Write) -> None:
         log = self._log
-        beating = 0.0  # when the next own beat is due
+        beating = 0.0  # when the next beat is due
         if self._wait_synced and not await self._synced(write):
             return
         number = None if last_id is None else log.number_of(last_id)
+        resumed = number is not None
         if number is None:
             if last_id is not None:
                 await write(_event("RESET", None, b"{}"))
@@ -131,7 +145,8 @@ class EventSourceResponse(Response):
                 continue
             if changes:
                 number = changes[-1].number
-                await self._send(self._events(changes), write)
+                await self._send(self._events(changes, resumed=resumed), write)
+                resumed = False
                 if self._pause:
                     await asyncio.sleep(self._pause)
             elif log.ended:
@@ -139,17 +154,15 @@ class EventSourceResponse(Response):
             beating = await self._rest(number, beating, write)
 
     async def _rest(self, number: int, beating: float, write: Write) -> float:
-        """Wait for news, with a heartbeat where one is due; when the next own one is."""
+        """Wait for news, after a heartbeat where one is due; when the next one is."""
         now = asyncio.get_running_loop().time
         if self._beat is None:
-            if not await self._log.wait(number, self._interval):
-                # With the id: what it has seen includes changes that it was not shown.
-                await write(f": still here\nid: {self._log.name_of(number)}\n\n".encode())
-            return beating
+            beating = self._written + self._interval
         if now() >= beating:
-            await write(self._beat())
+            # With the id: what it has seen includes changes that it was not shown.
+            await write(self._beat() if self._beat else f": still here\nid: {self._log.name_of(number)}\n\n".encode())
             beating = now() + self._interval
-        await self._log.wait(number, max(0.0, beating - now()))
+        await self._log.wait(number, beating - now())
         return beating
 
     async def _synced(self, write: Write) -> bool:
@@ -184,32 +197,29 @@ class EventSourceResponse(Response):
         await self._send(events(), write)
         return number
 
-    def _events(self, changes: Iterable[Change]) -> Iterator[bytes]:
+    def _events(self, changes: Iterable[Change], *, resumed: bool) -> Iterator[bytes]:
         changes = list(changes)
         number = changes[-1].number
         whole = len(changes) <= _FOLD_ABOVE
-        seen = [part for change in (changes if whole else folded(changes)) for part in self._seen(change)]
+        seen = [sight for change in changes if (sight := self._seen(change)) is not None]
+        if not whole:
+            seen = folded(seen, resumed=resumed)
         for place, (kind, source, obj, at) in enumerate(seen, 1):
             # Of folded changes only the last has an id: each of the others stands for changes before and after it.
-            at = number if place == len(seen) else at
-            name = self._log.name_of(at) if (whole or place == len(seen)) and at else None
+            last = place == len(seen)
+            name = self._log.name_of(number if last else at) if whole or last else None
             yield _event(kind, name, self._render(kind, source, obj))
 
-    def _seen(self, change: Change) -> list[tuple[str, str, KubeObject, int]]:
-        """A change as this reader sees it: type, informer, object and number (0 where it is half a change)."""
-        old, new, source = change.old, change.new, change.source
-        was = old is not None and self._shows(old)
-        now = not change.deleted and self._shows(new)
-        if was and now:
-            assert old is not None
-            if old.uid != new.uid:
-                return [("DELETED", source, old, 0), ("ADDED", source, new, change.number)]
-            return [("UPDATED", source, new, change.number)]
+    def _seen(self, change: Change) -> Sight | None:
+        """A change as this reader sees it, if it does."""
+        was = change.old is not None and self._shows(change.old)
+        now = not change.deleted and self._shows(change.new)
         if now:
-            return [("ADDED", source, new, change.number)]
-        if was:
-            return [("DELETED", source, new if change.deleted else old or new, change.number)]
-        return []
+            return Sight("UPDATED" if was else "ADDED", change.source, change.new, change.number)
+        if not was:
+            return None
+        gone = change.new if change.deleted else change.old or change.new
+        return Sight("DELETED", change.source, gone, change.number)
 
     def _shows(self, obj: KubeObject) -> bool:
         return self._matches is None or self._matches(obj._labels)
@@ -242,7 +252,8 @@ def sse_response(
     ``event:`` is ADDED, UPDATED or DELETED, ``data:`` the object as JSON, as it came from the server. All objects come
     as ADDED first. A browser that comes back says the last ``id:`` that it has, and gets what it missed; where that is
     gone, ``event: RESET`` says that it is to forget what it has, and all objects come again. Take ADDED and UPDATED
-    both for "this is how it is now": a browser that was cut off between two of them may be told of an object twice.
+    both for "this is how it is now": a browser that was cut off between two of them may be told of an object twice, and
+    of the delete of one that it does not have.
 
     Nothing is sent before the informer's first list but comments. The stream ends when the informer is left, and when
     uvicorn is told to stop (see `close_event_streams` for other servers).
@@ -272,6 +283,26 @@ def _log_of(informer: SharedInformer) -> EventLog:
         found.start()
         _logs[informer] = found
     return found
+
+
+def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:
+    """At most one change an object (another in its place, with another uid, is another), in the order of the last.
+
+    What came and went is left out, but for a reader who has `resumed`: it may have been cut off from other folded
+    changes in between, which told it of the object.
+    """
+    new: dict[tuple[str, str, str], bool] = {}
+    last: dict[tuple[str, str, str], Sight] = {}
+    for sight in seen:
+        place = (sight.source, sight.obj.key, sight.obj.uid)
+        new.setdefault(place, sight.kind == "ADDED")
+        last.pop(place, None)
+        last[place] = sight
+    return [
+        sight if sight.kind == "DELETED" else sight._replace(kind="ADDED" if new[place] else "UPDATED")
+        for place, sight in last.items()
+        if resumed or sight.kind != "DELETED" or not new[place]
+    ]
 
 
 def _event(kind: str, name: str | None, data: bytes) -> bytes:

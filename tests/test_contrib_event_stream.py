@@ -147,6 +147,22 @@ async def test_a_gap_in_the_log_gives_a_fresh_snapshot() -> None:
         await log.close()
 
 
+async def test_the_bytes_that_a_log_may_hold_are_those_of_states_that_the_cache_has_no_more() -> None:
+    source = filled(20, data={"fill": "x" * 1000})
+    async with SharedInformer(source) as informer:
+        log = EventLog({"maps": informer}, size=5000)
+        log.start()
+        await log.wait_synced()
+        await until(lambda: log.last == 20)
+        assert log.since(0) is not None, "the first states cost nothing more"
+        for number in range(20):
+            source.set(f"map-{number}")
+        await until(lambda: log.last == 40)
+        assert log.since(36) is not None
+        assert log.since(30) is None
+        await log.close()
+
+
 async def test_a_selector_shows_what_enters_and_leaves_it_as_adds_and_deletes() -> None:
     source = MemorySource()
     source.set("a", labels={"app": "web"})

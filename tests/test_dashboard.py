@@ -19,15 +19,16 @@ import pytest_asyncio
 import yaml
 from fastapi import FastAPI
 
-from kinformer import KubeObject, SharedInformerFactory
+from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.backoff import Backoff
 from kinformer.cli.dashboard import cluster_app, hide
-from kinformer.cli.dashboard.history import Difference, differences
+from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer
 from tests.cli import CommandLine
-from tests.waiting import answer_until
+from tests.memory_source import MemorySource
+from tests.waiting import answer_until, until
 from tests.web_server import reading, serving
 
 SECRET_VALUE = "hunter2-and-more"
@@ -352,6 +353,19 @@ async def test_it_can_be_mounted_in_an_application_of_ones_own(server: APIServer
 
 
 # --- parts ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_history_forgets_the_oldest_where_it_would_hold_too_much_of_old_states() -> None:
+    source = MemorySource()
+    for number in range(40):
+        source.set(f"map-{number}", data={"fill": "x" * 2**20})
+    async with SharedInformer(source) as informer:
+        history = History({"maps": informer})
+        await informer.wait_synced(10)
+        for number in range(40):
+            source.set(f"map-{number}")
+        await until(lambda: history.of("maps", "default/map-39"))
+        assert [len(history.of("maps", f"default/map-{number}")) for number in (0, 7, 12, 39)] == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

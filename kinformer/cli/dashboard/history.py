@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from kinformer.object import KubeObject
 __all__ = ["Difference", "History", "differences"]
 
 _AN_OBJECT = 20  # changes of one object that are kept
-_BYTES = 32 * 1024 * 1024  # of old states that all of them may hold on to
+_BYTES = 32 * 1024 * 1024  # of states that all of them may hold on to
 _LONGEST = 2000  # characters of a value that are shown
 
 
@@ -71,13 +71,14 @@ class History:
         if changes is None:
             changes = self._changes[place] = deque()
         self._changes.move_to_end(place)
+        self._bytes -= _held(changes)
         changes.append(change)
-        self._bytes += len(change.new.raw)
         if len(changes) > _AN_OBJECT:
-            self._bytes -= len(changes.popleft().new.raw)
+            changes.popleft()
+        self._bytes += _held(changes)
         while self._bytes > _BYTES and len(self._changes) > 1:
             _, forgotten = self._changes.popitem(last=False)
-            self._bytes -= sum(len(change.new.raw) for change in forgotten)
+            self._bytes -= _held(forgotten)
 
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
         """The changes of one object, newest first, each with what differs."""
@@ -94,6 +95,12 @@ class History:
             }
             for change in reversed(found)
         ]
+
+
+def _held(changes: Sequence[_Change]) -> int:
+    """Bytes of the states of one object: the old one of a change is the new one of the change before."""
+    first = changes[0].old if changes else None
+    return sum(len(change.new._data) for change in changes) + (len(first._data) if first is not None else 0)
 
 
 def _shown(obj: KubeObject) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import signal
 import socket
@@ -19,13 +20,13 @@ import pytest_asyncio
 import yaml
 from fastapi import FastAPI
 
-from kinformer import KubeObject, SharedInformer, SharedInformerFactory
+from kinformer import ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.backoff import Backoff
 from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.fastapi import kinformer_lifespan
-from kinformer.testing import APIServer
+from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 from tests.memory_source import MemorySource
 from tests.waiting import answer_until, until
@@ -203,8 +204,6 @@ async def test_the_page_gets_rows_changes_and_reports(server: APIServer) -> None
 
 
 async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> None:
-    from kinformer.testing import faults
-
     async with asking(server) as client:
         await client.get("/api/report")
         server.faults.add(faults.status(403), resource="v1/pods")
@@ -217,6 +216,68 @@ async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> N
         assert one["live"] is False
         assert "403" in one["error"]
         assert (await client.get("/readyz")).status_code == 503
+
+
+async def test_an_informer_that_crashed_before_the_page_was_opened_is_reported_and_the_others_are_shown(
+    server: APIServer,
+) -> None:
+    crashed = asyncio.Event()
+
+    def on_error(informer: Any, error: BaseException) -> None:
+        raise error
+
+    @asynccontextmanager
+    async def setup() -> AsyncIterator[SharedInformerFactory]:
+        async with server.client() as client:
+            factory = SharedInformerFactory(client)
+            with contextlib.suppress(ForbiddenError):  # what an informer crashed of is raised by its factory
+                async with factory:
+                    await factory.for_resource("v1/pods").wait_synced(10)
+                    server.faults.add(faults.status(403), resource="v1/nodes")
+                    nodes = factory.for_resource("v1/nodes", on_error=on_error)
+                    await until(lambda: nodes.crash)
+                    crashed.set()
+                    yield factory
+
+    async with (
+        serving(cluster_app(lifespan=kinformer_lifespan(setup))) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        await crashed.wait()
+        report = (await client.get("/api/report")).json()
+        assert [(one["name"], one["state"]) for one in report["resources"]] == [
+            ("v1/pods", "watching"),
+            ("v1/nodes", "stopped"),
+        ]
+        assert "403" in report["resources"][1]["error"]
+        assert len(names(await client.get("/api/objects", params={"resource": "v1/pods", "node": "node-a"}))) == 1
+        assert names(await client.get("/api/objects", params={"resource": "v1/nodes"})) == []
+        async with reading(f"{url}/api/events") as stream:
+            assert {(await stream.next()).type for _ in range(4)} == {"ADDED", "HEALTH"}
+            server.delete("v1/pods", "default", "web-1")
+            while (await stream.next()).type != "DELETED":
+                pass
+
+
+async def test_the_first_requests_wait_for_one_another_and_one_that_fails_leaves_nothing_half_built(
+    server: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = SharedInformer.build_indexers
+    failures = [OSError("no luck")]
+
+    async def slow(informer: Any, indexers: Any) -> None:
+        await asyncio.sleep(0.01)
+        if failures:
+            raise failures.pop()
+        await build(informer, indexers)
+
+    monkeypatch.setattr(SharedInformer, "build_indexers", slow)
+    async with asking(server) as client:
+        params = {"resource": "v1/pods", "node": "node-a"}
+        with contextlib.suppress(httpx.HTTPError):
+            assert (await client.get("/api/objects", params=params)).status_code == 500
+        answers = await asyncio.gather(*(client.get("/api/objects", params=params) for _ in range(3)))
+        assert [names(answer) for answer in answers] == [["web-1"]] * 3
 
 
 # --- what stays hidden -------------------------------------------------------------------------------------------

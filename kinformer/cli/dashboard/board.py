@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ from kinformer.informer import SharedInformer
 from kinformer.informer_metrics import memory_of
 from kinformer.meta import GroupVersionResource
 from kinformer.object import KubeObject
+from kinformer.single_flight import SingleFlight
 
 __all__ = ["NODE_INDEX", "OWNER_INDEX", "Board", "board_of"]
 
@@ -51,6 +53,8 @@ _KINDS = {
 class Board:
     """The informers of one factory, as a page sees them. It ends when they do.
 
+    One that has ended already is shown as it is: what is in its cache, and why it ended.
+
     Args:
         informers: By the names that the page has for them.
     """
@@ -58,17 +62,11 @@ class Board:
     def __init__(self, informers: dict[str, SharedInformer]) -> None:
         self.informers = informers
         self.rows = Rows()
-        self.history = History(informers)
-        self.log = EventLog(informers, events=_EVENTS)
+        heard = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
+        self.history = History(heard)
+        self.log = EventLog(heard, events=_EVENTS)
         self.log.start()
         self._began = time.time()
-
-    async def build_indexes(self) -> None:
-        """What the API asks for by owner and by node; in slices, where the caches are full already."""
-        for name, informer in self.informers.items():
-            await informer.build_indexers({OWNER_INDEX: _owners})
-            if _resource(name) == _PODS:
-                await informer.build_indexers({NODE_INDEX: "spec.nodeName"})
 
     def stream(self) -> EventSourceResponse:
         """Rows and reports, to one page."""
@@ -120,16 +118,25 @@ class Board:
         }
 
 
-_boards: WeakKeyDictionary[SharedInformerFactory, Board] = WeakKeyDictionary()
+_boards: WeakKeyDictionary[SharedInformerFactory, SingleFlight[Board]] = WeakKeyDictionary()
 
 
 async def board_of(factory: SharedInformerFactory) -> Board:
     """The board of a factory's informers, as they are when it is first asked for."""
     found = _boards.get(factory)
     if found is None:
-        found = _boards[factory] = Board(dict(zip(factory.health(), factory.informers, strict=True)))
-        await found.build_indexes()
-    return found
+        informers = dict(zip(factory.health(), factory.informers, strict=True))
+        found = _boards[factory] = SingleFlight(lambda: _board(informers), ttl=math.inf)
+    return await found.get()
+
+
+async def _board(informers: dict[str, SharedInformer]) -> Board:
+    """With what the API asks for by owner and by node indexed; in slices, where the caches are full already."""
+    for name, informer in informers.items():
+        await informer.build_indexers({OWNER_INDEX: _owners})
+        if _resource(name) == _PODS:
+            await informer.build_indexers({NODE_INDEX: "spec.nodeName"})
+    return Board(informers)
 
 
 def _owners(obj: KubeObject) -> Iterable[str]:

@@ -10,9 +10,12 @@ import pytest
 
 from kinformer.cli.ages import age, human_duration
 from kinformer.cli.columns import columns_of
+from kinformer.cli.documents import Document, write_yaml
+from kinformer.cli.event_lines import JsonLines, TableLines
 from kinformer.cli.pod_status import pod_ready, pod_restarts, pod_status
 from kinformer.cli.tables import Table, clean, status_style
 from kinformer.discovery import APIResource
+from kinformer.event_stream import InformerEvent
 from kinformer.object import KubeObject
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
@@ -224,6 +227,27 @@ def test_nothing_from_a_cluster_can_command_the_terminal(capsys: pytest.CaptureF
     Table(PODS, with_namespace=False).write(KubeObject.from_dict(document))
     assert "\x1b" not in capsys.readouterr().out
     assert clean("a\nb\u2028c\x9b1m") == "a?b?c?1m"
+
+
+def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = KubeObject.from_dict(pod("fine"))
+    old, new = (
+        KubeObject.from_json('{"metadata":{"name":"deep"},"spec":' + '{"n":' * 800 + leaf + "}" * 801) for leaf in "12"
+    )
+    write_yaml(Document([fine, old, fine], "1", alone=False))
+    listed = capsys.readouterr().out
+    assert listed.count("name: fine") == 2
+    assert f"\n- {old.raw.decode()}\n" in listed
+    write_yaml(Document([old], "1", alone=True))
+    assert capsys.readouterr().out == f"{old.raw.decode()}\n"
+
+    update = InformerEvent("UPDATED", new, old)
+    TableLines(Table(PODS, with_namespace=False, with_event=True), noise=frozenset()).write(update)
+    assert capsys.readouterr().out.endswith("    <unreadable>\n")
+    JsonLines(noise=frozenset()).write(update)
+    line = capsys.readouterr().out
+    assert '"changes":null' in line
+    assert new.raw.decode() in line
 
 
 def test_a_pipe_gets_no_colours_and_a_terminal_does(

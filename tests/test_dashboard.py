@@ -26,6 +26,7 @@ from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.fastapi import kinformer_lifespan
+from kinformer.packed_object import with_json
 from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 from tests.memory_source import MemorySource
@@ -278,6 +279,49 @@ async def test_the_first_requests_wait_for_one_another_and_one_that_fails_leaves
             assert (await client.get("/api/objects", params=params)).status_code == 500
         answers = await asyncio.gather(*(client.get("/api/objects", params=params) for _ in range(3)))
         assert [names(answer) for answer in answers] == [["web-1"]] * 3
+
+
+def nested(depth: int, leaf: str) -> Any:
+    return json.loads('{"n":' * depth + json.dumps(leaf) + "}" * depth)
+
+
+async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_breaks_nothing() -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "deep", "namespace": "default"}}
+
+    @asynccontextmanager
+    async def setup() -> AsyncIterator[SharedInformerFactory]:
+        async with server.client() as client, SharedInformerFactory(client) as factory:
+            await factory.for_resource("example.com/v1/widgets").wait_synced(10)
+            yield factory
+
+    async with APIServer() as server:
+        server.register("example.com/v1", "Widget", "widgets", namespaced=True)
+        server.create({**widget, "spec": nested(350, "a")})
+        app = cluster_app(lifespan=kinformer_lifespan(setup))
+        async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+            params = {"resource": "example.com/v1/widgets", "key": "default/deep"}
+            answer = await client.get("/api/object", params={**params, "format": "yaml"})
+            assert answer.status_code == 200
+            assert json.loads(answer.text)["spec"] == nested(350, "a")
+
+
+async def test_a_history_names_what_is_nested_too_deeply_to_be_compared() -> None:
+    source = MemorySource()
+    source.set("deep", data=nested(600, "a"))
+    async with SharedInformer(source) as informer:
+        history = History({"maps": informer})
+        await informer.wait_synced(10)
+        source.set("deep", data=nested(600, "b"))
+        await until(lambda: history.of("maps", "default/deep"))
+        [change] = history.of("maps", "default/deep")
+        assert change["differences"] == [{"path": "<unreadable>", "old": None, "new": None}]
+
+
+def test_a_row_of_what_is_nested_too_deeply_has_its_name() -> None:
+    obj = KubeObject.from_dict({"kind": "Widget", "metadata": {"name": "deep"}})
+    raw = '{"kind":"Widget","metadata":{"name":"deep"},"spec":' + '{"n":' * 2000 + "1" + "}" * 2001
+    row = json.loads(Rows().render("ADDED", "widgets", with_json(obj, raw.encode())))
+    assert (row["k"], set(row["c"])) == ("deep", {"<unreadable>"})
 
 
 # --- what stays hidden -------------------------------------------------------------------------------------------

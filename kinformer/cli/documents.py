@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kinformer.cli.text import escaped
+from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
 __all__ = ["Document", "to_yaml", "write_json", "write_lines", "write_yaml"]
@@ -54,20 +55,19 @@ def write_yaml(document: Document) -> None:
     """As one YAML document, in kubectl's form: keys in order, text of several lines as a block."""
     objects, version, alone = document
     if alone:
-        sys.stdout.writelines(to_yaml(obj.to_dict()) for obj in objects)
+        sys.stdout.writelines(_yaml_of(obj) for obj in objects)
         return
     sys.stdout.write("apiVersion: v1\n")
     sys.stdout.write("items:\n" if objects else "items: []\n")
     for obj in objects:
-        sys.stdout.write(to_yaml([obj.to_dict()]))
+        sys.stdout.write(_yaml_of(obj, item=True))
     sys.stdout.write(f'kind: List\nmetadata:\n  resourceVersion: "{version}"\n')
 
 
 def write_lines(objects: Sequence[KubeObject]) -> None:
     """A line of JSON each."""
     for obj in objects:
-        raw = msgspec.json.format(obj.raw, indent=-1) if b"\n" in obj.raw else obj.raw
-        sys.stdout.write(escaped(raw.decode()) + "\n")
+        sys.stdout.write(_line(obj))
 
 
 def to_yaml(value: Any, *, short: bool = False) -> str:
@@ -90,6 +90,19 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
         value, Dumper=Dumper, default_flow_style=None if short else False, allow_unicode=True, width=1 << 20
     )
     return dumped
+
+
+def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:
+    """An object, or an item of a list; one that is nested too deeply to be laid out as its JSON, which is YAML too."""
+    try:
+        return to_yaml([obj.to_dict()] if item else obj.to_dict())
+    except (DecodeError, RecursionError):
+        return f"{'- ' if item else ''}{_line(obj)}"
+
+
+def _line(obj: KubeObject) -> str:
+    raw = msgspec.json.format(obj.raw, indent=-1) if b"\n" in obj.raw else obj.raw
+    return escaped(raw.decode()) + "\n"
 
 
 def _indented(raw: bytes) -> str:

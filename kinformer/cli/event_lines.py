@@ -15,6 +15,7 @@ from kinformer.cli.tables import Table
 from kinformer.cli.text import escaped
 from kinformer.discovery import APIResource
 from kinformer.event_stream import InformerEvent
+from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
 __all__ = ["EventLines", "JsonLines", "NameLines", "TableLines"]
@@ -70,7 +71,8 @@ class JsonLines:
     """A JSON object an event: `type`, `key` and `object`, and what else there is to say of it.
 
     `initial` is true of what was there when the watch began, `final_state_unknown` of a delete that was found out
-    afterwards. With differences an update has `changes`, a list of `path`, and `old` and `new` where there are such.
+    afterwards. With differences an update has `changes`, a list of `path`, and `old` and `new` where there are such; it
+    is null for an object that is nested too deeply to be compared.
     """
 
     def __init__(self, *, noise: frozenset[str] | None) -> None:
@@ -87,13 +89,21 @@ class JsonLines:
         if event.final_state_unknown:
             line["final_state_unknown"] = True
         if self._noise is not None and event.type == "UPDATED" and event.old is not None:
-            line["changes"] = [
-                {"path": path, **{name: value for name, value in (("old", old), ("new", new)) if value is not ABSENT}}
-                for path, old, new in object_differences(event.old, event.object, self._noise)
-            ]
+            line["changes"] = _changes(event.old, event.object, self._noise)
         line["object"] = msgspec.Raw(_in_one_line(event.object.raw))
         sys.stdout.write(f"{escaped(msgspec.json.encode(line).decode())}\n")
         sys.stdout.flush()
+
+
+def _changes(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> msgspec.Raw | None:
+    try:
+        found = [
+            {"path": path, **{name: value for name, value in (("old", was), ("new", now)) if value is not ABSENT}}
+            for path, was, now in object_differences(old, new, noise)
+        ]
+        return msgspec.Raw(msgspec.json.encode(found))
+    except (DecodeError, RecursionError):
+        return None
 
 
 def _in_one_line(raw: bytes) -> bytes:

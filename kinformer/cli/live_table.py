@@ -14,6 +14,7 @@ from kinformer.cli.errors import one_line
 from kinformer.cli.grid import Cell, Grid
 from kinformer.cli.tables import Columns, clean, status_style
 from kinformer.event_stream import InformerEvent
+from kinformer.exceptions import DecodeError
 from kinformer.health import InformerHealth
 from kinformer.object import KubeObject
 
@@ -172,13 +173,15 @@ class LiveTable:
 
 
 def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
-    """What an update has changed, a line each."""
-    found = object_differences(old, new, noise)
+    """What an update has changed, a line each; of what is nested too deeply to be compared, that it is."""
+    try:
+        found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
+    except (DecodeError, RecursionError):
+        return [Text("    <unreadable>", "bright_black")]
     if not found:
         return [Text("    nothing but what is left out", "bright_black")]
     lines = []
-    for difference in found:
-        sign, path, values = in_words(difference, new)
+    for sign, path, values in found:
         lines.append(Text.assemble(f"    {sign} ", (f"{clean(path)}: ", _SIGNS[sign]), clean(values)))
     return lines
 

@@ -15,7 +15,7 @@ from kinformer.cli.dashboard.board import NODE_INDEX, OWNER_INDEX, Board, board_
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
-from kinformer.exceptions import SelectorError
+from kinformer.exceptions import DecodeError, SelectorError
 from kinformer.informer import SharedInformer
 from kinformer.object import KubeObject
 
@@ -108,7 +108,10 @@ async def object_(informer: Informer, key: str, format: Literal["json", "yaml"] 
     shown = _visible(found)
     if format == "json":
         return object_response(shown)
-    text = yaml.safe_dump(shown.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+    try:
+        text = yaml.safe_dump(shown.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+    except (DecodeError, RecursionError):  # it is nested too deeply to be laid out, and JSON is YAML too
+        text = shown.raw.decode()
     return Response(text, media_type="text/plain; charset=utf-8")
 
 

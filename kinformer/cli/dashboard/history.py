@@ -12,6 +12,7 @@ from typing import Any
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.differences import ABSENT
 from kinformer.cli.differences import differences as changes
+from kinformer.exceptions import DecodeError
 from kinformer.informer import SharedInformer
 from kinformer.object import KubeObject
 
@@ -88,10 +89,7 @@ class History:
                 "at": change.at,
                 "type": change.type,
                 "version": change.new.resource_version,
-                "differences": [
-                    {"path": one.path, "old": one.old, "new": one.new}
-                    for one in (differences(_shown(change.old), _shown(change.new)) if change.old is not None else ())
-                ],
+                "differences": [{"path": one.path, "old": one.old, "new": one.new} for one in _differences(change)],
             }
             for change in reversed(found)
         ]
@@ -101,6 +99,15 @@ def _held(changes: Sequence[_Change]) -> int:
     """Bytes of the states of one object: the old one of a change is the new one of the change before."""
     first = changes[0].old if changes else None
     return sum(len(change.new._data) for change in changes) + (len(first._data) if first is not None else 0)
+
+
+def _differences(change: _Change) -> list[Difference]:
+    if change.old is None:
+        return []
+    try:
+        return list(differences(_shown(change.old), _shown(change.new)))
+    except (DecodeError, RecursionError):  # it is nested too deeply to be compared
+        return [Difference("<unreadable>", None, None)]
 
 
 def _shown(obj: KubeObject) -> dict[str, Any]:

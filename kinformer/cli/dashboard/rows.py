@@ -9,6 +9,7 @@ import msgspec
 
 from kinformer.cli.columns import columns_of
 from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
 __all__ = ["Rows", "column_names"]
@@ -46,13 +47,17 @@ class Rows:
 
 
 def _row(source: str, obj: KubeObject) -> dict[str, Any]:
-    document = hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
     columns = columns_of(obj.api_version.rpartition("/")[0], obj.kind)
-    created = obj.creation_timestamp
+    try:
+        document = hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
+        cells = [cell(document) for name, cell in columns if name != "AGE"]
+        created = obj.creation_timestamp
+    except DecodeError:  # it is nested too deeply
+        cells, created = ["<unreadable>" for name, _ in columns if name != "AGE"], None
     row: dict[str, Any] = {
         "s": source,
         "k": obj.key,
-        "c": [cell(document) for name, cell in columns if name != "AGE"],
+        "c": cells,
         "t": int(created.timestamp()) if created is not None else 0,
         "v": obj.resource_version,
     }

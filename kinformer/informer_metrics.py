@@ -78,11 +78,20 @@ class InformerMetrics:
 
     def handler(self, name: str) -> Callable[[float], None] | None:
         """Where the seconds of each call of a handler go, or None where nobody wants to know."""
-        if self._sink is None:
+        sink = self._sink
+        if sink is None:
             return None
-        labels = {"resource": self._label, "handler": name}
-        text = "Seconds that calls of a handler take"
-        return self._sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
+        made: Callable[[float], None] | None = None
+
+        def observe(seconds: float) -> None:
+            nonlocal made
+            if made is None:  # not before the start: only then it is known what the sink calls this informer
+                labels = {"resource": self._label, "handler": name}
+                text = "Seconds that calls of a handler take"
+                made = sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
+            made(seconds)
+
+        return observe
 
     # --- what is read at each export -----------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ class Metrics(Protocol):
         Args:
             owner: What the owner is called. Where another owner of this name is exported already it is a number longer
                 (``v1/pods#2``), so that no two series are the same.
-            read: Called with that name, to be used as the value of a label.
+            read: Called with that name, to be used as the value of a label; once before this returns, so that the owner
+                knows it.
         """
         ...

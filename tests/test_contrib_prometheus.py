@@ -157,6 +157,30 @@ async def test_two_informers_of_one_resource_are_two_series(registry: CollectorR
         assert registry.get_sample_value("kinformer_objects", CONFIG_MAPS) == 0
 
 
+async def test_what_handlers_take_is_of_their_own_informer_and_ends_with_it(registry: CollectorRegistry) -> None:
+    metrics = PrometheusMetrics(registry)
+    calls = "kinformer_handler_duration_seconds_count"
+    first, second = {**CONFIG_MAPS, "handler": "count"}, {"resource": "v1/configmaps#2", "handler": "count"}
+    source = MemorySource()
+    source.set("a")
+    source.set("b")
+    one, other = SharedInformer(MemorySource(), metrics=metrics), SharedInformer(source, metrics=metrics)
+    for informer in (one, other):
+        informer.add_event_handler(on_add=lambda obj: None, name="count")
+    async with one:
+        async with other:
+            await other.wait_handlers_synced()  # nothing has been exported so far
+            assert registry.get_sample_value(calls, first) is None
+            assert registry.get_sample_value(calls, second) == 2
+        assert registry.get_sample_value(calls, second) is None
+        async with SharedInformer(source, metrics=metrics) as again:
+            registration = again.add_event_handler(on_add=lambda obj: None, name="count")
+            await registration.wait_synced()
+            assert registry.get_sample_value(calls, second) == 2
+            await again.remove_event_handler(registration)
+    assert b"handler_duration_seconds_count{" not in generate_latest(registry)
+
+
 async def test_queues_keep_the_fields_names(registry: CollectorRegistry) -> None:
     queue: RateLimitingQueue[str] = RateLimitingQueue(name="pods", metrics=PrometheusMetrics(registry))
     queue.add("a")

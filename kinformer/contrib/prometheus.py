@@ -69,6 +69,13 @@ class _Histograms(_Family):
 
         return observe
 
+    def end_of(self, resource: str) -> None:
+        """End the series of an owner: what it measured ends with it."""
+        if "resource" in self.labels:
+            place = self.labels.index("resource")
+            for values in [values for values in self.series if values[place] == resource]:
+                del self.series[values]
+
 
 class _Gauges(_Family):
     def __init__(self, text: str, labels: Labels) -> None:
@@ -143,9 +150,12 @@ class PrometheusMetrics:
         while name in self._owners:
             name, number = f"{owner}#{number}", number + 1
         self._owners[name] = read
+        self._guarded(name, partial(_all, read, name))
 
         def end() -> None:
             self._owners.pop(name, None)
+            for family in self._histograms.values():
+                family.end_of(name)
 
         return end
 

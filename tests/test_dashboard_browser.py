@@ -27,6 +27,9 @@ pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing(
 
 NAMES = "[...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => r.cells[0].textContent)"
 PODS = 'kinformer.store.count("v1/pods")'
+NAMESPACES = "[...document.getElementById('namespace').options].map(option => option.value)"
+SORTED = "[...document.querySelectorAll('#head [aria-sort$=cending]')].map(cell => cell.dataset.column)"
+CHOSEN = "document.getElementById('namespace').value"
 TROUBLE = "document.getElementById('trouble').hidden ? '' : document.getElementById('trouble').textContent"
 
 
@@ -116,6 +119,24 @@ async def test_filters_by_text_labels_and_namespace(opened: Open) -> None:
     await page.keyboard.press("Escape")
 
 
+async def test_a_namespace_stays_chosen_when_its_last_object_goes(server: APIServer, opened: Open) -> None:
+    page = await opened()
+    await shows(page, NAMESPACES, lambda namespaces: "shop" in namespaces)
+    await page.select_option("#namespace", "shop")
+    await shows(page, NAMES, lambda names: names == ["cart"])
+    server.delete("v1/pods", "shop", "cart")
+    await shows(page, NAMES, lambda names: names == [])
+    await page.evaluate("kinformer.store.report = null")
+    await shows(page, "kinformer.store.report")
+    assert await page.evaluate(CHOSEN) == "shop"
+    server.create(pod("cart", namespace="shop"))
+    await shows(page, NAMES, lambda names: names == ["cart"])
+    server.delete("v1/pods", "shop", "cart")
+    await page.select_option("#namespace", "")
+    await shows(page, NAMES, lambda names: names == ["web-0", "web-1", "web-2"])
+    await shows(page, NAMESPACES, lambda namespaces: namespaces == ["", "default"])
+
+
 async def test_columns_sort(server: APIServer, opened: Open) -> None:
     server.update(pod("web-1", phase="Failed", labels={"app": "web"}))
     page = await opened()
@@ -124,6 +145,20 @@ async def test_columns_sort(server: APIServer, opened: Open) -> None:
     await shows(page, NAMES, lambda names: names[:1] == ["web-1"])
     await page.click("#head [data-column=STATUS]")
     await shows(page, NAMES, lambda names: names[-1:] == ["web-1"])
+
+
+async def test_a_sort_stays_when_its_column_has_no_room(server: APIServer, opened: Open) -> None:
+    page = await opened()
+    await shows(page, NAMES, lambda names: len(names) == 4)
+    await page.click("#head [data-column=NODE]")
+    server.update({**(moved := pod("web-2")), "spec": {**moved["spec"], "nodeName": "node-0"}})
+    await shows(page, NAMES, lambda names: names == ["web-2", "web-0", "web-1", "cart"])
+    await page.set_viewport_size({"width": 560, "height": 700})
+    await shows(page, SORTED, lambda columns: columns == [])
+    server.create(pod("apart"))
+    await shows(page, NAMES, lambda names: names == ["web-2", "apart", "web-0", "web-1", "cart"])
+    await page.set_viewport_size({"width": 1280, "height": 700})
+    await shows(page, SORTED, lambda columns: columns == ["NODE"])
 
 
 async def test_the_keyboard_is_enough(opened: Open) -> None:
@@ -166,6 +201,28 @@ async def test_an_object_shows_what_changed_in_it(server: APIServer, opened: Ope
     await shows(page, "document.getElementById('detail').classList.contains('gone')")
 
 
+async def test_an_object_of_which_only_the_row_is_left_is_gone(server: APIServer, opened: Open) -> None:
+    page = await opened()
+    server.create(pod("doomed"))
+    await shows(page, NAMES, lambda names: "doomed" in names)
+    await page.evaluate("kinformer.store.close()")  # the page hears of the deletion when it looks again
+    server.delete("v1/pods", "default", "doomed")
+    await page.click("#body .row[title='default/doomed']")
+    body = "document.getElementById('detail-body').textContent"
+    await shows(page, body, lambda text: text == "It is gone.")
+
+
+async def test_an_object_that_could_not_be_read_and_goes_is_gone(server: APIServer, opened: Open) -> None:
+    page = await opened()
+    await shows(page, NAMES, lambda names: len(names) == 4)
+    await page.route("**/api/object?*", lambda route: route.abort())
+    await page.click("#body .row[title='default/web-2']")
+    body = "document.getElementById('detail-body').textContent"
+    await shows(page, body, lambda text: text.startswith("It cannot be read"))
+    server.delete("v1/pods", "default", "web-2")
+    await shows(page, body, lambda text: text == "It is gone.")
+
+
 async def test_what_a_cluster_holds_is_text_and_nothing_else(server: APIServer, opened: Open) -> None:
     evil = "<img src=x onerror='globalThis.pwned=1'><script>globalThis.pwned=1</script>"
     more = {"labels": {"app": "web"}, "annotations": {"note": evil}}
@@ -202,6 +259,16 @@ async def test_pods_are_squares_on_their_nodes(server: APIServer, opened: Open) 
     down = {"conditions": [{"type": "Ready", "status": "False"}]}
     server.update({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}, "status": down})
     await shows(page, "document.querySelector('.node.ill .status')?.textContent === 'NotReady'")
+
+
+async def test_a_card_goes_with_its_last_pod_also_when_that_moves(server: APIServer, opened: Open) -> None:
+    page = await opened("#/nodes")
+    cards = "[...document.querySelectorAll('#grid .node-name')].map(one => one.textContent)"
+    waiting = pod("late", phase="Pending")
+    server.create({**waiting, "spec": {"containers": waiting["spec"]["containers"]}})
+    await shows(page, cards, lambda found: found == ["not on a node", "node-a"])
+    server.update(waiting)
+    await shows(page, cards, lambda found: found == ["node-a"])
 
 
 async def test_informers_are_charts_that_move(server: APIServer, opened: Open) -> None:
@@ -279,6 +346,11 @@ async def test_of_thousands_of_rows_only_those_in_sight_are_elements(server: API
         assert await page.evaluate("document.querySelectorAll('#body .row').length") < 80
 
 
+async def test_an_address_that_is_no_encoding_opens_the_page_all_the_same(opened: Open) -> None:
+    page = await opened("#/r/v1/pods?%&x")
+    await shows(page, NAMES, lambda names: len(names) == 4)
+
+
 @pytest.mark.parametrize("place", ["#/r/v1/pods", "#/nodes", "#/health"])
 async def test_a_narrow_screen_shows_all_of_it(opened: Open, place: str) -> None:
     page = await opened(place, viewport={"width": 360, "height": 700})
@@ -315,6 +387,27 @@ async def test_a_new_server_behind_the_page_is_noticed_and_believed(server: APIS
         async with serving_dashboard(server, at=port):
             await shows(page, f"{PODS} === 3 && kinformer.store.linked")
             await shows(page, NAMES, lambda names: names == ["cart", "web-0", "web-2"])
+            await page.close()
+
+
+async def test_a_new_server_behind_the_page_leaves_the_filter_as_it_was(server: APIServer) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with AsyncExitStack() as stack:
+        chromium = await stack.enter_async_context(browsing())
+        page = await chromium.new_page()
+        async with serving_dashboard(server, at=port) as url:
+            await page.goto(f"{url}/#/r/v1/pods")
+            await shows(page, NAMESPACES, lambda namespaces: "shop" in namespaces)
+            await page.select_option("#namespace", "shop")
+            await shows(page, NAMES, lambda names: names == ["cart"])
+        held = server.faults.add(faults.status(503))
+        async with serving_dashboard(server, at=port):
+            await shows(page, f"kinformer.store.linked && {PODS} === 0 && !kinformer.store.report.resources[0].synced")
+            assert await page.evaluate(CHOSEN) == "shop", "a report without any row"
+            held.remove()
+            await shows(page, NAMES, lambda names: names == ["cart"])
             await page.close()
 
 

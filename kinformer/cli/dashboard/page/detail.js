@@ -67,8 +67,9 @@ export class Detail {
       else if (this.tab === "yaml") made = yaml(await get(`api/object?${query}&format=yaml`, "text"));
       else made = summary(await get(`api/object?${query}`, "json"), row, this.store.about(resource));
     } catch (error) {
-      if (!row && this.body.childElementCount) return;  // it is gone: what it was stays in sight
-      made = element("p", { class: "nothing" }, row ? `It cannot be read: ${error.message}` : "It is gone.");
+      const gone = !row || error.status === 404;  // the server may know before its event is here
+      if (gone && this.body.querySelector(":scope > :not(.failed)")) return;  // what it was stays in sight
+      made = element("p", { class: "nothing failed" }, gone ? "It is gone." : `It cannot be read: ${error.message}`);
     }
     if (turn === this.turn) this.body.replaceChildren(made);
   }
@@ -76,7 +77,7 @@ export class Detail {
 
 async function get(url, form) {
   const answer = await fetch(url);
-  if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+  if (!answer.ok) throw Object.assign(new Error(`${answer.status} ${answer.statusText}`), { status: answer.status });
   return answer[form]();
 }
 

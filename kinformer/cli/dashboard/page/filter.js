@@ -47,12 +47,13 @@ export class Filter extends EventTarget {
     this.read();
   }
 
+  // The chosen one stays, also where it has no objects, or none yet: what is chosen is the user's.
   offer(namespaces) {
     const now = [...this.namespace.options].slice(1).map((option) => option.value);
-    const wanted = [...namespaces].sort();
-    if (now.join() === wanted.join()) return;
     const chosen = this.namespace.value;
+    const wanted = [...new Set([...namespaces, chosen])].filter(Boolean).sort();
+    if (now.join() === wanted.join()) return;
     this.namespace.replaceChildren(new Option("All namespaces", ""), ...wanted.map((name) => new Option(name, name)));
-    this.namespace.value = wanted.includes(chosen) ? chosen : "";
+    this.namespace.value = chosen;
   }
 }

@@ -27,7 +27,7 @@ function go(view, object = null) {
 function read() {
   const [path, query] = location.hash.slice(2).split("?");
   const view = path === "health" || path.startsWith("r/") ? path : "nodes";
-  const [resource, key] = (query ?? "").split("&").map(decodeURIComponent);
+  const [resource, key] = (query ?? "").split("&").map(decoded);
   const moved = view !== route.view;
   route = { view, object: key ? { resource, key } : null };
   at("table").hidden = !view.startsWith("r/");
@@ -39,6 +39,10 @@ function read() {
   if (route.object) detail.show(resource, key); else detail.hide();
   if (moved) at("main").focus({ preventScroll: true });
   navigate();
+}
+
+function decoded(part) {
+  try { return decodeURIComponent(part); } catch { return part; }  // a % that somebody typed
 }
 
 function navigate() {

@@ -90,7 +90,7 @@ export class Nodes {
     }
     const card = this.card(node);
     if (square.card !== card) {
-      square.card?.pods.delete(row.k);
+      if (square.card) this.leave(square);
       square.card = card;
       card.pods.add(row.k);
       card.body.append(square);
@@ -106,12 +106,17 @@ export class Nodes {
   remove(key) {
     const square = this.squares.get(key);
     if (!square) return;
-    square.card.pods.delete(key);
+    this.leave(square);
     square.remove();
     this.squares.delete(key);
-    if (square.card.pods.size === 0 && !this.store.rows.get(NODES)?.has(square.card.name)) {
-      this.cards.delete(square.card.name);
-      square.card.made.remove();
+  }
+
+  // A card that stands for no node goes with its last pod.
+  leave({ key, card }) {
+    card.pods.delete(key);
+    if (card.pods.size === 0 && !this.store.rows.get(NODES)?.has(card.name)) {
+      this.cards.delete(card.name);
+      card.made.remove();
     }
   }
 

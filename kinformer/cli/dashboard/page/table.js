@@ -26,7 +26,7 @@ export class Table {
     this.list = [];
     this.pool = [];
     this.selected = "";
-    this.sort = { column: 0, up: true };
+    this.sort = { column: "NAME", up: true };
     this.painting = 0;
     this.scroll.addEventListener("scroll", () => this.paint(), { passive: true });
     new ResizeObserver(() => { if (this.resource) { this.layOut(); this.paint(); } }).observe(this.scroll);
@@ -37,7 +37,7 @@ export class Table {
     if (this.resource === resource) return;
     this.resource = resource;
     this.columns = "";
-    this.sort = { column: 0, up: true };
+    this.sort = { column: "NAME", up: true };
     this.selected = "";
     this.scroll.scrollTop = 0;
     this.rebuild();
@@ -55,17 +55,17 @@ export class Table {
     if (this.columns === signature) return;
     this.columns = signature;
     this.names = names;
-    this.values = names.map((name) => this.value(name, about?.columns.indexOf(name) ?? -1));
+    this.values = names.map((name) => this.value(name));
     const widths = names.map((name) => {
       const [least, share] = WIDTHS[name] ?? OTHER;
       return [name === "NAME" ? Math.min(least, 9) : least, share];
     });
     this.scroll.style.setProperty("--columns", widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "));
     this.scroll.style.setProperty("--least", `${widths.reduce((sum, [least]) => sum + least, 1)}rem`);
-    this.head.replaceChildren(...names.map((name, place) => element("button", {
+    this.head.replaceChildren(...names.map((name) => element("button", {
       class: "cell", type: "button", role: "columnheader", "data-column": name,
-      "aria-sort": place === this.sort.column ? (this.sort.up ? "ascending" : "descending") : "none",
-      onclick: () => this.sortBy(place),
+      "aria-sort": name === this.sort.column ? (this.sort.up ? "ascending" : "descending") : "none",
+      onclick: () => this.sortBy(name),
     }, name.charAt(0) + name.slice(1).toLowerCase())));
     for (const row of this.pool) row.remove();
     this.pool = [];
@@ -83,15 +83,16 @@ export class Table {
     return left;
   }
 
-  value(name, place) {
+  value(name) {
     if (name === "NAME") return (row) => row.name;
     if (name === "NAMESPACE") return (row) => row.ns;
     if (name === "AGE") return (row) => row.t;
+    const place = this.store.about(this.resource)?.columns.indexOf(name) ?? -1;
     return (row) => row.c[place] ?? "";
   }
 
-  sortBy(place) {
-    this.sort = { column: place, up: this.sort.column === place ? !this.sort.up : true };
+  sortBy(name) {
+    this.sort = { column: name, up: this.sort.column === name ? !this.sort.up : true };
     this.rebuild();
   }
 
@@ -114,11 +115,12 @@ export class Table {
     this.paint();
   }
 
+  // By the chosen column, also while there is no room for it.
   order() {
     const { column, up } = this.sort, sign = up ? 1 : -1;
     const byName = (a, b) => (a.k < b.k ? -1 : a.k > b.k ? 1 : 0);
-    const name = this.names[column], value = this.values[column] ?? this.values[0];
-    if (name === "AGE") return (a, b) => sign * (b.t - a.t) || byName(a, b);
+    const value = this.value(column);
+    if (column === "AGE") return (a, b) => sign * (b.t - a.t) || byName(a, b);
     return (a, b) => {
       const x = value(a), y = value(b);
       if (x === y) return byName(a, b);

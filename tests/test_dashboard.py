@@ -397,9 +397,29 @@ async def test_pages_of_other_origins_are_not_answered(server: APIServer) -> Non
     async with asking(server) as client:
         own = {"Host": "localhost:8080", "Origin": "http://localhost:8080"}
         assert (await client.get("/api/counts", headers=own)).status_code == 200
-        for origin in ("http://evil.example", "http://localhost:3000", "null", "file://"):
+        for origin in ("http://evil.example", "http://localhost:3000", "null", "file://", "http://[::1"):
             answer = await client.get("/api/counts", headers={**own, "Origin": origin})
             assert answer.status_code == 403, origin
+
+
+@pytest.mark.parametrize(
+    ("site", "mode", "to", "status"),
+    [
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+        ("cross-site", "navigate", "document", 200),
+        ("cross-site", "navigate", "iframe", 403),
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "no-cors", "script", 403),
+    ],
+)
+async def test_of_pages_elsewhere_only_links_are_followed(
+    server: APIServer, site: str, mode: str, to: str, status: int
+) -> None:
+    async with asking(server) as client:
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": to}
+        for path in ("/", "/api/counts"):
+            assert (await client.get(path, headers=headers)).status_code == status
 
 
 async def test_a_name_can_be_allowed(server: APIServer) -> None:

@@ -8,7 +8,7 @@ page's name, so a server that knows its own names is safe.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
@@ -29,6 +29,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
+
+_ELSEWHERE = "403: pages of other origins are not answered\n"
 
 
 class Guard:
@@ -68,18 +70,22 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if _name(f"//{host}") not in self._names:
+        if (_split(f"//{host}").hostname or "") not in self._names:
             return 403, "403: this server is not known by that name\n"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return 403, "403: pages of other origins are not answered\n"
+        if origin is not None and _split(origin).netloc.lower() != host.lower():
+            return 403, _ELSEWHERE
+        # An image or a script comes without an Origin. A link is followed: what it opens, its page cannot read.
+        elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        if elsewhere and headers.get("sec-fetch-dest") != "document":
+            return 403, _ELSEWHERE
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "405: this server only shows\n"
         return None
 
 
-def _name(url: str) -> str:
+def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(url).hostname or ""
+        return urlsplit(url)
     except ValueError:  # brackets that do not close
-        return ""
+        return urlsplit("")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
+from kinformer.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
 
 __all__ = ["Answer", "HealthServer", "parse_address"]
@@ -79,6 +80,7 @@ class HealthServer:
             raise
         self._runner = runner
 
+    @shielded_from_scopes
     async def close(self) -> None:
         """Listen no more; what is being answered has a second."""
         runner, self._runner = self._runner, None

@@ -12,8 +12,9 @@ from typing import Any, Self
 from kinformer.cancellation import shielded_from_scopes
 from kinformer.client import Client
 from kinformer.controller import Controller
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import ConfigError, LeadershipLostError
 from kinformer.factory import SharedInformerFactory
+from kinformer.fence import check_fences
 from kinformer.health_server import HealthServer
 from kinformer.leader_election import LeaderElector
 from kinformer.logs import get_logger
@@ -58,8 +59,8 @@ class Manager:
         listen: Where `/livez`, `/healthz`, `/readyz`, `/statusz` and, with a sink that can be read, `/metrics` are
             served: `":8080"`, `"127.0.0.1:8080"`. None, the default: nowhere.
         metrics: A sink for the informers and `/metrics`. Controllers and electors are given theirs by who makes them.
-        shutdown_timeout: Seconds from the wish to stop until what has not ended is cancelled a second time. 30, as in
-            controller-runtime, and as long as Kubernetes waits before it kills.
+        shutdown_timeout: Seconds from the wish to stop, or from a failure, until what has not ended is cancelled a
+            second time. 30, as in controller-runtime, and as long as Kubernetes waits before it kills.
         signals: Those that stop `run`; handled only while it runs, and put back after. The second one cancels all that
             is left, at once; a third does what it would have done without us.
         **defaults: Options of the `SharedInformerFactory`.
@@ -97,6 +98,8 @@ class Manager:
         self._running = False
         self._stop = asyncio.Event()
         self._force = asyncio.Event()
+        self._broken = asyncio.Event()
+        self._broken_by: dict[asyncio.Task[Any] | None, BaseException] = {}  # what ends by itself, and why
         self._health = ManagerHealth(
             lambda: self._factory if self._entered and not self._left else None,
             lambda: self._controllers,
@@ -220,23 +223,24 @@ class Manager:
         if self._running:
             raise RuntimeError("a Manager runs once; make another one")
         self._running = True
-        stopping = asyncio.ensure_future(self._stop.wait())
+        wishes = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._broken)]
         tasks = [asyncio.create_task(self._together(False), name="kinformer manager: all replicas")]
         leading = self._lead() if self._elector is not None else self._together(True)
         tasks.append(asyncio.create_task(leading, name="kinformer manager: leader"))
         with handled_signals(self._signals, self._signalled):
             try:
-                pending: set[asyncio.Future[Any]] = {stopping, *tasks}
+                pending: set[asyncio.Future[Any]] = {*wishes, *tasks}
                 done: set[asyncio.Future[Any]] = set()
                 # What was added may return by itself; a manager stays, and answers its probes.
-                while stopping not in done and not any(map(_failure, done)):
+                while done.isdisjoint(wishes) and not any(map(_failure, done)):
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self._health.stopping = True
-                stopping.cancel()
+                for wish in wishes:
+                    wish.cancel()
                 await self._end(tasks)
-        for task in tasks:
-            if (error := _failure(task)) is not None:
+        for error in (*map(_failure, tasks), *self._broken_by.values()):
+            if error is not None:
                 raise error
 
     def _signalled(self, number: signal.Signals) -> bool:
@@ -255,7 +259,7 @@ class Manager:
             await asyncio.Event().wait()  # what there was to do is done; the lead is kept until the end
 
     async def _together(self, leading: bool) -> None:
-        """Run those that need, or do not need, the lead; the first failure ends the others."""
+        """Run those that need, or do not need, the lead; the first failure ends the others, and is what is raised."""
         tasks = {
             asyncio.create_task(_awaited(run), name=f"kinformer manager: {name}")
             for run, needs_leadership, name in self._runnables
@@ -268,14 +272,29 @@ class Manager:
             for task in done:
                 tasks.discard(task)
                 task.result()
-        finally:
+        except BaseException as error:
+            self._tell(error)
             await _cancelled(tasks)
+            raise
+
+    def _tell(self, error: BaseException) -> None:
+        """Of a failure, or a lost lead, at once: ending may take for ever, and only `run` has a limit for it."""
+        if isinstance(error, asyncio.CancelledError):
+            try:
+                check_fences()
+            except LeadershipLostError as lost:
+                error = lost
+            else:
+                return  # it was told to end
+        self._broken_by[asyncio.current_task()] = error
+        self._broken.set()
 
     @shielded_from_scopes
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Cancel, and wait; a second time when the time is over, or by a second signal."""
+        """Cancel what does not end already, and wait; again when the time is over, or by a second signal."""
         for task in tasks:
-            task.cancel()
+            if task not in self._broken_by:
+                task.cancel()
         forced = asyncio.ensure_future(self._force.wait())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._shutdown_timeout
@@ -319,12 +338,10 @@ async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
     pending = {task for task in tasks if not task.done()}
     for task in pending:
         task.cancel()
-    again = False
     while pending:
         try:
             _, pending = await asyncio.wait(pending)
         except asyncio.CancelledError:
-            again = True
             pending = {task for task in pending if not task.done()}
             for task in pending:
                 task.cancel()
@@ -332,5 +349,3 @@ async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
         if (error := _failure(task)) is not None:
             text = "%s ended by %s: %s"
             log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
-    if again:
-        raise asyncio.CancelledError

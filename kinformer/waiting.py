@@ -43,7 +43,7 @@ async def wait_for(
     """
     seen: KubeObject | None = None
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout) as limit:
             await informer.wait_synced()
             seen = _viewed(informer.indexer.get_by_key(key))
             if condition(seen):
@@ -54,6 +54,8 @@ async def wait_for(
                     if condition(seen):
                         return seen
     except TimeoutError as error:
+        if not limit.expired():
+            raise  # the condition's own
         state = "is absent" if seen is None else f"is at resourceVersion {seen.resource_version}"
         name = getattr(condition, "__name__", "the condition")
         raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from error

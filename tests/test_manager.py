@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,56 @@ async def test_what_is_under_way_is_finished_and_what_does_not_end_is_cancelled_
     assert "it is cancelled again" in caplog.text
 
 
+@pytest.mark.virtual_time
+async def test_after_a_failure_what_does_not_end_is_cancelled_again_when_the_time_is_over(client: Client) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    cancelled: list[float] = []
+
+    async def fails() -> None:
+        await asyncio.sleep(1)
+        raise LookupError("no such thing")
+
+    async def stubborn() -> None:
+        while len(cancelled) < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(loop.time() - began)
+
+    async with Manager(client, shutdown_timeout=20, signals=()) as manager:
+        manager.add(fails)
+        manager.add(stubborn)
+        with pytest.raises(LookupError, match="no such thing"):
+            await within(60, manager.run())
+    assert cancelled == pytest.approx([1, 21], abs=0.5)
+
+
+@pytest.mark.virtual_time
+async def test_a_wish_to_stop_while_the_others_end_after_a_failure_neither_hurries_them_nor_hides_it(
+    client: Client,
+) -> None:
+    finished: list[str] = []
+
+    async def fails() -> None:
+        raise LookupError("no such thing")
+
+    async def finishes() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(3)
+            finished.append("what it had")
+
+    async with Manager(client, signals=()) as manager:
+        manager.add(fails)
+        manager.add(finishes)
+        asyncio.get_running_loop().call_later(1, manager.stop)
+        with pytest.raises(LookupError, match="no such thing"):
+            await within(60, manager.run())
+    assert finished == ["what it had"]
+
+
 async def test_it_is_used_in_order_and_once(client: Client) -> None:
     manager = Manager(client)
     with pytest.raises(RuntimeError, match="within `async with`"):
@@ -264,6 +315,33 @@ async def test_a_lost_lead_cancels_reconciles_at_once_and_ends_the_manager(serve
                 await within(5, task)
     assert outcome == ["refused"]
     assert not any(request.method == "POST" and "configmaps" in request.path for request in server.requests)
+
+
+@pytest.mark.virtual_time
+async def test_a_lost_lead_is_raised_although_something_never_ends(
+    server: APIServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    end = asyncio.Event()
+    left: list[asyncio.Task[Any] | None] = []
+
+    async def never_ends() -> None:
+        left.append(asyncio.current_task())
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):
+                await end.wait()
+
+    try:
+        async with Manager(client, elector=elector, shutdown_timeout=5, signals=()) as manager:
+            manager.add(never_ends)
+            async with running(manager) as task:
+                await asyncio.sleep(1)
+                server.faults.add(faults.status(503), resource="coordination.k8s.io/v1/leases")
+                with pytest.raises(LeadershipLostError, match="no longer leads default/op"):
+                    await within(60, task)
+        assert "leader did not end and is abandoned" in caplog.text
+    finally:
+        end.set()
+        await asyncio.wait({one for one in left if one is not None})
 
 
 # --- probes --------------------------------------------------------------------------------------------------

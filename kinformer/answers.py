@@ -61,7 +61,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
     details = details if isinstance(details, dict) else {}
     seconds = details.get("retryAfterSeconds")
     if retry_after is None and isinstance(seconds, int | float) and seconds > 0:
-        retry_after = float(seconds)
+        retry_after = seconds
     return api_error(status, str(parsed.get("reason") or ""), str(parsed.get("message") or ""), retry_after, details)
 
 

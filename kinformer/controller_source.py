@@ -138,17 +138,17 @@ class SourceFeed:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._complain(event, error)  # the mapper's own: it awaited something that was cancelled
+            self._could_not_map(event, error)  # the mapper's own: it awaited something that was cancelled
             return
         except Exception as error:  # noqa: BLE001 - counted and logged; the other events go on
-            self._complain(event, error)
+            self._could_not_map(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.object.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
 
-    def _complain(self, event: InformerEvent, error: BaseException) -> None:
+    def _could_not_map(self, event: InformerEvent, error: BaseException) -> None:
         self._failed()
         log.log(
             logging.ERROR if self._told.is_news(event.object.key, type(error).__name__) else logging.DEBUG,

@@ -24,7 +24,6 @@ __all__ = ["EntryDecoder", "PoisonObjectError"]
 log = get_logger("kinformer.decode")
 
 _EMPTY = msgspec.Raw()
-_LONGEST = 1e9  # seconds that a server may ask us to wait: what fits into a float
 _MARK = MANAGED_FIELDS + b"1"  # stands in for what is cut while the object is decoded
 _UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # this one of a line of a few bytes
 
@@ -278,7 +277,7 @@ class EntryDecoder:
             status.code or 500,  # as client-go takes an error that does not say what it is
             status.reason or "",
             status.message or "",
-            float(min(seconds, _LONGEST)) if isinstance(seconds, int) and seconds > 0 else None,
+            seconds if isinstance(seconds, int) and seconds > 0 else None,
             details,
         )
 

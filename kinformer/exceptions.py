@@ -66,6 +66,8 @@ __all__ = [
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
+_LONGEST = 1e9  # seconds that a server may ask us to wait: an integer of JSON may be longer than a float takes
+
 # What decoding raises of bytes that are no JSON, or JSON of another shape, or nested more deeply than a decoder goes.
 MALFORMED: tuple[type[Exception], ...] = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -237,6 +239,8 @@ def api_error(
 ) -> APIError:
     """The most specific `APIError` for a failure, by code and reason (apimachinery/pkg/api/errors)."""
     details = details or {}
+    if retry_after is not None:
+        retry_after = float(min(retry_after, _LONGEST))
     kind: type[APIError]
     if reason in ("Expired", "Gone"):
         kind = ExpiredError

@@ -23,12 +23,17 @@ def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.
     """
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, object] = {}
+    # What the program has told the loop to call. No loop says so in public, and one that is not asyncio's not at all.
+    of_loop: dict[int, asyncio.Handle] = dict(getattr(loop, "_signal_handlers", ()))
 
     def restore() -> None:
         while before:
             number, handler = before.popitem()
             loop.remove_signal_handler(number)
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            if (own := of_loop.get(number)) is not None:
+                loop.add_signal_handler(number, own._run)
+            else:
+                signal.signal(number, handler)  # type: ignore[arg-type]
 
     def received(number: signal.Signals) -> None:
         if not handle(number):

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
+from kinformer.fence import unfenced
+
 __all__ = ["SingleFlight"]
 
 T = TypeVar("T")
@@ -38,7 +40,8 @@ class SingleFlight(Generic[T]):
         if self._kept is not None and loop.time() < self._kept[0]:
             return self._kept[1]
         if self._flight is None:
-            self._flight = _Flight(loop.create_task(self._call()))
+            with unfenced():  # it is everybody's: the right of who asks first may lapse before that of the others
+                self._flight = _Flight(loop.create_task(self._call()))
         flight = self._flight
         flight.waiters += 1
         try:

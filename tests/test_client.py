@@ -186,6 +186,15 @@ class TestErrors:
         assert type(caught.value) is kind
         assert (caught.value.status, caught.value.reason) == (code, reason)
 
+    async def test_an_answer_that_asks_for_an_eternity_is_an_error_like_others(self) -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return json_answer({"kind": "Status", "details": {"retryAfterSeconds": 10**400}}, 503)
+
+        async with HttpServer(answer) as server, Client.from_url(server.url) as client:
+            with pytest.raises(APIError) as caught:
+                await client.request("GET", "/x")
+        assert caught.value.retry_after == 1e9
+
     async def test_too_large_a_resource_version_is_told_by_its_cause(self) -> None:
         details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "x"}], "retryAfterSeconds": 2}
 

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+import anyio
 import pytest
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
@@ -347,6 +349,20 @@ async def test_a_lost_lead_is_raised_although_something_never_ends(
 # --- probes --------------------------------------------------------------------------------------------------
 
 
+async def test_probes_end_with_it_in_a_cancelled_scope_too(client: Client) -> None:
+    async with aiohttp.ClientSession() as prober:
+        with anyio.CancelScope() as scope:
+            async with Manager(client, listen="127.0.0.1:0", signals=()) as manager:
+                url = f"http://127.0.0.1:{manager.port}/livez"
+                async with prober.get(url) as answer:
+                    assert answer.status == 200
+                    await answer.read()  # and the connection is kept
+                scope.cancel()
+                await asyncio.sleep(1)
+        with pytest.raises(aiohttp.ClientError):
+            await prober.get(url)
+
+
 async def test_probes_say_how_it_is(server: APIServer, client: Client) -> None:
     work, problems = Work(), {"disk": ""}
     manager = Manager(client, listen="127.0.0.1:0", elector=elector)
@@ -474,6 +490,21 @@ async def test_a_second_signal_ends_the_patience_and_a_third_is_not_ours(client:
         assert others == [QUIET]
     finally:
         signal.signal(QUIET, before)
+
+
+async def test_what_the_program_has_told_its_loop_to_do_at_a_signal_is_done_again_afterwards(client: Client) -> None:
+    loop, heard = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(QUIET, heard.set)
+    try:
+        async with Manager(client, signals=[QUIET]) as manager, running(manager) as task:
+            await asyncio.sleep(0)
+            os.kill(os.getpid(), QUIET)
+            await within(5, task)
+            assert not heard.is_set()
+        os.kill(os.getpid(), QUIET)
+        await within(5, heard.wait())
+    finally:
+        loop.remove_signal_handler(QUIET)
 
 
 async def test_in_another_thread_it_runs_without_signals(server: APIServer) -> None:

@@ -5,6 +5,7 @@ import gc
 
 import pytest
 
+from kinformer.fence import Fence, check_fences
 from kinformer.single_flight import SingleFlight
 
 
@@ -144,3 +145,18 @@ async def test_closing_ends_a_call_that_lingers_and_lets_one_that_is_waited_for_
     await flight.close()
     call.go.set()
     assert await waiting == 2
+
+
+async def test_a_call_is_not_held_back_with_whoever_asked_for_it_first() -> None:
+    class LapsedError(Exception):
+        pass
+
+    def lapsed() -> None:
+        raise LapsedError
+
+    async def call() -> str:
+        check_fences()
+        return "done"
+
+    with Fence(lapsed):
+        assert await SingleFlight(call).get() == "done"

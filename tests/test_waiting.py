@@ -97,3 +97,13 @@ async def test_what_a_condition_raises_comes_out() -> None:
     async with SharedInformer(source) as informer:
         with pytest.raises(KeyError):
             await wait_for(informer, "default/a", lambda obj: obj["nothing"])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+async def test_a_timeout_of_the_condition_itself_is_not_taken_for_ours(timeout: float | None) -> None:
+    def condition(obj: KubeObject | None) -> bool:
+        raise TimeoutError("of its own")
+
+    async with SharedInformer(MemorySource()) as informer:
+        with pytest.raises(TimeoutError, match=r"^of its own$"):
+            await wait_for(informer, "default/a", condition, timeout)

@@ -323,3 +323,36 @@ async def test_an_apply_configuration_has_to_fit_its_type(server: APIServer, cha
     reply = await send(server, "PATCH", f"{MAPS}/a?fieldManager=m", body, "application/apply-patch+yaml")
     begin = "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
     assert (reply.status, reply.json["message"]) == (500, begin + text)
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+@pytest.mark.parametrize("path", [LEASES, BUDGETS, HOOKS, "/apis/storage.k8s.io/v1/csinodes"])
+@pytest.mark.parametrize("version", [None, "", "0"])
+async def test_some_kinds_are_not_replaced_without_a_version(server: APIServer, path: str, version: Any) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"drivers": []} if path.endswith("csinodes") else {}}
+    made = await send(server, "POST", path, body)
+    assert made.status == 201, made.body
+    body["metadata"]["resourceVersion"] = version
+    for method in ("PUT", "PATCH"):
+        refusal = await send(server, method, f"{path}/a", body, MERGE if method == "PATCH" else "application/json")
+        text = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+        assert (refusal.status, refusal.json["message"].partition(" is invalid: ")[2]) == (422, text)
+    body["metadata"]["resourceVersion"] = made.json["metadata"]["resourceVersion"]
+    assert (await send(server, "PUT", f"{path}/a", body)).status == 200
+
+
+async def test_version_zero_is_none(server: APIServer) -> None:
+    body = {"metadata": {"name": "a", "resourceVersion": "0"}, "data": {"k": "v"}}
+    assert (await send(server, "POST", MAPS, body)).status == 201
+    assert (await send(server, "PUT", f"{MAPS}/a", body)).status == 200
+    assert (await send(server, "PATCH", f"{MAPS}/a", body, MERGE)).status == 200
+
+
+async def test_a_generated_name_is_cut_to_63_characters(server: APIServer) -> None:
+    made = await send(server, "POST", MAPS, {"metadata": {"generateName": "g" * 100}})
+    name = made.json["metadata"]["name"]
+    assert (len(name), name[:58]) == (63, "g" * 58)

@@ -78,6 +78,24 @@ _GENERATION = {
     "resource.k8s.io/deviceclasses",
     "resource.k8s.io/resourceslices",
 }
+# A PUT without a resourceVersion is refused (AllowUnconditionalUpdate of the strategies).
+_CONDITIONAL = {
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "apiregistration.k8s.io/apiservices",
+    "certificates.k8s.io/clustertrustbundles",
+    "certificates.k8s.io/podcertificaterequests",
+    "coordination.k8s.io/leases",
+    "coordination.k8s.io/leasecandidates",
+    "internal.apiserver.k8s.io/storageversions",
+    "node.k8s.io/runtimeclasses",
+    "policy/poddisruptionbudgets",
+    "resource.k8s.io/resourcepoolstatusrequests",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/csistoragecapacities",
+    "storage.k8s.io/volumeattachments",
+    "storagemigration.k8s.io/storageversionmigrations",
+}
 _CREATE_ON_UPDATE = {
     "events",
     "endpoints",
@@ -145,7 +163,7 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
         generation=name in _GENERATION,
         create_on_update=name in _CREATE_ON_UPDATE,
         returns_deleted=name in _RETURNS_DELETED,
-        unconditional_update=name != "apiextensions.k8s.io/customresourcedefinitions",
+        unconditional_update=group != "admissionregistration.k8s.io" and name not in _CONDITIONAL,
         selectable=_SELECTABLE.get(name, {}),
         columns=tuple(_column(one, texts) for one in row.get("columns", ())),
         node=builtin_node(row["type"]),

@@ -41,6 +41,8 @@ Change = Callable[[Object], Object]
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
+_RANDOM = 5  # characters behind a generateName, of which so many are kept (apiserver/pkg/storage/names)
+_PREFIX = 63 - _RANDOM
 _NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -76,7 +78,7 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if not options.admin:
-            if metadata.get("resourceVersion"):
+            if _version_in(metadata):
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
@@ -138,7 +140,7 @@ class Writer:
             return  # validation will say so
         taken = self.ledger.collection(resource).objects
         for _ in range(_NAME_ATTEMPTS):
-            name = prefix + "".join(random.choices(_NAME_ALPHABET, k=5))
+            name = prefix[:_PREFIX] + "".join(random.choices(_NAME_ALPHABET, k=_RANDOM))
             if resource.key(namespace, name) not in taken:
                 metadata["name"] = name
                 return
@@ -209,11 +211,6 @@ class Writer:
                 metadata.pop("resourceVersion", None)
                 return self.create(resource, namespace, obj, options)
             raise resource.not_found(name)
-        if not (metadata.get("resourceVersion") or options.admin or resource.unconditional_update or options.internal):
-            text = "Invalid value: 0: must be specified for an update"
-            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
-            kind = resource.plural if not resource.builtin else resource.kind
-            raise invalid(resource.group, kind, name, causes)
         return self._replace(resource, existing, obj, options, subresource)
 
     def patch(
@@ -237,7 +234,7 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         if obj["metadata"].setdefault("name", name) != name:
             raise _other_name(obj["metadata"]["name"], name)
-        if obj["metadata"].get("resourceVersion", version) != version:
+        if _version_in(obj["metadata"]) not in ("", version):
             raise conflict(resource.group, resource.plural, name)
         if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
             causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
@@ -353,7 +350,11 @@ class Writer:
     def _check_versions(
         self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
     ) -> None:
-        version = str(metadata.get("resourceVersion") or "")
+        version = _version_in(metadata)
+        if not (version or resource.unconditional_update or options.admin or options.internal):
+            text = "Invalid value: 0: must be specified for an update"
+            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
+            raise invalid(resource.group, resource.plural, existing.name, causes)
         if version and not version.isdigit() and not options.admin:
             raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version and version != str(existing.revision) and not options.admin:
@@ -399,6 +400,12 @@ def _new_uid() -> str:
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def _version_in(metadata: Object) -> str:
+    """The resourceVersion that a write gives; "" for none, and for 0, which is none too."""
+    version = str(metadata.get("resourceVersion") or "")
+    return version if version.strip("0") else ""
 
 
 def _other_name(given: str, name: str) -> StatusError:

@@ -164,6 +164,27 @@ async def test_a_watch_from_a_compacted_version_is_told_410_inside_the_stream(se
     await stream.close()
 
 
+async def test_a_resource_that_nobody_has_touched_forgets_too(server: APIServer) -> None:
+    old = version(server.create(config_map("a")))
+    server.create(config_map("b"))
+    for forget, path in ((server.compact, "/api/v1/secrets"), (server.restart, "/api/v1/services")):
+        await forget()
+        reply = await everything(server, f"{path}?watch=1&resourceVersion={old}&timeoutSeconds=1")
+        assert [event["object"]["code"] for event in reply.lines] == [410]
+
+
+async def test_what_a_restart_made_the_server_forget_stays_forgotten(
+    server: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kinformer.testing.storage.HISTORY_MAXIMUM", 10)
+    versions = [version(server.create(config_map(f"before-{number}"))) for number in range(8)]
+    await server.restart()
+    for number in range(4):
+        server.create(config_map(f"after-{number}"))
+    reply = await everything(server, f"{MAPS}?watch=1&resourceVersion={versions[-2]}&timeoutSeconds=1")
+    assert [event["object"]["code"] for event in reply.lines] == [410]
+
+
 @pytest.mark.virtual_time
 async def test_a_version_from_the_future_is_silent_on_a_watch_and_504_on_a_list(server: APIServer) -> None:
     future = int(server.resource_version) + 2

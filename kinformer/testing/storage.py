@@ -89,7 +89,7 @@ class Collection:
         self.name = name
         self.objects: dict[str, Stored] = {}
         self.history: deque[Change] = deque()
-        self.floor = 0  # a watch from an older revision is told 410
+        self.floor = storage.floor  # a watch from an older revision is told 410
         self.undoable = storage.compacted  # lists of the past reach back to here
         self.revision = 0  # of the last change
         self.watchers: dict[Callable[[Change | None], None], None] = {}
@@ -231,7 +231,8 @@ class Collection:
         while len(history) > HISTORY_MAXIMUM or (
             len(history) > HISTORY_MINIMUM and now - history[0].moment > HISTORY_SECONDS
         ):
-            self.floor = self.undoable = history.popleft().revision
+            dropped = history.popleft().revision
+            self.floor, self.undoable = max(self.floor, dropped), max(self.undoable, dropped)
         for watcher in list(self.watchers):
             watcher(change)
         return change
@@ -243,6 +244,7 @@ class Storage:
     def __init__(self) -> None:
         self.revision = 1
         self.compacted = 0
+        self.floor = 0  # of a resource that nobody has touched
         self.collections: dict[str, Collection] = {}
 
     def next_revision(self) -> int:
@@ -258,7 +260,7 @@ class Storage:
 
     def compact(self) -> None:
         """Forgets all history: older watches, exact lists and continue tokens are told 410."""
-        self.compacted = self.revision
+        self.compacted = self.floor = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=True)
 
@@ -269,6 +271,7 @@ class Storage:
 
     def raise_floors(self) -> None:
         """What a restart does: watches start anew, lists of the past are still had from the store."""
+        self.floor = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=False)
 
@@ -282,3 +285,4 @@ class Storage:
         for collection in self.collections.values():
             collection.rewind(target)
         self.revision = target
+        self.floor = min(self.floor, target)

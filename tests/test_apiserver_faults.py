@@ -239,3 +239,13 @@ async def test_a_rewind_takes_back_definitions_too_and_fails_where_history_ends(
     server.faults.add(faults.rewind(2), resource=RESOURCE)
     failed = await ask(server.url, "GET", MAPS)
     assert (failed.status, "is compacted" in failed.json["message"]) == (500, True)
+
+
+def test_a_resource_that_no_request_has_is_refused() -> None:
+    server = APIServer()
+    for name in ("configmaps", ""):
+        with pytest.raises(ValueError, match="write it with its version"):
+            server.faults.add(faults.reset(), resource=name)
+        with pytest.raises(ValueError, match="write it with its version"):
+            APIServer(rules=[("alice", "list", name)])
+    assert server.faults.add(faults.reset(), resource="*")

@@ -73,10 +73,10 @@ async def test_in_the_middle_of_a_list(fault: Callable[[], Any]) -> None:
     async with APIServer() as server:
         for number in range(2000):
             server.create(config_map(f"c-{number}", text="x" * 1000))
-        server.faults.add(fault(), resource="configmaps")
+        handle = server.faults.add(fault(), resource="v1/configmaps")
         async with leaving(server) as factory:
             informer = factory.for_resource("v1/configmaps", watch_list=False)
-            await until(lambda: factory.statistics()["v1/configmaps"].bytes or server.requests)
+            await until(lambda: handle.hits)
             assert not informer.has_synced
 
 

@@ -133,6 +133,13 @@ def test_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
     result.stdout.fnmatch_lines(["*'k3s' is none of embedded, control-plane, kubeconfig*"])
 
 
+def test_a_mark_with_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
+    text = 'import pytest\n\n@pytest.mark.kube_apiserver("embeded")\ndef test_never(): ...\n'
+    result = run(*AUTO, test_all=text)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*'embeded' is none of embedded, control-plane, kubeconfig*"])
+
+
 def test_missing_binaries_are_told_of(run: PluginRun, tmp_path: Path) -> None:
     options = (*AUTO, "--kube-apiserver=control-plane", f"--kube-assets={tmp_path}")
     result = run(*options, test_all=EVERYTHING.format(mark=""))

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.exceptions import ConfigError
 from kinformer.testing.logins import names_by_token
 from kinformer.testing.request import RequestInfo
-from kinformer.testing.resources import resource_name
+from kinformer.testing.resources import selected_name
 from kinformer.testing.status import failure, forbidden, unauthorized
 
 __all__ = ["ANONYMOUS", "AccessControl"]
@@ -47,7 +47,7 @@ class AccessControl:
     ) -> None:
         self.users = None if users is None else names_by_token(users)
         self.rules = (
-            None if rules is None else {(name, verb, resource_name(resource)) for name, verb, resource in rules}
+            None if rules is None else {(name, verb, selected_name(resource)) for name, verb, resource in rules}
         )
         self.admin_token = secrets.token_hex(16)
 

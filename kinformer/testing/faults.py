@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinformer.testing.request import RequestInfo
-from kinformer.testing.resources import resource_name
+from kinformer.testing.resources import selected_name
 from kinformer.testing.status import REASONS, StatusError, failure
 from kinformer.testing.status import expired as _expired
 
@@ -213,10 +213,10 @@ class Faults:
         after_events: int | None = None,
         times: int | None = None,
     ) -> FaultHandle:
-        """Sets a fault to work; see the module for the selectors."""
+        """Sets a fault to work; see the module for the selectors. Raises ValueError for a resource without version."""
         if times is None and fault.kind == "rewind":
             times = 1
-        name = None if resource is None else resource_name(resource)
+        name = None if resource is None else selected_name(resource)
         handle = FaultHandle(self, fault, verb, name, namespace, after_events, times)
         self._handles[handle] = None
         for listener in list(self.listeners):

@@ -66,7 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("kube_apiserver")
-    if marker is not None and marker.args and (kind := server_kind(item.config)) not in marker.args:
+    if marker is None or not marker.args:
+        return
+    for kind in marker.args:
+        _check_kind(f"{item.nodeid}: the mark kube_apiserver", kind)
+    if (kind := server_kind(item.config)) not in marker.args:
         pytest.skip(f"for {' or '.join(marker.args)}, and this is {kind}")
 
 
@@ -86,9 +90,13 @@ def pytest_runtest_makereport(
 def server_kind(config: pytest.Config) -> str:
     """What `kube_apiserver` is in this run: `"embedded"`, `"control-plane"` or `"kubeconfig"`."""
     kind = str(config.getoption("--kube-apiserver") or config.getini("kube_apiserver"))
-    if kind not in (EMBEDDED, CONTROL_PLANE, KUBECONFIG):
-        raise pytest.UsageError(f"kube_apiserver: {kind!r} is none of {EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}")
+    _check_kind("kube_apiserver", kind)
     return kind
+
+
+def _check_kind(where: str, kind: str) -> None:
+    if kind not in (EMBEDDED, CONTROL_PLANE, KUBECONFIG):
+        raise pytest.UsageError(f"{where}: {kind!r} is none of {EMBEDDED}, {CONTROL_PLANE}, {KUBECONFIG}")
 
 
 # -- the servers that a session shares ---------------------------------------------------------------------------------

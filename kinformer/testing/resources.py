@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.testing.schema import ANY, Node
 from kinformer.testing.status import StatusError, missing_resource, not_found, page_not_found
 
-__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name"]
+__all__ = ["ALL_VERBS", "Registry", "ResourceType", "Subresource", "resource_name", "selected_name"]
 
 # The order in which discovery lists them (endpoints/installer.go sorts; CRDs keep the order of their own handler).
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -110,6 +110,16 @@ def resource_name(resource: Any) -> str:
         return resource
     group, version, plural = resource.group, resource.version, resource.resource
     return f"{group}/{version}/{plural}" if group else f"{version}/{plural}"
+
+
+def selected_name(resource: Any) -> str:
+    """`resource_name` of what selects requests: one, or `"*"`. Raises ValueError for what no request has."""
+    name = resource_name(resource)
+    if "/" not in name and name != "*":
+        raise ValueError(
+            f"{name!r} is no resource: write it with its version, as in 'v1/pods' or 'apps/v1/deployments'"
+        )
+    return name
 
 
 class Registry:

@@ -12,11 +12,12 @@ from kinformer.testing.resources import ResourceType
 from kinformer.testing.status import conflict, success
 from kinformer.testing.storage import Stored
 
-__all__ = ["DeleteOptions", "Deleter"]
+__all__ = ["CLEANUP", "DeleteOptions", "Deleter"]
 
 Object = dict[str, Any]
 
 _DEPENDENTS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # holds a definition that has instances
 _PODS_STAY = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
     " propagationPolicy=Orphan to suppress this warning"
@@ -54,6 +55,8 @@ class Deleter:
         old = copied(obj)
         if resource.kind == "Namespace" and resource.builtin:
             return self._delete_namespace(resource, existing, obj, options)
+        if resource.kind == "CustomResourceDefinition" and resource.builtin and "deletionTimestamp" not in metadata:
+            return self._delete_definition(resource, obj, options)
         self._set_propagation(resource, metadata, options)
         grace = self._grace(resource, obj, options)
         marked = "deletionTimestamp" in metadata
@@ -127,4 +130,20 @@ class Deleter:
         old = copied(obj)
         obj["metadata"]["deletionTimestamp"] = self._ledger.timestamp()
         obj.setdefault("status", {})["phase"] = "Terminating"
+        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
+
+    def _delete_definition(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> Written:
+        """It stays until its instances are gone (apiextensions-apiserver, etcd.go)."""
+        old, now = copied(obj), self._ledger.timestamp()
+        metadata = obj["metadata"]
+        metadata["deletionTimestamp"] = now
+        metadata["finalizers"] = [one for one in metadata.get("finalizers") or [] if one != CLEANUP] + [CLEANUP]
+        terminating = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        obj.setdefault("status", {}).setdefault("conditions", []).append(terminating)
         return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))

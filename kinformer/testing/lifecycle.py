@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.admission import PROTECTION
 from kinformer.testing.crds import established_status, types_of
-from kinformer.testing.delete import DeleteOptions, Deleter
+from kinformer.testing.delete import CLEANUP, DeleteOptions, Deleter
 from kinformer.testing.forms import decode_stored
 from kinformer.testing.ownership import FieldManager
 from kinformer.testing.resources import ResourceType
@@ -16,6 +16,8 @@ from kinformer.testing.write import WriteOptions, Writer
 __all__ = ["Lifecycle"]
 
 Object = dict[str, Any]
+
+_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Lifecycle:
@@ -28,7 +30,7 @@ class Lifecycle:
         self._ledger = writer.ledger
         self._registry = self._ledger.registry
         self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
-        self._emptying: set[str] = set()
+        self._emptying: set[str] = set()  # namespaces, and definitions, whose names have dots
         self._ledger.on_change.append(self._changed)
 
     def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
@@ -38,13 +40,16 @@ class Lifecycle:
         elif resource.builtin and resource.kind == "CustomResourceDefinition":
             self._definition_changed(resource, old, new)
         elif new is not None and resource.builtin and resource.kind in PROTECTION:
-            self._unprotect(resource, new)
-        elif new is None and old is not None and resource.namespaced:
-            self._left(old["metadata"].get("namespace", ""))
+            self._release(resource, new, PROTECTION[resource.kind])  # as if used by nobody
+        elif new is None and old is not None:
+            if not resource.builtin:
+                self._empty_definition(f"{resource.plural}.{resource.group}")
+            if resource.namespaced:
+                self._left(old["metadata"].get("namespace", ""))
 
-    def _unprotect(self, resource: ResourceType, volume: Object) -> None:
-        """What the controllers of volumes do: one that is deleted, and used by nobody, is let go."""
-        metadata, mark = volume["metadata"], PROTECTION[resource.kind]
+    def _release(self, resource: ResourceType, obj: Object, mark: str) -> None:
+        """What a controller does with an object that is deleted, and that its finalizer has no reason to hold."""
+        metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
             return
 
@@ -107,8 +112,12 @@ class Lifecycle:
         if new is None:
             self._unserve(name)
             return
-        if old is not None and old.get("spec") == new.get("spec") and name in self._served:
-            return
+        if old is None or old.get("spec") != new.get("spec") or name not in self._served:
+            self._establish(resource, name, new)
+        if new["metadata"].get("deletionTimestamp"):
+            self._empty_definition(name)
+
+    def _establish(self, resource: ResourceType, name: str, new: Object) -> None:
         self._serve(name, new)
         status = established_status(new, self._ledger.timestamp())
         if new.get("status") != status:
@@ -118,9 +127,28 @@ class Lifecycle:
             body["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
             self._writer.update(resource, "", name, body, WriteOptions(manager, internal=True), subresource="status")
 
+    def _empty_definition(self, name: str) -> None:
+        """Deletes the instances of a terminating definition, then lets it go, if none with finalizers is left."""
+        definitions = self._registry.find(_DEFINITIONS)
+        stored, types = self._ledger.collection(definitions).get(name), self._served.get(name)
+        if stored is None or not types or name in self._emptying:
+            return
+        crd = decode_stored(definitions, stored)
+        if not crd["metadata"].get("deletionTimestamp"):
+            return
+        for one in types:
+            one.terminating = True
+        self._emptying.add(name)
+        try:
+            left = self._delete_all(types[-1], "")
+        finally:
+            self._emptying.discard(name)
+        if not left:
+            self._release(definitions, crd, CLEANUP)
+
     def refresh(self) -> None:
         """Serves what the stored definitions say, after they changed without a write: the server went back in time."""
-        resource = self._registry.find("apiextensions.k8s.io/v1/customresourcedefinitions")
+        resource = self._registry.find(_DEFINITIONS)
         collection = self._ledger.collection(resource)
         for name in [name for name in self._served if collection.get(name) is None]:
             for one in self._served.pop(name):
@@ -134,6 +162,7 @@ class Lifecycle:
             self._registry.remove(one)
         types = self._served[name] = types_of(crd)
         for one in types:
+            one.terminating = "deletionTimestamp" in crd["metadata"]
             self._registry.add(one)
         if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()

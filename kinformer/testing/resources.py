@@ -63,6 +63,7 @@ class ResourceType:
     storage_version: str = ""
     to_storage: Convert | None = None
     from_storage: Convert | None = None
+    terminating: bool = False  # its definition is being deleted: nothing new is made
     initializing_until: float = 0.0  # the loop's time; reads of collections are told to wait until then
 
     def __post_init__(self) -> None:

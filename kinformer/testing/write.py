@@ -26,6 +26,7 @@ from kinformer.testing.status import (
     cause,
     conflict,
     failure,
+    forbidden,
     internal,
     invalid,
     invalid_options,
@@ -83,6 +84,9 @@ class Writer:
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
         self._name(resource, namespace, obj)
+        if resource.terminating:
+            text = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource.group, resource.plural, metadata.get("name", ""), text)
         self._check_namespace(resource, namespace, metadata.get("name", ""), options)
         if resource.has_status and not options.admin and not (resource.builtin and resource.kind == "Node"):
             obj.pop("status", None)  # a node comes with its status (core/node/strategy.go)

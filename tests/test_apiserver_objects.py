@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from kinformer import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
@@ -362,6 +363,29 @@ async def test_deleting_a_definition_deletes_its_objects_ends_its_watches_and_th
     await stream.close()
 
 
+async def test_a_deleted_definition_waits_for_the_finalizers_of_its_objects(server: APIServer) -> None:
+    server.register_crd(definition())
+    held = widget("held")
+    held["metadata"]["finalizers"] = ["example.com/f"]
+    server.create(held)
+    server.create(widget("free"))
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    for _ in range(2):
+        answer = (await send(server, "DELETE", crd)).json
+        assert answer["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+        assert answer["status"]["conditions"][-1]["type"] == "Terminating"
+    [left] = (await send(server, "GET", path)).json["items"]
+    assert (left["metadata"]["name"], "deletionTimestamp" in left["metadata"]) == ("held", True)
+    for method, suffix, kind in (("POST", "", "application/json"), ("PATCH", "/late?fieldManager=m", APPLY)):
+        refusal = await send(server, method, path + suffix, widget("late"), kind)
+        text = "create not allowed while custom resource definition is terminating"
+        assert (refusal.status, message(refusal)) == (403, f'widgets.example.com "late" is forbidden: {text}')
+    freed = await send(server, "PATCH", f"{path}/held", {"metadata": {"finalizers": None}}, MERGE)
+    assert freed.status == 200
+    assert [(await send(server, "GET", one)).status for one in (crd, path)] == [404, 404]
+
+
 async def test_an_edited_definition_ends_the_watches_of_its_kind_cleanly(server: APIServer) -> None:
     server.register_crd(definition())
     stream = await watch(server.url, f"/apis/example.com/v1/widgets?watch=1&resourceVersion={server.resource_version}")
@@ -444,3 +468,16 @@ async def test_discovery_says_of_each_kind_what_a_real_server_says_of_it(server:
     assert (unchanged.status, unchanged.body) == (304, b"")
     server.register("lab.io/v1", "Probe", "probes")
     assert (await ask(server.url, "GET", "/apis", headers=tag)).status == 200
+
+
+async def test_head_is_a_read_without_a_body_where_it_is_allowed_at_all(server: APIServer) -> None:
+    server.register_crd(definition())
+    server.create(config_map())
+    server.create(widget())
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    allowed = ["/healthz", "/openapi/v3", widgets, f"{widgets}/{widget()['metadata']['name']}"]
+    async with aiohttp.ClientSession() as session:  # on one connection, where a body would be the next answer
+        for path in [*allowed, "/version", "/api", "/apis/apps/v1", MAPS, f"{MAPS}/a", f"{MAPS}/none", "/api/v1/nope"]:
+            async with session.head(server.url + path) as reply:
+                wanted = 200 if path in allowed else 404 if path.endswith("nope") else 405
+                assert (path, reply.status, await reply.read()) == (path, wanted, b"")

@@ -68,7 +68,7 @@ class Actions:
 
     async def _scale(self, call: Call, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
-        if info.method == "GET":
+        if info.method in ("GET", "HEAD"):
             stored = self._ledger.stored(resource, namespace, info.name)
             await call.send_object(scale_of(resource, decode_stored(resource, stored)))
             return

@@ -195,8 +195,8 @@ class Answer:
         return response
 
     async def write(self, data: bytes) -> None:
-        """Some bytes of the body. Raises ConnectionError where nobody reads any more."""
-        if not data:
+        """Some bytes of the body, which HEAD has none of. Raises ConnectionError where nobody reads any more."""
+        if not data or self._request.method == "HEAD":
             return
         await self._gate.wait()
         assert self._stream is not None, "the head is written first"

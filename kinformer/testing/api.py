@@ -92,6 +92,8 @@ class Api:
             return
         if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
             raise method_not_allowed()  # writes name their namespace
+        if info.method == "HEAD" and resource.builtin:
+            raise method_not_allowed()  # of custom resources alone it is a GET
         if info.subresource:
             await self._subresource(call, resource)
         elif info.method in ("GET", "HEAD"):
@@ -258,7 +260,7 @@ class Api:
         action = self._actions.by_name.get(found.name)
         if action is not None:
             await action(call, resource)
-        elif info.method == "GET":
+        elif info.method in ("GET", "HEAD"):
             await self._read(call, resource)
         elif info.method == "PUT":
             await self._update(call, resource)

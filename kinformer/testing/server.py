@@ -26,7 +26,7 @@ from kinformer.testing.negotiation import is_pretty
 from kinformer.testing.openapi import openapi_v2, openapi_v3
 from kinformer.testing.request import RequestInfo, read_request
 from kinformer.testing.state import State
-from kinformer.testing.status import StatusError, failure, internal, page_not_found
+from kinformer.testing.status import StatusError, failure, internal, method_not_allowed, page_not_found
 
 if TYPE_CHECKING:
     from kinformer.client import Client
@@ -343,6 +343,7 @@ class APIServer(State):
             path in ("/api", "/apis")
             and "APIGroupDiscoveryList" in accept
             and "v=v2" in accept.replace("v=v2beta1", "")
+            and info.method == "GET"
         ):
             await self._aggregated(call, discovery, path)
             return
@@ -355,6 +356,8 @@ class APIServer(State):
             parts = path.strip("/").split("/")
             known = len(parts) > 1 and parts[0] in ("api", "apis")
             raise self._registry.nothing(parts[1] if parts[0] == "apis" else "") if known else page_not_found()
+        if info.method == "HEAD" and not path.startswith("/openapi"):
+            raise method_not_allowed()
         answer.pretty = answer.pretty or path == "/version"
         await answer.json(document)
 

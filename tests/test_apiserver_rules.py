@@ -356,3 +356,98 @@ async def test_a_generated_name_is_cut_to_63_characters(server: APIServer) -> No
     made = await send(server, "POST", MAPS, {"metadata": {"generateName": "g" * 100}})
     name = made.json["metadata"]["name"]
     assert (len(name), name[:58]) == (63, "g" * 58)
+
+
+STRATEGIC, JSON_PATCH = "application/strategic-merge-patch+json", "application/json-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({"gracePeriodSeconds": "x"}, "string into Go struct field DeleteOptions.gracePeriodSeconds of type int64"),
+        ({"preconditions": "x"}, "string into Go struct field DeleteOptions.preconditions of type v1.Preconditions"),
+        (
+            {"preconditions": {"uid": 5}},
+            "number into Go struct field Preconditions.preconditions.uid of type types.UID",
+        ),
+        ({"dryRun": "All"}, "string into Go struct field DeleteOptions.dryRun of type []string"),
+    ],
+)
+async def test_options_of_a_deletion_have_types(server: APIServer, body: Any, text: str) -> None:
+    await send(server, "POST", PODS, pod())
+    reply = await send(server, "DELETE", f"{PODS}/p", body)
+    assert (reply.status, reply.json["message"]) == (400, f"json: cannot unmarshal {text}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch", "code", "text"),
+    [
+        (JSON_PATCH, [{"op": "add", "path": 5}], 400, "jsonPatchOp.path of type string"),
+        (JSON_PATCH, ["x"], 400, "json: cannot unmarshal string into Go value of type handlers.jsonPatchOp"),
+        (JSON_PATCH, [None], 422, "the server rejected our request"),
+        (STRATEGIC, {"metadata": {"ownerReferences": [{"uid": {}}]}}, 422, "patch: Invalid value: "),
+        (STRATEGIC, {"data": {"$retainKeys": 5}}, 400, "invalid patch format of retainKeys"),
+        (STRATEGIC, {"data": {"$retainKeys": ["a"], "b": "c"}}, 400, "invalid patch format of retainKeys"),
+    ],
+)
+async def test_what_is_no_patch_is_refused(server: APIServer, kind: str, patch: Any, code: int, text: str) -> None:
+    await send(server, "POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    reply = await send(server, "PATCH", f"{MAPS}/a", patch, kind)
+    assert (reply.status, text in reply.json["message"]) == (code, True)
+
+
+async def test_dates_and_keys_in_yaml_are_text(server: APIServer) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {day: 2020-01-01, 5: x}\n"
+    assert (await send(server, "POST", MAPS, text, "application/yaml")).json["data"] == {"day": "2020-01-01", "5": "x"}
+
+
+async def test_the_query_says_what_becomes_of_dependents_too(server: APIServer) -> None:
+    await send(server, "POST", MAPS, {"metadata": {"name": "a"}})
+    kept = await send(server, "DELETE", f"{MAPS}/a?orphanDependents=true")
+    assert kept.json["metadata"]["finalizers"] == ["orphan"]
+    gone = await send(server, "DELETE", f"{MAPS}/a?orphanDependents=false")
+    assert gone.json["status"] == "Success"
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch", "text"),
+    [
+        (MERGE, '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"'),
+        (STRATEGIC, '{"data": {"a": "1", "a": "2"}}', 'duplicate field "data.a"'),
+        (
+            JSON_PATCH,
+            '[{"op": "add", "path": "/data/a", "value": "1", "value": "2"}]',
+            'json patch duplicate field "[0].value"',
+        ),
+    ],
+)
+async def test_a_patch_with_a_field_twice_is_refused_or_warned_of(
+    server: APIServer, kind: str, patch: str, text: str
+) -> None:
+    await send(server, "POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    strict = await send(server, "PATCH", f"{MAPS}/a?fieldValidation=Strict", patch, kind)
+    assert (strict.status, strict.json["message"].endswith(f"strict decoding error: {text}")) == (422, True)
+    warned = await send(server, "PATCH", f"{MAPS}/a", patch, kind)
+    shown = text.replace('"', '\\"')
+    assert (warned.status, warned.headers["warning"]) == (200, f'299 - "{shown}"')
+
+
+async def test_the_status_of_a_deployment_leaves_its_labels_alone(server: APIServer) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container()]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await send(server, "POST", DEPLOYMENTS, {"metadata": {"name": "d", "labels": {"x": "1"}}, "spec": spec})
+    change = {"metadata": {"labels": {"x": "2"}, "annotations": {"y": "1"}}, "status": {"replicas": 1}}
+    metadata = (await send(server, "PATCH", f"{DEPLOYMENTS}/d/status", change, MERGE)).json["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == ({"x": "1"}, {"y": "1"})
+
+
+async def test_an_apply_with_a_key_twice_is_refused_or_warned_of(server: APIServer) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\ndata:\n  a: x\n  a: z\n"
+    path, kind = f"{MAPS}/a?fieldManager=m", "application/apply-patch+yaml"
+    strict = await send(server, "PATCH", f"{path}&fieldValidation=Strict", text, kind)
+    assert (strict.status, strict.json["message"].splitlines()[1:]) == (
+        400,
+        ['  line 5: key "a" already set in map'],
+    )
+    warned = await send(server, "PATCH", path, text, kind)
+    assert (warned.status, warned.headers["warning"]) == (201, '299 - "line 5: key \\"a\\" already set in map"')

@@ -217,10 +217,19 @@ class Api:
         raw = await read_body(call.request)
         if kind == "apply":
             options.manager = FieldManager(call.params.get("fieldManager", ""))
-            applied = parse_yaml(raw)
+            twice: list[str] = []
+            applied = parse_yaml(raw, twice)
+            if twice and options.validation == "Strict":
+                lines = "".join(f"\n  {text}" for text in twice)
+                raise bad_request(
+                    f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}"
+                )
+            if options.validation == "Warn":
+                options.warnings += twice
             written = self._writer.apply(resource, namespace, info.name, applied, options, subresource=info.subresource)
         else:
-            patch = parse_patch(raw)
+            patch = parse_patch(raw, None if options.validation == "Ignore" else options.duplicates)
+            options.json_patch = kind == "json"
             change = patched(kind, patch, resource.node)
             options.patch = patch if kind == "strategic" else None
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from aiohttp import web
 from kinformer.testing.protobuf import ProtobufError, decode_protobuf
 from kinformer.testing.status import StatusError, bad_request, failure
 
-__all__ = ["find_duplicates", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
+__all__ = ["find_duplicates", "go_kind", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
 
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -53,12 +54,17 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
     if value is None:
         return {}
     if not isinstance(value, dict):
-        what = {str: "string", list: "array", bool: "bool"}.get(type(value), "number")
+        what = go_kind(value)
         into = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
         raise _unrecognized(kind, f"json: cannot unmarshal {what} into Go value of type {into}", body.hex())
     if duplicates is not None and len(msgspec.json.encode(value)) < len(body):
         duplicates += find_duplicates(body)
     return value
+
+
+def go_kind(value: Any) -> str:
+    """What Go's errors call a value of JSON."""
+    return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
 def _parse_protobuf(body: bytes, kind: str) -> Object:
@@ -155,22 +161,55 @@ def json_error(body: bytes) -> str:
     return "invalid character"
 
 
-def parse_yaml(body: bytes) -> Object:
-    """YAML, which JSON is too."""
+@cache
+def _loader() -> Any:
+    """A safe one to which dates and all keys are text, as they are to Kubernetes; it knows which keys came twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self.twice: list[str] = []
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value in seen:
+                    self.twice.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                elif isinstance(key.value, str):
+                    seen.add(key.value)
+            made = super().construct_mapping(node, deep)
+            return {key if isinstance(key, str) else json.dumps(key, default=str): made[key] for key in made}
+
+    Loader.yaml_implicit_resolvers = {
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    return Loader
+
+
+def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
+    """YAML, which JSON is too; `duplicates` gets what is to be said of the keys that came twice."""
     import yaml
 
     try:
-        value = yaml.safe_load(body)
+        loader = _loader()(body)
+        value = loader.get_single_data()
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(value, dict):
         raise bad_request("error decoding YAML: it is no object")
+    if duplicates is not None:
+        duplicates += loader.twice
     return value
 
 
-def parse_patch(raw: bytes) -> Any:
-    """The JSON of a patch. A 400 `StatusError`."""
+def parse_patch(raw: bytes, duplicates: list[str] | None = None) -> Any:
+    """The JSON of a patch; `duplicates` gets the fields that it has twice. A 400 `StatusError`."""
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise bad_request(f"error decoding patch: {json_error(raw)}") from None
+    if duplicates is not None and len(msgspec.json.encode(value)) < len(raw):
+        duplicates += find_duplicates(raw)
+    return value

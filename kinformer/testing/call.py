@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from kinformer.testing.answers import Answer
-from kinformer.testing.bodies import parse_body, read_body
+from kinformer.testing.bodies import go_kind, parse_body, read_body
 from kinformer.testing.delete import DeleteOptions
 from kinformer.testing.forms import View
 from kinformer.testing.ledger import Written
@@ -26,7 +26,22 @@ __all__ = ["Call"]
 MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
 _POLICIES = ("Foreground", "Background", "Orphan")
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's name of the type, for the error
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
+_PRECONDITIONS: Mapping[str, tuple[type, str]] = {"uid": (str, "types.UID"), "resourceVersion": (str, "string")}
 Object = dict[str, Any]
+
+
+def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: str) -> None:
+    for name, (wanted, go) in fields.items():
+        if value.get(name) is not None and type(value[name]) is not wanted:
+            text = f"json: cannot unmarshal {go_kind(value[name])} into Go struct field {where}.{name} of type {go}"
+            raise bad_request(text)
 
 
 @dataclass(slots=True)
@@ -104,6 +119,9 @@ class Call:
 
     def read_delete_options(self, body: Object) -> DeleteOptions:
         """DeleteOptions, the body's or (only without a body) the query's."""
+        _check_types(_DELETE_FIELDS, body, "DeleteOptions")
+        conditions = body.get("preconditions") or {}
+        _check_types(_PRECONDITIONS, conditions, "Preconditions.preconditions")
         params: Mapping[str, str] = {} if body else self.params
         grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
         if "gracePeriodSeconds" in params:
@@ -114,6 +132,8 @@ class Call:
         policy = policy or params.get("propagationPolicy", "")
         dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
         orphan = body.get("orphanDependents")
+        if "orphanDependents" in params:
+            orphan = params["orphanDependents"].lower() not in ("0", "false")
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
             text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
@@ -124,7 +144,6 @@ class Call:
             causes.append(cause("FieldValueNotSupported", text, "propagationPolicy"))
         if causes:
             raise invalid_options("DeleteOptions", causes)
-        conditions = body.get("preconditions") or {}
         if orphan is not None:
             policy = "Orphan" if orphan else "Background"
         return DeleteOptions(

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from kinformer.testing.bodies import go_kind
 from kinformer.testing.resources import ResourceType
 from kinformer.testing.schema import ANY, Node
 from kinformer.testing.status import StatusError, bad_request, failure
@@ -49,15 +50,11 @@ def patched(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dic
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
     if not isinstance(patch, dict):
-        text = f"json: cannot unmarshal {_go_kind(patch)} into Go value of type map[string]interface {{}}"
+        text = f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding patch: {text}" if kind == "merge" else text)
     if kind == "merge":
         return lambda obj: merge_patch(obj, patch)
     return lambda obj: strategic_patch(obj, patch, node)
-
-
-def _go_kind(value: Any) -> str:
-    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
 def rejected() -> StatusError:
@@ -81,8 +78,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(target: Any, operations: Any) -> Any:
     """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for what is no patch."""
     if not isinstance(operations, list):
-        what = "object" if isinstance(operations, dict) else _go_kind(operations)
-        text = f"json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+        text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {text}")
     if len(operations) > MAX_OPERATIONS:
         raise failure(
@@ -90,13 +86,29 @@ def json_patch(target: Any, operations: Any) -> Any:
             f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
             reason="RequestEntityTooLarge",
         )
+    for operation in operations:
+        _check_operation(operation)
     document = copy.deepcopy(target)
     for operation in operations:
         try:
             document = _operate(document, operation)
-        except (KeyError, IndexError, TypeError, ValueError):
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError):
             raise rejected() from None
     return document
+
+
+def _check_operation(operation: Any) -> None:
+    """The types of an operation. A 400 `StatusError`; null passes, and is no operation that could be done."""
+    wrong = ""
+    if not isinstance(operation, dict):
+        wrong = "" if operation is None else f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+    else:
+        for name in ("op", "path", "from"):
+            if not isinstance(operation.get(name), str | None):
+                wrong = f"{go_kind(operation[name])} into Go struct field jsonPatchOp.{name} of type string"
+                break
+    if wrong:
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {wrong}")
 
 
 def _operate(document: Any, operation: dict[str, Any]) -> Any:
@@ -184,6 +196,7 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
         target = {}
     merged = copy.deepcopy(target)
     if _RETAIN in patch:
+        _check_retained(patch)
         merged = {name: value for name, value in merged.items() if name in patch[_RETAIN]}
     for name, value in patch.items():
         if name.startswith("$"):
@@ -204,13 +217,21 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
     return merged
 
 
+def _check_retained(patch: dict[str, Any]) -> None:
+    """A 400 `StatusError` where `$retainKeys` is no list, or the patch sets what that does not name."""
+    kept = patch[_RETAIN]
+    named = {name for name, value in patch.items() if value is not None and not name.startswith("$")}
+    if not isinstance(kept, list) or any(name not in kept for name in named):
+        raise bad_request("invalid patch format of retainKeys")
+
+
 def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
     key = node.merge
     if key is True:  # what the patch names comes first
         return [*patch, *(one for one in target if one not in patch)]
     if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
         return [one for one in patch if one.get("$patch") != "replace"]
-    if not key or not all(isinstance(one, dict) for one in patch):
+    if not key or not all(isinstance(one, dict) and not isinstance(one.get(key), dict | list) for one in patch):
         return copy.deepcopy(patch)
     item_node = node.item or ANY
     items: dict[Any, Any] = {}

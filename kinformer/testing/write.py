@@ -44,6 +44,14 @@ _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
 _RANDOM = 5  # characters behind a generateName, of which so many are kept (apiserver/pkg/storage/names)
 _PREFIX = 63 - _RANDOM
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_KEPT_BY_STATUS = {
+    "Deployment": ("labels", "ownerReferences"),
+    "FlowSchema": _METADATA,
+    "PriorityLevelConfiguration": _METADATA,
+    "ValidatingAdmissionPolicy": _METADATA,
+    "VolumeAttachment": _METADATA,
+}
 _NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -58,6 +66,7 @@ class WriteOptions:
     tracked: bool = True  # managedFields are kept up
     validation: str = "Warn"  # fieldValidation
     patch: Any = None  # the strategic merge patch, for error messages
+    json_patch: bool = False  # of which `duplicates` are the fields, then
     duplicates: list[str] = field(default_factory=list)  # fields that the body has twice
     force: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -127,7 +136,8 @@ class Writer:
         obj, unknown = decode(resource, body)
         if resource.builtin and not body.get("status"):
             obj.pop("status", None)  # Go makes an empty one of none
-        texts = [f'duplicate field "{path}"' for path in options.duplicates]
+        patch = "json patch " if options.json_patch else ""
+        texts = [f'{patch}duplicate field "{path}"' for path in options.duplicates]
         texts += [f'unknown field "{path}"' for path in unknown]
         if texts and options.validation == "Strict":
             raise strict_error(resource, texts)
@@ -383,10 +393,8 @@ class Writer:
                 del obj[name]
             obj.update({name: value for name, value in old.items() if name not in _NO_SPEC})
             before = old["metadata"]
-            # Of a custom resource all metadata is kept, of a built-in one its owners (pkg/registry/core/*/strategy.go).
-            kept = (
-                ("ownerReferences",) if resource.builtin else ("labels", "annotations", "finalizers", "ownerReferences")
-            )
+            # Of a custom resource all metadata is kept, of most built-in ones the owners (pkg/registry/*/strategy.go).
+            kept = _KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else _METADATA
             for name in kept:
                 obj["metadata"].pop(name, None)
                 if name in before:

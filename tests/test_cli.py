@@ -379,6 +379,34 @@ async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer
 @pytest.mark.parametrize(
     "command",
     [
+        ("watch", "pods"),
+        ("watch", "pods", "-o", "jsonl"),
+        ("stats", "pods", "--interval", "0.1"),
+        ("demo", "--plain"),
+        ("dashboard", "--port", "0"),
+        ("serve", "--port", "0"),
+    ],
+)
+async def test_sigterm_ends_a_command_with_0_and_without_a_word(server: APIServer, command: tuple[str, ...]) -> None:
+    server.create(pod("a"))
+    at_server = () if command[0] in ("demo", "serve") else ("--server", server.url)
+    running = await process(*command, *at_server)
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            assert await running.stdout.readline()
+            running.send_signal(signal.SIGTERM)
+            _, err = await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.communicate()
+    assert (running.returncode, err) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
         ("get", "pods", "-o", "json"),
         ("get", "pods", "-o", "yaml"),
         ("get", "pods"),

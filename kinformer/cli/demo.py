@@ -16,7 +16,7 @@ from kinformer.backoff import Backoff
 from kinformer.cli.activity import Activity, Happening
 from kinformer.cli.demo_screen import DemoScreen
 from kinformer.cli.errors import FAILED, log_kept_back, one_line
-from kinformer.cli.keys import stop_on_key, stop_on_sigterm
+from kinformer.cli.keys import stop_on_key
 from kinformer.cli.listing import list_all
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.tables import clean
@@ -116,7 +116,6 @@ class _Demo:
 
         with (
             log_kept_back(),
-            stop_on_sigterm(self._stop.set),
             stop_on_key(self._stop.set),
             # Drawn from here alone, in place and in one write: nothing flickers, and no thread reads the caches.
             Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,

@@ -6,9 +6,11 @@ import asyncio
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from kinformer.cli.text import clean
@@ -35,11 +37,12 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE, likewise for `kinformer get pods | head`
 def run_command(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
     """Run a command's coroutine on a loop of its own, and turn how it ends into an exit status.
 
-    A KinformerError or an OSError is a line on stderr; anything else is a bug, and keeps its traceback.
+    SIGTERM cancels it, and that is no failure: 0. A KinformerError or an OSError is a line on stderr; anything else is
+    a bug, and keeps its traceback.
     """
     try:
         with log_to_stderr():
-            status = asyncio.run(command())
+            status = asyncio.run(_until_sigterm(command))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -54,6 +57,31 @@ def run_command(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
             raise
         return complain(expected)
     return status or 0
+
+
+async def _until_sigterm(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int | None:
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+    terminated = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.signal(number, signal.SIG_DFL)  # a second one ends at once what is stuck: a write that nobody reads
+        if running is not None:
+            loop.call_soon_threadsafe(running.cancel)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # signals are the main thread's
+        return await command()
+    try:
+        return await command()
+    except asyncio.CancelledError:
+        if not terminated:
+            raise
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def complain(error: BaseException | str, status: int = FAILED) -> int:

@@ -1,16 +1,15 @@
-"""Keys, without Enter, and SIGTERM: what reaches a command before Ctrl-C ends it."""
+"""Keys, without Enter."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["QUIT", "on_keys", "stop_on_key", "stop_on_sigterm"]
+__all__ = ["QUIT", "on_keys", "stop_on_key"]
 
 QUIT = "quit"
 """What q, Ctrl-D and a terminal that is gone are called."""
@@ -33,21 +32,6 @@ _KEY = re.compile(
     "|".join([*map(re.escape, sorted(_SEQUENCES, key=len, reverse=True)), r"\x1b[\[O][0-9;]*[@-~]", "."]), re.DOTALL
 )
 _QUIT = frozenset("qQ\x04")  # q, and Ctrl-D
-
-
-@contextmanager
-def stop_on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it, SIGTERM calls `stop`, so that a command can leave in order; not on Windows, nor in a thread."""
-    loop = asyncio.get_running_loop()
-    try:
-        loop.add_signal_handler(signal.SIGTERM, stop)
-    except (NotImplementedError, RuntimeError, ValueError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
 
 
 @contextmanager

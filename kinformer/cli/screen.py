@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from kinformer.cli.errors import log_kept_back
-from kinformer.cli.keys import QUIT, on_keys, stop_on_sigterm
+from kinformer.cli.keys import QUIT, on_keys
 
 __all__ = ["can_draw", "draw"]
 
@@ -30,7 +30,7 @@ async def draw(
     news: asyncio.Event,
     press: Callable[[str], None] | None = None,
 ) -> None:
-    """Show pictures on the whole of a terminal, until q or SIGTERM, or cancelled.
+    """Show pictures on the whole of a terminal, until q, or cancelled.
 
     However it ends, the terminal is as it was before; warnings that the log had meanwhile are then on stderr.
 
@@ -42,20 +42,16 @@ async def draw(
     """
     stop = asyncio.Event()
 
-    def end() -> None:
-        stop.set()
-        news.set()
-
     def pressed(key: str) -> None:
         if key == QUIT:
-            end()
+            stop.set()
+            news.set()
         elif press is not None:
             press(key)
             news.set()
 
     with (
         log_kept_back(),
-        stop_on_sigterm(end),
         on_keys(pressed),
         # Drawn from here alone, in one write: nothing flickers, and no thread reads what the loop changes.
         Live(picture(*console.size), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,

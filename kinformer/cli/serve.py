@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from kinformer.cli.keys import stop_on_sigterm
 from kinformer.cli.listing import list_all
 from kinformer.cli.progress import Loading
 from kinformer.cli.target import UsageError
@@ -28,7 +27,7 @@ Object = dict[str, Any]
 
 
 async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, duration: float | None) -> int:
-    """Serve until cancelled, or SIGTERM.
+    """Serve until cancelled.
 
     Prints its URL, then what it was filled with, on stdout.
 
@@ -57,22 +56,13 @@ async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, d
         for resource, count in filling.items():
             await population.add(resource, count)
             print(f"{count:,} {resource.name}", flush=True)
-        stop = asyncio.Event()
-        with stop_on_sigterm(stop.set):
-            changing = asyncio.create_task(population.churn(filling, churn), name="kinformer serve: churn")
-            stopping = asyncio.create_task(stop.wait(), name="kinformer serve: stop")
-            try:
-                done, _ = await asyncio.wait(
-                    {changing, stopping} if churn else {stopping},
-                    timeout=duration,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                for task in done:
-                    task.result()
-            finally:
-                changing.cancel()
-                stopping.cancel()
-                await asyncio.gather(changing, stopping, return_exceptions=True)
+        limit = asyncio.timeout(duration)
+        try:
+            async with limit:
+                await (population.churn(filling, churn) if churn else asyncio.Event().wait())
+        except TimeoutError:
+            if not limit.expired():
+                raise
     return 0
 
 

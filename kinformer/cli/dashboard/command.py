@@ -54,7 +54,7 @@ async def dashboard(
     names: Sequence[str] = (),
     duration: float | None = None,
 ) -> int:
-    """Serve the page until Ctrl-C.
+    """Serve the page until Ctrl-C or SIGTERM, at which uvicorn ends in order and then passes it on.
 
     Args:
         target: The server to watch.
@@ -73,9 +73,12 @@ async def dashboard(
         client = await stack.enter_async_context(await _demo(stack) if demo else target.client())
         wanted = await _wanted(client, resources or (_IN_THE_DEMO if demo else ()))
         listener = stack.enter_context(_listen(host, port))
+        shown = f"[{host}]" if ":" in host else host
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
+            # Not before: whoever reads this may send a signal, and from here on uvicorn ends in order at one.
+            print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
             async with SharedInformerFactory(client) as factory:
                 for resource in wanted:
                     factory.for_resource(
@@ -89,8 +92,6 @@ async def dashboard(
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
         config = uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=_GRACE, lifespan="on")
         server = uvicorn.Server(config)
-        shown = f"[{host}]" if ":" in host else host
-        print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
         timer = None if duration is None else asyncio.get_running_loop().call_later(duration, _stop, server)
         try:
             await server.serve(sockets=[listener])

@@ -23,6 +23,7 @@ from kinformer.cli.demo import demo
 from kinformer.cli.demo_screen import DemoScreen
 from kinformer.cli.living_cluster import NAMESPACES, LivingCluster
 from kinformer.testing import APIServer
+from tests.cli import CommandLine
 
 
 class StrictServer:
@@ -229,6 +230,43 @@ async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
             running.kill()
             await running.wait()
     assert (running.returncode, err) == (0, b"")
+
+
+_FILLED = (
+    *("services", "namespaces", "deployments", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "ingresses"),
+    *("persistentvolumeclaims", "horizontalpodautoscalers", "storageclasses", "rolebindings", "clusterrolebindings"),
+)
+
+
+async def test_serve_fills_in_and_changes_every_usual_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [word for name in _FILLED for word in ("--objects", f"{name}=2")]
+    ended = await CommandLine(capsys)("serve", "--port", "0", *objects, "--churn", "2000", "--duration", "0.3")
+    assert (ended.status, ended.err) == (0, "")
+    assert [line for line in ended.out.splitlines() if line.startswith("2 ")] == [f"2 {name}" for name in _FILLED]
+
+
+async def test_more_changes_than_the_server_can_make_hold_no_duration_up(capsys: pytest.CaptureFixture[str]) -> None:
+    async with asyncio.timeout(10):
+        ended = await CommandLine(capsys)(
+            *("serve", "--port", "0", "--objects", "configmaps=2", "--churn", "1e7", "--duration", "0.2")
+        )
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--objects", "customresourcedefinitions=1"), "--objects cannot fill in apiextensions.k8s.io/v1/"),
+        (("--objects", "configmaps=1", "--churn", "inf", "--duration", "0"), "--churn takes a number"),
+    ],
+)
+async def test_what_serve_cannot_do_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", *arguments)
+    assert ended.status == 2
+    assert ended.err.startswith(f"kinformer: {told}")
+    assert ended.err.count("\n") == 1
 
 
 async def test_a_port_that_is_taken_is_one_line_and_status_1() -> None:

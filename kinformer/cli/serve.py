@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -13,6 +14,7 @@ from kinformer.cli.progress import Loading
 from kinformer.cli.target import UsageError
 from kinformer.client import Client
 from kinformer.discovery import APIResource, resolve
+from kinformer.exceptions import InvalidError
 from kinformer.list_watch import ListWatch
 from kinformer.testing import APIServer
 
@@ -38,13 +40,15 @@ async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, d
         duration: Seconds after which to end; None is never.
 
     Raises:
-        UsageError: A text of `objects` is not of that form.
+        UsageError: A text of `objects` is not of that form, or names what cannot be made; or `churn` is no number.
         ConfigError: The server has no such resource.
         OSError: The port is taken.
     """
     wanted = [_parse(text) for text in objects]
     if churn and not wanted:
         raise UsageError("--churn changes what --objects fills in; give that too")
+    if not math.isfinite(churn):
+        raise UsageError(f"--churn takes a number of changes a second, not {churn}")
     async with APIServer(host=host, port=port) as server, server.client() as client:
         filling: Counter[APIResource] = Counter()
         for name, count in wanted:
@@ -107,9 +111,11 @@ class _Population:
             now = loop.time()
             due = min(due + (now - before) * rate, max(1.0, rate))  # what a second was too short for is let go
             before = now
-            while due >= 1:
+            while due >= 1 and self._keys:
                 due -= 1
                 self._change()
+                if self._turn % _SLICE == 0:
+                    await asyncio.sleep(0)
 
     def _change(self) -> None:
         """Update or replace a random object; one that somebody else has deleted is forgotten."""
@@ -128,7 +134,7 @@ class _Population:
             metadata = document["metadata"]
             for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
                 metadata.pop(field, None)
-            metadata["name"] = f"{name.partition('.')[0]}.{self._turn}"
+            metadata["name"] = f"{name.partition('--')[0]}--{self._turn}"  # without dots: services have none
             self._server.create(document)
             self._keys[number] = (resource, namespace, metadata["name"])
 
@@ -144,7 +150,10 @@ class _Population:
             }
             if resource.namespaced:
                 body["metadata"]["namespace"] = f"team-{number % _NAMESPACES:02}"
-            self._server.create(body)
+            try:
+                self._server.create(body)
+            except InvalidError as error:
+                raise UsageError(f"--objects cannot fill in {resource}: {error}") from error
             if number % _SLICE == 0:
                 yield number
         yield count
@@ -154,10 +163,31 @@ def _content(kind: str, app: str) -> Object:
     """What an object holds beside its metadata, for the kinds that people look at; nothing for others."""
     container = {"name": "main", "image": f"registry.example/{app}:1.0"}
     template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
-    workload = {"replicas": 3, "selector": {"matchLabels": {"app": app}}, "template": template}
+    selected = {"selector": {"matchLabels": {"app": app}}, "template": template}
+    workload = {"replicas": 3, **selected}
+    once = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
     match kind:
         case "Deployment" | "ReplicaSet" | "StatefulSet":
             return {"spec": workload, "status": {"replicas": 3, "readyReplicas": 3}}
+        case "DaemonSet":
+            return {"spec": selected}
+        case "ReplicationController":
+            return {"spec": {"selector": {"app": app}, "template": template}}
+        case "Job":
+            return {"spec": once}
+        case "CronJob":
+            return {"spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": once}}}
+        case "HorizontalPodAutoscaler":
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": app}
+            return {"spec": {"scaleTargetRef": target, "maxReplicas": 3}}
+        case "Ingress":
+            return {"spec": {"defaultBackend": {"service": {"name": app, "port": {"number": 80}}}}}
+        case "PersistentVolumeClaim":
+            return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        case "StorageClass":
+            return {"provisioner": "example.com/disks"}
+        case "RoleBinding" | "ClusterRoleBinding":
+            return {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}
         case "Node":
             condition = {"type": "Ready", "status": "True"}
             return {"status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}}}

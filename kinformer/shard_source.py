@@ -12,6 +12,7 @@ from kinformer.accessors import ends_initial_events
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.mapped_page import MappedPage, SourceAround
+from kinformer.object import Remnant
 from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
 
 __all__ = ["ShardSource", "controller_uid"]
@@ -128,7 +129,7 @@ class ShardSource(SourceAround):
                 continue
             finally:
                 self._waiting = None
-            yield [event for event in events if event.type == "BOOKMARK" or self._is_in(event.object, slots)]
+            yield [event for event in events if self._concerns(event, slots)]
             if initial and any(event.type == "BOOKMARK" and ends_initial_events(event.object) for event in events):
                 initial, self._handed = False, listed  # who asks for more has handed these on
 
@@ -142,6 +143,10 @@ class ShardSource(SourceAround):
                     await close()
         else:
             yield [item for item in page.items if self._is_in(item, slots)]
+
+    def _concerns(self, event: WatchEvent, slots: frozenset[int]) -> bool:
+        # Of what is left of an object nobody knows the slot; who has it cached is to let go of it.
+        return event.type == "BOOKMARK" or type(event.object) is Remnant or self._is_in(event.object, slots)
 
     def _is_in(self, obj: Any, slots: frozenset[int]) -> bool:
         uid = obj.uid if self._uid_of is None else self._uid_of(obj)

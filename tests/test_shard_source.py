@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from kinformer import ExpiredError, KubeObject, ListOptions
+from kinformer import ExpiredError, KubeObject, ListOptions, WatchEvent
+from kinformer.object import Remnant
 from kinformer.shard_source import ShardSource, controller_uid
 from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
 from tests.memory_source import MemorySource
@@ -129,6 +132,24 @@ async def test_an_initial_stream_of_other_slots_is_the_newest_and_is_handed_on_w
         await asyncio.wait({waiting})
     async with source.watch(options):
         assert memory.watches[-1].resource_version == "7"
+
+
+async def test_what_is_left_of_an_object_that_cannot_be_read_reaches_whoever_has_it_cached() -> None:
+    left = WatchEvent("DELETED", Remnant.of("default/m1", "60"))  # as a ListWatch gives it: without a uid
+
+    class Unreadable(MemorySource):
+        @asynccontextmanager
+        async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
+            async def events() -> AsyncIterator[list[WatchEvent]]:
+                yield [left]
+
+            yield events()
+
+    source = ShardSource(Unreadable())
+    source.reshard({1})
+    await names(source)
+    async with source.watch(ListOptions(resource_version="51")) as stream:
+        assert [events async for events in stream] == [[left]]
 
 
 def test_the_controlling_owner_is_the_one_that_says_so() -> None:

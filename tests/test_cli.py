@@ -404,6 +404,48 @@ async def test_sigterm_ends_a_command_with_0_and_without_a_word(server: APIServe
     assert (running.returncode, err) == (0, b"")
 
 
+def test_ctrl_c_while_modules_are_imported_ends_with_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            if name == "kinformer.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "kinformer.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted, *sys.meta_path])
+    assert main(["get", "pods"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",)])
+async def test_a_reader_that_has_gone_ends_what_needs_no_server_too(command: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kinformer.cli", *command), stdout=writing, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writing)
+    _, err = await running.communicate()
+    assert (running.returncode, err) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+@pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",), ("get", "pods")])
+async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: tuple[str, ...]) -> None:
+    server.create(pod("a"))
+    at_server = ("--server", server.url) if command[0] == "get" else ()
+    with Path("/dev/full").open("wb") as full:  # noqa: ASYNC230
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kinformer.cli", *command, *at_server), stdout=full, stderr=subprocess.PIPE
+        )
+    _, err = await running.communicate()
+    assert (running.returncode, err) == (1, b"kinformer: [Errno 28] No space left on device\n")
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -25,6 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         141 where the reader of a pipe has gone. Failures are one line on stderr.
     """
     try:
+        return _run(argv)
+    except KeyboardInterrupt:  # while modules were imported; behind that it is the commands'
+        return 130
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
         from kinformer.cli.app import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _OURS:

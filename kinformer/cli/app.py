@@ -15,7 +15,7 @@ from kinformer.cli.completion import (
     learn_shells,
     print_script,
 )
-from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, run_command
+from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by, run_command
 from kinformer.cli.options import (
     AllOption,
     ContextOption,
@@ -288,6 +288,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         learn_shells()
     try:
         status = app(args=arguments, prog_name="kinformer", standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         return complain(error, USAGE)
     except KinformerError as error:
@@ -297,4 +298,10 @@ def run(argv: Sequence[str] | None = None) -> int:
         return complain(f"{text.rstrip('.')} (see kinformer --help)", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
+    except OSError as error:
+        return ended_by(error)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # what typer and rich make of it
+            return ended_by(end.__context__)
+        raise
     return status if isinstance(status, int) else 0

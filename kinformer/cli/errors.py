@@ -22,6 +22,7 @@ __all__ = [
     "INTERRUPTED",
     "USAGE",
     "complain",
+    "ended_by",
     "log_kept_back",
     "log_to_stderr",
     "one_line",
@@ -46,11 +47,10 @@ def run_command(command: Callable[[], Coroutine[Any, Any, int | None]]) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _close_stdout()
-        return BROKEN_PIPE
-    except (KinformerError, OSError) as error:
+    except KinformerError as error:
         return complain(error)
+    except OSError as error:
+        return ended_by(error)
     except BaseExceptionGroup as group:
         expected = _first_expected(group)
         if expected is None:
@@ -90,6 +90,16 @@ def complain(error: BaseException | str, status: int = FAILED) -> int:
     return status
 
 
+def ended_by(error: OSError) -> int:
+    """The status of what a failed read or write has ended; what stdout cannot take any more is let go."""
+    status = BROKEN_PIPE if isinstance(error, BrokenPipeError) else complain(error)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _close_stdout()
+    return status
+
+
 def one_line(error: BaseException | str) -> str:
     """The text of an error without line breaks and other control characters; its type where it has no text."""
     text = clean(" ".join(str(error).split()))
@@ -108,7 +118,7 @@ def _first_expected(group: BaseExceptionGroup[BaseException]) -> BaseException |
 
 
 def _close_stdout() -> None:
-    # The interpreter flushes stdout once more as it ends, and would then complain about the pipe itself
+    # The interpreter flushes stdout once more as it ends, and would then complain about it itself
     # (Python documentation, library/signal, "Note on SIGPIPE").
     try:
         descriptor = sys.stdout.fileno()

@@ -139,6 +139,71 @@ def test_ready_counts_containers_and_restarts_say_when_the_last_was() -> None:
     assert pod_restarts(pod()) == "0"
 
 
+SIDECAR = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}], "containers": [{"name": "main"}]}
+INITIALIZED = {"type": "Initialized", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "words"),
+    [
+        (
+            SIDECAR,
+            {
+                "phase": "Running",
+                "initContainerStatuses": [{**container(True, 3, running={}), "name": "proxy", "started": True}],
+                "containerStatuses": [container(True, 1, running={})],
+            },
+            ("2/2", "Running", "4"),
+        ),
+        (
+            SIDECAR,
+            {
+                "phase": "Running",
+                "conditions": [INITIALIZED],
+                "initContainerStatuses": [{**container(False, 3, waiting={"reason": "Error"}), "name": "proxy"}],
+                "containerStatuses": [container(True, running={})],
+            },
+            ("1/2", "Init:Error", "3"),
+        ),
+        (
+            {"initContainers": [{"name": "init"}], "containers": [{"name": "main"}]},
+            {
+                "phase": "Pending",
+                "initContainerStatuses": [{**container(False, 4, waiting={"reason": "Error"}), "name": "init"}],
+            },
+            ("0/1", "Init:Error", "4"),
+        ),
+        (
+            {"containers": [{"name": "main"}]},
+            {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]},
+            ("0/1", "SchedulingGated", "0"),
+        ),
+        (
+            {"containers": [{"name": "main"}, {"name": "other"}]},
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    container(terminated={"exitCode": 0, "reason": "Completed"}),
+                    container(terminated={"exitCode": 1, "reason": "Error"}),
+                ],
+            },
+            ("0/2", "Error", "0"),
+        ),
+    ],
+)
+def test_a_pods_words_are_those_of_kubectl_get(
+    spec: dict[str, Any], status: dict[str, Any], words: tuple[str, str, str]
+) -> None:
+    shown = {"metadata": {"name": "a"}, "spec": spec, "status": status}
+    assert (pod_ready(shown), pod_status(shown), pod_restarts(shown)) == words
+
+
+def test_a_pod_that_is_through_stays_so_while_it_is_deleted() -> None:
+    going = pod(phase="Succeeded", containerStatuses=[container(terminated={"exitCode": 0, "reason": "Completed"})])
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert pod_status(going) == "Completed"
+
+
 def cells(group: str, kind: str, document: dict[str, Any]) -> dict[str, str]:
     return {name: cell(document) for name, cell in columns_of(group, kind)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.pod_state import PodState
 from kinformer.testing.table_text import age, none, since
 
 __all__ = ["pod_row"]
@@ -12,105 +13,9 @@ __all__ = ["pod_row"]
 Object = Mapping[str, Any]
 
 
-class _Pod:
-    """What is counted and concluded from the statuses of containers."""
-
-    def __init__(self, pod: Object) -> None:
-        self._spec: Object = pod.get("spec") or {}
-        self._status: Object = pod.get("status") or {}
-        self._restartable = {
-            one.get("name") for one in self._spec.get("initContainers") or [] if one.get("restartPolicy") == "Always"
-        }
-        self.total = len(self._spec.get("containers") or []) + len(self._restartable)
-        self.ready = 0
-        self.restarts = 0
-        self.restarted = ""  # when, the last time
-        self.reason: str = self._status.get("reason") or self._status.get("phase") or ""
-        for condition in self._status.get("conditions") or []:
-            if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
-                self.reason = "SchedulingGated"
-        if not self._initializing() or self._is_true("Initialized"):
-            self._containers()
-        terminal = self._status.get("phase") in ("Succeeded", "Failed")
-        if pod["metadata"].get("deletionTimestamp"):
-            if self._status.get("reason") == "NodeLost":
-                self.reason = "Unknown"
-            elif not terminal:
-                self.reason = "Terminating"
-
-    def _is_true(self, condition: str) -> bool:
-        found = (one for one in self._status.get("conditions") or [] if one.get("type") == condition)
-        return any(one.get("status") == "True" for one in found)
-
-    def _count(self, status: Object) -> None:
-        self.restarts += status.get("restartCount", 0)
-        ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
-        self.restarted = max(self.restarted, ended)
-
-    def _initializing(self) -> bool:
-        """Whether an init container still runs or failed; `reason` says so."""
-        kept = (0, "")
-        for index, status in enumerate(self._status.get("initContainerStatuses") or []):
-            self._count(status)
-            restartable = status.get("name") in self._restartable
-            if restartable:
-                ended = ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
-                kept = (kept[0] + status.get("restartCount", 0), max(kept[1], ended))
-            state = status.get("state") or {}
-            terminated, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason")
-            if terminated is not None and not terminated.get("exitCode"):
-                continue
-            if restartable and status.get("started"):
-                self.ready += bool(status.get("ready"))
-                continue
-            if terminated is not None:
-                self.reason = "Init:" + _ended(terminated)
-            elif waiting and waiting != "PodInitializing":
-                self.reason = f"Init:{waiting}"
-            else:
-                self.reason = f"Init:{index}/{len(self._spec.get('initContainers') or [])}"
-            return True
-        self.restarts, self.restarted = kept
-        return False
-
-    def _containers(self) -> None:
-        running, failed = False, ""
-        for status in reversed(self._status.get("containerStatuses") or []):
-            self._count(status)
-            state = status.get("state") or {}
-            terminated, waiting = state.get("terminated"), (state.get("waiting") or {}).get("reason")
-            if waiting:
-                self.reason = waiting
-            elif terminated is not None:
-                self.reason = _ended(terminated)
-                if terminated.get("exitCode"):
-                    failed = self.reason
-            elif status.get("ready") and state.get("running") is not None:
-                running = True
-                self.ready += 1
-        if self.reason == "Completed":
-            if running and self._is_true("Ready"):
-                self.reason = "Running"
-            elif failed:
-                self.reason = failed
-            elif running:
-                self.reason = "NotReady"
-
-    def gates(self) -> str:
-        """How many readiness gates are open."""
-        wanted = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
-        return f"{sum(map(self._is_true, wanted))}/{len(wanted)}" if wanted else "<none>"
-
-
-def _ended(terminated: Object) -> str:
-    if terminated.get("reason"):
-        return str(terminated["reason"])
-    return f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode', 0)}"
-
-
 def pod_row(pod: Object) -> list[Any]:
     """The cells of a pod."""
-    found = _Pod(pod)
+    found = PodState(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     restarts = str(found.restarts)
     if found.restarts and found.restarted:

@@ -46,7 +46,8 @@ def pod(name: str, *, namespace: str = "default", node: str = "", owner: str = "
     spec: dict[str, Any] = {"containers": [{"name": "main", "image": "registry.example/app:1"}]}
     if node:
         spec["nodeName"] = node
-    status = {"phase": "Running", "containerStatuses": [{"name": "main", "ready": True, "restartCount": 0}]}
+    running = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
+    status = {"phase": "Running", "containerStatuses": [running]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 

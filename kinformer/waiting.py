@@ -42,8 +42,9 @@ async def wait_for(
         StoppedError: The informer has been left; what it crashed of, if it crashed.
     """
     seen: KubeObject | None = None
+    limit = asyncio.timeout(timeout)
     try:
-        async with asyncio.timeout(timeout) as limit:
+        async with limit:
             await informer.wait_synced()
             seen = _viewed(informer.indexer.get_by_key(key))
             if condition(seen):

@@ -251,7 +251,8 @@ async def test_a_data_directory_that_is_restored_under_a_running_informer(
         await history.go_on(600)  # more than the server itself writes as it starts
         reached = int(informer.last_sync_resource_version)
         await while_stopped(backup, data)
-        await until(lambda: informer.statistics().relists.get("rewind"), 30)
+        # A server that is just starting may take a question and not answer it, which is given up after 30 s.
+        await until(lambda: informer.statistics().relists.get("rewind"), 90)
         assert int(informer.last_sync_resource_version) < reached
         await until_live(informer)
         await assert_equal(api, CONFIGMAPS, informer, replica)

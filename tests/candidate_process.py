@@ -16,16 +16,11 @@ import time
 
 from kinformer import Client, KinformerError, LeaderElector, LeadershipLostError
 from kinformer.clock import SYSTEM
+from tests.saying import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 BLOCK = 4.0  # two leases of 1.5 s, which a Lease says as 2
 CONFIG_MAP = "/api/v1/namespaces/default/configmaps/written-by-leaders"
-
-
-def say(*words: object) -> None:
-    """One write for a line: print makes one of each word where PYTHONUNBUFFERED is set, and a kill may come between."""
-    sys.stdout.write(" ".join(map(str, words)) + "\n")
-    sys.stdout.flush()
 
 
 def block() -> None:

@@ -18,14 +18,9 @@ import sys
 from kinformer import Client, Request, ShardedController
 from kinformer.clock import SYSTEM
 from kinformer.fence import check_fences
+from tests.saying import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
-
-
-def say(*words: object) -> None:
-    """One write for a line: print makes one of each word where PYTHONUNBUFFERED is set, and a kill may come between."""
-    sys.stdout.write(" ".join(map(str, words)) + "\n")
-    sys.stdout.flush()
 
 
 class Replica:

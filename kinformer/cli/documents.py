@@ -13,7 +13,7 @@ from kinformer.cli.text import escaped
 from kinformer.exceptions import DecodeError
 from kinformer.object import KubeObject
 
-__all__ = ["Document", "to_yaml", "write_json", "write_lines", "write_yaml"]
+__all__ = ["Document", "in_one_line", "to_yaml", "write_json", "write_lines", "write_yaml"]
 
 
 # What the library writes without quotes, for it reads it as text, and other readers of YAML as a number or a truth.
@@ -101,8 +101,12 @@ def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:
 
 
 def _line(obj: KubeObject) -> str:
-    raw = msgspec.json.format(obj.raw, indent=-1) if b"\n" in obj.raw else obj.raw
-    return escaped(raw.decode()) + "\n"
+    return escaped(in_one_line(obj.raw).decode()) + "\n"
+
+
+def in_one_line(raw: bytes) -> bytes:
+    """JSON without line breaks. Servers write it so, but for those that are asked for pretty answers, as by a proxy."""
+    return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw
 
 
 def _indented(raw: bytes) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kinformer.cli.differences import ABSENT, object_differences
+from kinformer.cli.documents import in_one_line
 from kinformer.cli.get import object_name
 from kinformer.cli.live_table import difference_lines
 from kinformer.cli.tables import Table
@@ -90,7 +91,7 @@ class JsonLines:
             line["final_state_unknown"] = True
         if self._noise is not None and event.type == "UPDATED" and event.old is not None:
             line["changes"] = _changes(event.old, event.object, self._noise)
-        line["object"] = msgspec.Raw(_in_one_line(event.object.raw))
+        line["object"] = msgspec.Raw(in_one_line(event.object.raw))
         sys.stdout.write(f"{escaped(msgspec.json.encode(line).decode())}\n")
         sys.stdout.flush()
 
@@ -104,8 +105,3 @@ def _changes(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> msgspec
         return msgspec.Raw(msgspec.json.encode(found))
     except (DecodeError, RecursionError):
         return None
-
-
-def _in_one_line(raw: bytes) -> bytes:
-    # Servers write JSON without line breaks, but for those that are asked for pretty answers, by a proxy for instance.
-    return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw

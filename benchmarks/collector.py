@@ -15,8 +15,8 @@ from typing import Any
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, median, run, serving
 from kinformer import Client, Indexer, SharedInformerFactory
-from kinformer.decode import EntryDecoder
-from kinformer.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.cache.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.wire.decoder import EntryDecoder
 
 PODS = 100_000
 SMALL = 1_000_000

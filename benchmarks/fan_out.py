@@ -15,10 +15,10 @@ from typing import Any
 
 from benchmarks.data import FIRST_VERSION, KINDS
 from benchmarks.harness import Figure, median, run
-from kinformer.decode import EntryDecoder
-from kinformer.handler import Handler, HandlerRunner
-from kinformer.mailbox import UPDATE, Mailbox, Notification
-from kinformer.object import view
+from kinformer.objects.object import view
+from kinformer.processor.handler import Handler, HandlerRunner
+from kinformer.processor.mailbox import UPDATE, Mailbox, Notification
+from kinformer.wire.decoder import EntryDecoder
 
 HANDLERS = 16
 BURST = 50

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from kinformer.decode import EntryDecoder
-from kinformer.frames import LineFramer
+from kinformer.client.whole_reader import read_whole
 from kinformer.list_watcher import WatchEvent
-from kinformer.object import KubeObject, view
-from kinformer.whole_reader import read_whole
+from kinformer.objects.object import KubeObject, view
+from kinformer.wire.decoder import EntryDecoder
+from kinformer.wire.lines import LineFramer
 
 __all__ = ["follow_least"]
 

@@ -15,8 +15,8 @@ import orjson
 from benchmarks.data import KINDS
 from benchmarks.harness import Figure, median, run
 from kinformer import Indexer, Lister
-from kinformer.decode import EntryDecoder
-from kinformer.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.cache.indexer import NAMESPACE_INDEX, meta_namespace_index_func
+from kinformer.wire.decoder import EntryDecoder
 
 PODS = 100_000
 ROUNDS = 9

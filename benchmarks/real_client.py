@@ -28,9 +28,9 @@ from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, peak, resident
 from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
-from kinformer.compression import Compression
-from kinformer.config import Connection
-from kinformer.kubeconfig import load_kubeconfig
+from kinformer.client.compression import Compression
+from kinformer.client.config import Connection
+from kinformer.client.kubeconfig import load_kubeconfig
 
 WARM = 20  # events that do not count
 TIMEOUT = 300.0  # seconds

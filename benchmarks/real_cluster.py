@@ -23,7 +23,7 @@ from benchmarks.data import KINDS, touched
 from benchmarks.harness import CORES
 from kinformer import Client, ConfigError
 from kinformer.testing import ControlPlane
-from kinformer.testing.assets import find_assets
+from kinformer.testing.clusters.assets import find_assets
 
 WRITERS = 16
 PAGE = 500

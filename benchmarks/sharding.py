@@ -28,10 +28,10 @@ from typing import Any
 from benchmarks.data import KINDS
 from benchmarks.harness import CORES, Figure, resident, run, until
 from kinformer import Client, Request, ShardedController
-from kinformer.lease import LeaseTimes
-from kinformer.shard_members import ShardMembers
-from kinformer.shard_membership import ShardMembership
-from kinformer.slots import slot_of
+from kinformer.leaderelection.lease import LeaseTimes
+from kinformer.sharding.members import ShardMembers
+from kinformer.sharding.membership import ShardMembership
+from kinformer.sharding.slots import slot_of
 from kinformer.testing import APIServer
 from kinformer.testing.features import Features
 

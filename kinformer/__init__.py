@@ -13,23 +13,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinformer.applier import Applier as Applier
-    from kinformer.backoff import Backoff as Backoff
-    from kinformer.client import Client as Client
-    from kinformer.conditions import Condition as Condition
-    from kinformer.conditions import condition_of as condition_of
-    from kinformer.conditions import has_condition as has_condition
-    from kinformer.conditions import with_conditions as with_conditions
-    from kinformer.controller import Controller as Controller
-    from kinformer.controller_metrics import ControllerStatistics as ControllerStatistics
-    from kinformer.delaying_queue import DelayingQueue as DelayingQueue
-    from kinformer.delta_fifo import Delta as Delta
-    from kinformer.delta_fifo import DeltaFIFO as DeltaFIFO
-    from kinformer.delta_fifo import DeltaType as DeltaType
-    from kinformer.event_recorder import EventRecorder as EventRecorder
-    from kinformer.event_recorder import EventRecorderStatistics as EventRecorderStatistics
-    from kinformer.event_stream import EventStream as EventStream
-    from kinformer.event_stream import InformerEvent as InformerEvent
+    from kinformer._runtime.backoff import Backoff as Backoff
+    from kinformer.cache.indexer import Indexer as Indexer
+    from kinformer.cache.lister import Lister as Lister
+    from kinformer.cache.store import Store as Store
+    from kinformer.client.client import Client as Client
+    from kinformer.controller.applier import Applier as Applier
+    from kinformer.controller.controller import Controller as Controller
+    from kinformer.controller.event_recorder import EventRecorder as EventRecorder
+    from kinformer.controller.event_recorder import EventRecorderStatistics as EventRecorderStatistics
+    from kinformer.controller.finalizers import Finalizer as Finalizer
+    from kinformer.controller.metrics import ControllerStatistics as ControllerStatistics
+    from kinformer.controller.predicates import Predicate as Predicate
+    from kinformer.controller.predicates import all_of as all_of
+    from kinformer.controller.predicates import annotations_changed as annotations_changed
+    from kinformer.controller.predicates import any_of as any_of
+    from kinformer.controller.predicates import generation_changed as generation_changed
+    from kinformer.controller.predicates import labels_changed as labels_changed
+    from kinformer.controller.predicates import not_ as not_
+    from kinformer.controller.predicates import resource_version_changed as resource_version_changed
+    from kinformer.controller.predicates import resynced as resynced
+    from kinformer.controller.reconcile import Reason as Reason
+    from kinformer.controller.reconcile import Request as Request
+    from kinformer.controller.reconcile import Result as Result
+    from kinformer.controller.reconcile import TerminalError as TerminalError
+    from kinformer.controller.status import write_status as write_status
     from kinformer.exceptions import AlreadyExistsError as AlreadyExistsError
     from kinformer.exceptions import APIError as APIError
     from kinformer.exceptions import BadRequestError as BadRequestError
@@ -52,74 +60,68 @@ if TYPE_CHECKING:
     from kinformer.exceptions import TooManyRequestsError as TooManyRequestsError
     from kinformer.exceptions import UnauthorizedError as UnauthorizedError
     from kinformer.exceptions import WatchError as WatchError
-    from kinformer.factory import SharedInformerFactory as SharedInformerFactory
-    from kinformer.finalizers import Finalizer as Finalizer
-    from kinformer.handler import HandlerRegistration as HandlerRegistration
-    from kinformer.health import InformerHealth as InformerHealth
-    from kinformer.indexer import Indexer as Indexer
-    from kinformer.informer import SharedInformer as SharedInformer
-    from kinformer.leader_election import LeaderElectionHealth as LeaderElectionHealth
-    from kinformer.leader_election import LeaderElector as LeaderElector
-    from kinformer.list_watch import ListWatch as ListWatch
+    from kinformer.informer.factory import SharedInformerFactory as SharedInformerFactory
+    from kinformer.informer.informer import SharedInformer as SharedInformer
+    from kinformer.informer.statistics import InformerStatistics as InformerStatistics
+    from kinformer.informer.typed import with_model as with_model
+    from kinformer.informer.wait_for import is_gone as is_gone
+    from kinformer.informer.wait_for import wait_for as wait_for
+    from kinformer.leaderelection.leader_election import LeaderElectionHealth as LeaderElectionHealth
+    from kinformer.leaderelection.leader_election import LeaderElector as LeaderElector
     from kinformer.list_watcher import ListerWatcher as ListerWatcher
     from kinformer.list_watcher import ListOptions as ListOptions
     from kinformer.list_watcher import ListPage as ListPage
     from kinformer.list_watcher import WatchEvent as WatchEvent
-    from kinformer.lister import Lister as Lister
-    from kinformer.manager import Manager as Manager
-    from kinformer.meta import DeletedFinalStateUnknown as DeletedFinalStateUnknown
-    from kinformer.meta import GroupVersionResource as GroupVersionResource
-    from kinformer.meta import meta_namespace_key as meta_namespace_key
-    from kinformer.meta import split_meta_namespace_key as split_meta_namespace_key
+    from kinformer.listwatch.list_watch import ListWatch as ListWatch
+    from kinformer.manager.manager import Manager as Manager
     from kinformer.metrics import Metrics as Metrics
-    from kinformer.model_informer import with_model as with_model
-    from kinformer.object import KubeObject as KubeObject
-    from kinformer.object import OwnerReference as OwnerReference
-    from kinformer.owner_references import controller_of as controller_of
-    from kinformer.owner_references import owned_by as owned_by
-    from kinformer.owner_references import owner_reference as owner_reference
-    from kinformer.predicates import Predicate as Predicate
-    from kinformer.predicates import all_of as all_of
-    from kinformer.predicates import annotations_changed as annotations_changed
-    from kinformer.predicates import any_of as any_of
-    from kinformer.predicates import generation_changed as generation_changed
-    from kinformer.predicates import labels_changed as labels_changed
-    from kinformer.predicates import not_ as not_
-    from kinformer.predicates import resource_version_changed as resource_version_changed
-    from kinformer.predicates import resynced as resynced
-    from kinformer.rate_limiters import BucketRateLimiter as BucketRateLimiter
-    from kinformer.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
-    from kinformer.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
-    from kinformer.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
-    from kinformer.rate_limiters import RateLimiter as RateLimiter
-    from kinformer.rate_limiting_queue import RateLimitingQueue as RateLimitingQueue
-    from kinformer.reconcile import Reason as Reason
-    from kinformer.reconcile import Request as Request
-    from kinformer.reconcile import Result as Result
-    from kinformer.reconcile import TerminalError as TerminalError
-    from kinformer.reflector import Reflector as Reflector
-    from kinformer.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector
-    from kinformer.selectors import LabelSelector as LabelSelector
-    from kinformer.shard_gate import ShardLostError as ShardLostError
-    from kinformer.shard_membership import ShardMembershipHealth as ShardMembershipHealth
-    from kinformer.sharded_controller import ShardedController as ShardedController
-    from kinformer.snapshot import Snapshot as Snapshot
-    from kinformer.statistics import InformerStatistics as InformerStatistics
-    from kinformer.status import write_status as write_status
-    from kinformer.store import Store as Store
-    from kinformer.waiting import is_gone as is_gone
-    from kinformer.waiting import wait_for as wait_for
-    from kinformer.work_queue import LOW_PRIORITY as LOW_PRIORITY
-    from kinformer.work_queue import QueueStatistics as QueueStatistics
-    from kinformer.work_queue import WorkQueue as WorkQueue
+    from kinformer.objects.conditions import Condition as Condition
+    from kinformer.objects.conditions import condition_of as condition_of
+    from kinformer.objects.conditions import has_condition as has_condition
+    from kinformer.objects.conditions import with_conditions as with_conditions
+    from kinformer.objects.meta import DeletedFinalStateUnknown as DeletedFinalStateUnknown
+    from kinformer.objects.meta import GroupVersionResource as GroupVersionResource
+    from kinformer.objects.meta import meta_namespace_key as meta_namespace_key
+    from kinformer.objects.meta import split_meta_namespace_key as split_meta_namespace_key
+    from kinformer.objects.object import KubeObject as KubeObject
+    from kinformer.objects.object import OwnerReference as OwnerReference
+    from kinformer.objects.owner_references import controller_of as controller_of
+    from kinformer.objects.owner_references import owned_by as owned_by
+    from kinformer.objects.owner_references import owner_reference as owner_reference
+    from kinformer.objects.selectors import LabelSelector as LabelSelector
+    from kinformer.processor.event_stream import EventStream as EventStream
+    from kinformer.processor.event_stream import InformerEvent as InformerEvent
+    from kinformer.processor.handler import HandlerRegistration as HandlerRegistration
+    from kinformer.queue.delta_fifo import Delta as Delta
+    from kinformer.queue.delta_fifo import DeltaFIFO as DeltaFIFO
+    from kinformer.queue.delta_fifo import DeltaType as DeltaType
+    from kinformer.reflector.health import InformerHealth as InformerHealth
+    from kinformer.reflector.reflector import Reflector as Reflector
+    from kinformer.reflector.reflector import (
+        namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector,
+    )
+    from kinformer.sharding.gate import ShardLostError as ShardLostError
+    from kinformer.sharding.membership import ShardMembershipHealth as ShardMembershipHealth
+    from kinformer.sharding.sharded_controller import ShardedController as ShardedController
+    from kinformer.snapshot.option import Snapshot as Snapshot
+    from kinformer.workqueue.delaying_queue import DelayingQueue as DelayingQueue
+    from kinformer.workqueue.rate_limiters import BucketRateLimiter as BucketRateLimiter
+    from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
+    from kinformer.workqueue.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
+    from kinformer.workqueue.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
+    from kinformer.workqueue.rate_limiters import RateLimiter as RateLimiter
+    from kinformer.workqueue.rate_limiting_queue import RateLimitingQueue as RateLimitingQueue
+    from kinformer.workqueue.work_queue import LOW_PRIORITY as LOW_PRIORITY
+    from kinformer.workqueue.work_queue import QueueStatistics as QueueStatistics
+    from kinformer.workqueue.work_queue import WorkQueue as WorkQueue
 
 __version__ = "0.1.0"
 
 _DOORS: dict[str, tuple[str, ...]] = {
-    "backoff": ("Backoff",),
-    "client": ("Client",),
-    "delta_fifo": ("Delta", "DeltaFIFO", "DeltaType"),
-    "event_stream": ("EventStream", "InformerEvent"),
+    "_runtime.backoff": ("Backoff",),
+    "client.client": ("Client",),
+    "queue.delta_fifo": ("Delta", "DeltaFIFO", "DeltaType"),
+    "processor.event_stream": ("EventStream", "InformerEvent"),
     "exceptions": (
         "APIError",
         "AlreadyExistsError",
@@ -144,29 +146,34 @@ _DOORS: dict[str, tuple[str, ...]] = {
         "UnauthorizedError",
         "WatchError",
     ),
-    "factory": ("SharedInformerFactory",),
-    "handler": ("HandlerRegistration",),
-    "health": ("InformerHealth",),
-    "indexer": ("Indexer",),
-    "informer": ("SharedInformer",),
-    "leader_election": ("LeaderElectionHealth", "LeaderElector"),
-    "list_watch": ("ListWatch",),
+    "informer.factory": ("SharedInformerFactory",),
+    "processor.handler": ("HandlerRegistration",),
+    "reflector.health": ("InformerHealth",),
+    "cache.indexer": ("Indexer",),
+    "informer.informer": ("SharedInformer",),
+    "leaderelection.leader_election": ("LeaderElectionHealth", "LeaderElector"),
+    "listwatch.list_watch": ("ListWatch",),
     "list_watcher": ("ListOptions", "ListPage", "ListerWatcher", "WatchEvent"),
-    "lister": ("Lister",),
-    "meta": ("DeletedFinalStateUnknown", "GroupVersionResource", "meta_namespace_key", "split_meta_namespace_key"),
-    "object": ("KubeObject", "OwnerReference"),
-    "reflector": ("Reflector", "namespace_keyed_indexer_and_reflector"),
-    "selectors": ("LabelSelector",),
-    "snapshot": ("Snapshot",),
-    "shard_gate": ("ShardLostError",),
-    "shard_membership": ("ShardMembershipHealth",),
-    "sharded_controller": ("ShardedController",),
-    "statistics": ("InformerStatistics",),
-    "store": ("Store",),
-    "work_queue": ("LOW_PRIORITY", "QueueStatistics", "WorkQueue"),
-    "delaying_queue": ("DelayingQueue",),
-    "rate_limiting_queue": ("RateLimitingQueue",),
-    "rate_limiters": (
+    "cache.lister": ("Lister",),
+    "objects.meta": (
+        "DeletedFinalStateUnknown",
+        "GroupVersionResource",
+        "meta_namespace_key",
+        "split_meta_namespace_key",
+    ),
+    "objects.object": ("KubeObject", "OwnerReference"),
+    "reflector.reflector": ("Reflector", "namespace_keyed_indexer_and_reflector"),
+    "objects.selectors": ("LabelSelector",),
+    "snapshot.option": ("Snapshot",),
+    "sharding.gate": ("ShardLostError",),
+    "sharding.membership": ("ShardMembershipHealth",),
+    "sharding.sharded_controller": ("ShardedController",),
+    "informer.statistics": ("InformerStatistics",),
+    "cache.store": ("Store",),
+    "workqueue.work_queue": ("LOW_PRIORITY", "QueueStatistics", "WorkQueue"),
+    "workqueue.delaying_queue": ("DelayingQueue",),
+    "workqueue.rate_limiting_queue": ("RateLimitingQueue",),
+    "workqueue.rate_limiters": (
         "BucketRateLimiter",
         "ExponentialFailureRateLimiter",
         "FastSlowRateLimiter",
@@ -174,11 +181,11 @@ _DOORS: dict[str, tuple[str, ...]] = {
         "RateLimiter",
     ),
     "metrics": ("Metrics",),
-    "controller": ("Controller",),
-    "controller_metrics": ("ControllerStatistics",),
-    "reconcile": ("Reason", "Request", "Result", "TerminalError"),
-    "waiting": ("is_gone", "wait_for"),
-    "predicates": (
+    "controller.controller": ("Controller",),
+    "controller.metrics": ("ControllerStatistics",),
+    "controller.reconcile": ("Reason", "Request", "Result", "TerminalError"),
+    "informer.wait_for": ("is_gone", "wait_for"),
+    "controller.predicates": (
         "Predicate",
         "all_of",
         "annotations_changed",
@@ -189,14 +196,14 @@ _DOORS: dict[str, tuple[str, ...]] = {
         "resource_version_changed",
         "resynced",
     ),
-    "applier": ("Applier",),
-    "owner_references": ("controller_of", "owned_by", "owner_reference"),
-    "finalizers": ("Finalizer",),
-    "conditions": ("Condition", "condition_of", "has_condition", "with_conditions"),
-    "status": ("write_status",),
-    "event_recorder": ("EventRecorder", "EventRecorderStatistics"),
-    "manager": ("Manager",),
-    "model_informer": ("with_model",),
+    "controller.applier": ("Applier",),
+    "objects.owner_references": ("controller_of", "owned_by", "owner_reference"),
+    "controller.finalizers": ("Finalizer",),
+    "objects.conditions": ("Condition", "condition_of", "has_condition", "with_conditions"),
+    "controller.status": ("write_status",),
+    "controller.event_recorder": ("EventRecorder", "EventRecorderStatistics"),
+    "manager.manager": ("Manager",),
+    "informer.typed": ("with_model",),
 }
 _MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
 

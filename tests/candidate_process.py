@@ -15,7 +15,7 @@ import sys
 import time
 
 from kinformer import Client, KinformerError, LeaderElector, LeadershipLostError
-from kinformer.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM
 from tests.saying import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}

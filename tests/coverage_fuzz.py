@@ -19,14 +19,14 @@ import atheris  # type: ignore[import-not-found]
 with atheris.instrument_imports(include=["kinformer"]):
     import msgspec
 
-    from kinformer.decode import EntryDecoder
+    from kinformer.client.kubeconfig import load_kubeconfig
     from kinformer.exceptions import ConfigError, DecodeError, KinformerError, SelectorError
-    from kinformer.frames import LineFramer
-    from kinformer.json_path import parse_path
-    from kinformer.kubeconfig import load_kubeconfig
-    from kinformer.list_stream import ListSplitter
-    from kinformer.selectors import LabelSelector
-    from kinformer.snapshot_format import OBJECTS, BlockReader, ObjectReader, Seal, SnapshotHeader, SnapshotRefusedError
+    from kinformer.objects.json_path import parse_path
+    from kinformer.objects.selectors import LabelSelector
+    from kinformer.snapshot.format import OBJECTS, BlockReader, ObjectReader, Seal, SnapshotHeader, SnapshotRefusedError
+    from kinformer.wire.decoder import EntryDecoder
+    from kinformer.wire.lines import LineFramer
+    from kinformer.wire.list_parser import ListSplitter
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="coverage-fuzz")
 _KUBECONFIG = Path(_FOLDER.name) / "config"

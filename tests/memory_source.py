@@ -18,7 +18,7 @@ from kinformer import (
     ResourceVersionTooLargeError,
     WatchEvent,
 )
-from kinformer.object import decode_bookmark
+from kinformer.objects.object import decode_bookmark
 from tests.kube import config_map
 
 

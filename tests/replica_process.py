@@ -16,8 +16,8 @@ import signal
 import sys
 
 from kinformer import Client, Request, ShardedController
-from kinformer.clock import SYSTEM
-from kinformer.fence import check_fences
+from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.fence import check_fences
 from tests.saying import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}

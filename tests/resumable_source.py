@@ -8,8 +8,8 @@ from typing import Any
 
 from kinformer import KubeObject
 from kinformer.list_watcher import ServerTip
-from kinformer.resumption import ReadBack
-from kinformer.snapshot_format import BlockReader, ObjectReader, SnapshotHeader
+from kinformer.reflector.resume import ReadBack
+from kinformer.snapshot.format import BlockReader, ObjectReader, SnapshotHeader
 from tests.memory_source import MemorySource
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.object import KubeObject, decode_bookmark
+from kinformer.objects.object import KubeObject, decode_bookmark
 
 HANG = "hang"
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kinformer.clock import Clock
+from kinformer._runtime.clock import Clock
 
 
 class _NoSockets:

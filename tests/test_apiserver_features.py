@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kinformer.testing import APIServer, Features, forms
+from kinformer.testing import APIServer, Features
+from kinformer.testing.store import forms
 from tests.apiserver_http import Reply, ask, watch
 
 MAPS = "/api/v1/namespaces/default/configmaps"

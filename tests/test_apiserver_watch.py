@@ -176,7 +176,7 @@ async def test_a_resource_that_nobody_has_touched_forgets_too(server: APIServer)
 async def test_what_a_restart_made_the_server_forget_stays_forgotten(
     server: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinformer.testing.storage.HISTORY_MAXIMUM", 10)
+    monkeypatch.setattr("kinformer.testing.store.storage.HISTORY_MAXIMUM", 10)
     versions = [version(server.create(config_map(f"before-{number}"))) for number in range(8)]
     await server.restart()
     for number in range(4):
@@ -304,7 +304,7 @@ async def test_a_paused_server_accepts_and_says_nothing_until_it_is_resumed(serv
 async def test_one_stalled_reader_does_not_hold_up_another_and_is_let_go_in_the_end(
     server: APIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinformer.testing.watch.MAX_BLOCKED", 0.05)
+    monkeypatch.setattr("kinformer.testing.api.watch.MAX_BLOCKED", 0.05)
     path = f"{MAPS}?watch=1&resourceVersion={server.resource_version}"
     stalled, reading = await watch(server.url, path), await watch(server.url, path)
     large = config_map("large") | {"data": {"k": "x" * 200_000}}

@@ -22,7 +22,7 @@ from kinformer import (
     ListWatch,
     SharedInformer,
 )
-from kinformer.field_ownership import owned_fields, projection
+from kinformer.controller.field_ownership import owned_fields, projection
 from kinformer.testing import APIServer
 from tests.lagging_source import LaggingSource
 
@@ -223,7 +223,7 @@ async def test_what_was_forgotten_is_asked_for_again(scene: Scene) -> None:
 
 
 async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kinformer.applier._SPARE", 3)
+    monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
     for number in range(8):
         made = await scene.applier.apply(
             {**deployment(), "metadata": {"name": f"web-{number}", "namespace": "default"}}
@@ -240,7 +240,7 @@ async def test_objects_that_are_gone_are_not_remembered_for_ever(scene: Scene, m
 async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_for_ever(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinformer.applier._SPARE", 3)
+    monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
     for number in range(8):
         run = {**deployment(), "metadata": {"name": f"run-{number}", "namespace": "default"}}
         await scene.applier.apply(run)
@@ -254,7 +254,7 @@ async def test_objects_that_were_applied_once_and_are_gone_are_not_remembered_fo
 async def test_objects_that_the_cache_is_still_to_see_are_remembered_however_many(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kinformer.applier._SPARE", 3)
+    monkeypatch.setattr("kinformer.controller.applier._SPARE", 3)
     scene.source.gate.clear()
     for _ in range(2):
         for number in range(8):

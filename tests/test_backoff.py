@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.backoff import Backoff, BackoffState
+from kinformer._runtime.backoff import Backoff, BackoffState
 from kinformer.exceptions import ConfigError
 
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer import Client
-from kinformer.body import Body, Pace
+from kinformer.client.body import Body, Pace
+from kinformer.client.sockets import low_watermark
 from kinformer.exceptions import ConnectError
-from kinformer.sockets import low_watermark
 
 QUICKLY, SLOWLY = 0.0001, 0.01
 EVENT = 4_000  # bytes

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-import kinformer.client
+import kinformer.client.client
 from kinformer import Client, DecodeError, ServerError
-from kinformer.list_stream import ListSplitter
+from kinformer.wire.list_parser import ListSplitter
 from tests.fault_scene import HANG, Reply, event, listed, wire
 from tests.http_server import HttpServer
 from tests.kube import config_map
@@ -112,7 +112,7 @@ async def test_pages_without_an_end_are_noticed_by_their_tokens(tokens: str) -> 
 
 
 async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinformer.client, "_MOST_BYTES", MEGABYTE)
+    monkeypatch.setattr(kinformer.client.client, "_MOST_BYTES", MEGABYTE)
     body = bomb(b'{"x":"', b"x", 100)
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kinformer.testing.processes import ChildProcess, ProcessError, free_ports
+from kinformer.testing.clusters.processes import ChildProcess, ProcessError, free_ports
 
 
 def shell(script: str, folder: Path) -> ChildProcess:

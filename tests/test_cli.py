@@ -17,7 +17,9 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from kinformer.cli import errors, findings, main
+from kinformer.cli import main
+from kinformer.cli.doctor import findings
+from kinformer.cli.output import errors
 from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 

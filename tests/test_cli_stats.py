@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer import SharedInformerFactory
-from kinformer.cli.figures import Gauge
+from kinformer.cli.commands.figures import Gauge
 from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 

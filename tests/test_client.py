@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from kinformer.client import Client
+from kinformer.client.client import Client
 from kinformer.exceptions import (
     AlreadyExistsError,
     APIError,
@@ -34,7 +34,7 @@ from kinformer.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
 from tests.http_server import HttpServer, hang, json_answer, send_chunks, status_answer
 from tests.kube import config_map
 
@@ -824,7 +824,7 @@ class TestApiClient:
     def test_importing_and_using_a_client_does_not_import_kubernetes_asyncio(self) -> None:
         code = """
             import asyncio, sys
-            from kinformer.client import Client
+            from kinformer.client.client import Client
             from kinformer.exceptions import ConnectError
             async def main():
                 async with Client.from_url("http://127.0.0.1:1") as client:

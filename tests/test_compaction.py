@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import ConfigError, KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent
-from kinformer.compaction import SAMPLES, Compaction
-from kinformer.packed_object import PackedObject
+from kinformer.listwatch.compaction import SAMPLES, Compaction
+from kinformer.objects.packed import PackedObject
 from tests.memory_source import MemorySource
 
 WORDS = [f"{word}-{number}" for word in ("payments", "search", "ledger", "media") for number in range(40)]

@@ -12,10 +12,10 @@ import pytest
 from aiohttp import web
 
 from kinformer import Client, ConfigError, ListWatch, SharedInformerFactory
-from kinformer.compression import Compression, accepted_encoding
-from kinformer.config import from_url, load_in_cluster
+from kinformer.client.compression import Compression, accepted_encoding
+from kinformer.client.config import from_url, load_in_cluster
+from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConnectError, DecodeError
-from kinformer.kubeconfig import load_kubeconfig
 from kinformer.list_watcher import ListOptions, ListPage
 from tests.http_server import HttpServer
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from kinformer.client import Client
-from kinformer.config import from_url, load_in_cluster
+from kinformer.client.client import Client
+from kinformer.client.config import from_url, load_in_cluster
+from kinformer.client.kubeconfig import load_default, load_kubeconfig
+from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
-from kinformer.kubeconfig import load_default, load_kubeconfig
-from kinformer.proxy import environment_proxy
 
 SECRET = "hush-hush"
 

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer.decode import EntryDecoder
-from kinformer.delta import Delta, DeltaType
-from kinformer.delta_fifo import DeltaFIFO
-from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.object import KubeObject
-from kinformer.store import Store
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.store import Store
+from kinformer.objects.object import KubeObject
+from kinformer.queue.delta import Delta, DeltaType
+from kinformer.queue.delta_fifo import DeltaFIFO
+from kinformer.wire.decoder import EntryDecoder
 from tests.kube import entry
 
 DECODER = EntryDecoder()  # objects of equal labels share one dict, as those of an informer do

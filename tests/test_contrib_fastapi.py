@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
 from kinformer import KubeObject, Lister, SharedInformer, SharedInformerFactory
-from kinformer.backoff import Backoff
+from kinformer._runtime.backoff import Backoff
 from kinformer.contrib.fastapi import (
     get_factory,
     health_router,

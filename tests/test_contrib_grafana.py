@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from kinformer import Controller, LeaderElector, RateLimitingQueue, Request, SharedInformer
 from kinformer.contrib.prometheus import PrometheusMetrics
-from kinformer.health import State
+from kinformer.reflector.health import State
 from kinformer.testing import APIServer
 from tests.resumable_source import ResumableSource
 from tests.waiting import until

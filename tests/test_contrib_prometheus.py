@@ -13,10 +13,10 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from kinformer import Metrics, RateLimitingQueue, SharedInformer, SharedInformerFactory, WorkQueue
-from kinformer.backoff import Backoff
+from kinformer._runtime.backoff import Backoff
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.exceptions import APIError, ConnectError, ForbiddenError
-from kinformer.informer_metrics import cause_of
+from kinformer.informer.metrics import cause_of
 from kinformer.metrics import Reading
 from kinformer.testing import APIServer, faults
 from tests.memory_source import MemorySource

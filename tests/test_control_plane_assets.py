@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kinformer.exceptions import ConfigError
-from kinformer.testing.assets import cache_folder, find_assets
-from kinformer.testing.control_plane import ControlPlane
-from kinformer.testing.crd_files import read_crds
+from kinformer.testing.clusters.assets import cache_folder, find_assets
+from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing.kinds.crd_files import read_crds
 from tests.conformance.build_assets import BuildError, build_missing, programs
 
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -27,7 +27,7 @@ from kinformer import (
     TooManyRequestsError,
     generation_changed,
 )
-from kinformer.fence import Fence
+from kinformer._runtime.fence import Fence
 from tests.lagging_source import LaggingSource
 from tests.memory_source import MemorySource
 from tests.metrics_sink import MemoryMetrics

@@ -21,12 +21,12 @@ import yaml
 from fastapi import FastAPI
 
 from kinformer import ForbiddenError, KubeObject, SharedInformer, SharedInformerFactory
-from kinformer.backoff import Backoff
+from kinformer._runtime.backoff import Backoff
 from kinformer.cli.dashboard import cluster_app, hide
 from kinformer.cli.dashboard.history import Difference, History, differences
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.fastapi import kinformer_lifespan
-from kinformer.packed_object import with_json
+from kinformer.objects.packed import with_json
 from kinformer.testing import APIServer, faults
 from tests.cli import CommandLine
 from tests.memory_source import MemorySource

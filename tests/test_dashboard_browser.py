@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer import SharedInformerFactory
-from kinformer.backoff import Backoff
+from kinformer._runtime.backoff import Backoff
 from kinformer.cli.dashboard import cluster_app
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer, faults

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer.decode import EntryDecoder, PoisonObjectError
 from kinformer.exceptions import (
     APIError,
     DecodeError,
@@ -18,8 +17,9 @@ from kinformer.exceptions import (
     ServerError,
     WatchError,
 )
-from kinformer.frames import LineFramer
 from kinformer.list_watcher import WatchEvent
+from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+from kinformer.wire.lines import LineFramer
 
 MANAGED = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}}}]
 META: dict[str, Any] = {

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import LOW_PRIORITY, DelayingQueue, ExponentialFailureRateLimiter, RateLimitingQueue, StoppedError
-from kinformer.clock import YieldBudget
+from kinformer._runtime.clock import YieldBudget
 from tests.metrics_sink import MemoryMetrics
 from tests.virtual_time import VirtualTimeLoop
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kinformer.delta import Bookmark, Delta, DeltaType, Replacement
-from kinformer.delta_fifo import DeltaFIFO
+from kinformer.cache.store import Store
 from kinformer.exceptions import KeyFuncError, StoppedError
-from kinformer.meta import DeletedFinalStateUnknown
-from kinformer.store import Store
+from kinformer.objects.meta import DeletedFinalStateUnknown
+from kinformer.queue.delta import Bookmark, Delta, DeltaType, Replacement
+from kinformer.queue.delta_fifo import DeltaFIFO
 
 Thing = tuple[str, int]  # a name and a version
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer.client import Client
-from kinformer.discovery import APIResource, discover, nearest_resource, presence, resolve
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, discover, nearest_resource, presence, resolve
 from kinformer.exceptions import ConfigError, ServerError
-from kinformer.meta import GroupVersionResource
+from kinformer.objects.meta import GroupVersionResource
 from tests.http_server import HttpServer, json_answer, status_answer
 
 CORE = {"v1": [("pods", "Pod", ["po"], True), ("nodes", "Node", ["no"], False), ("events", "Event", ["ev"], True)]}

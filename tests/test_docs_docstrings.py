@@ -13,7 +13,7 @@ from kinformer import exceptions
 from tests.docstrings import docstring_blocks, page_of, scenes
 from tests.documentation import run_page
 
-NO_CODE = {"kinformer.exceptions", "kinformer.snapshot_format"}  # a tree of names, and the layout of a file
+NO_CODE = {"kinformer.exceptions", "kinformer.snapshot.format"}  # a tree of names, and the layout of a file
 BLOCKS = [(name, block) for name, block in docstring_blocks() if name not in NO_CODE]
 
 

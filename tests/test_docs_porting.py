@@ -33,7 +33,7 @@ from kinformer import (
     Store,
     meta_namespace_key,
 )
-from kinformer.factory import _DEFAULTS
+from kinformer.informer.factory import _DEFAULTS
 from kinformer.testing import APIServer
 from tests.memory_source import MemorySource
 

@@ -21,7 +21,7 @@ from kinformer import (
     ServerError,
     TooManyRequestsError,
 )
-from kinformer.event_series import TokenBuckets
+from kinformer.controller.event_series import TokenBuckets
 from kinformer.exceptions import ConnectError
 from kinformer.testing import APIServer
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kinformer import Client, ListWatch, SharedInformer
-from kinformer.clock import Clock
-from kinformer.reflector import Reflector
+from kinformer._runtime.clock import Clock
+from kinformer.reflector.reflector import Reflector
 from kinformer.testing import faults
 from tests.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
 from tests.scripted_source import HANG as SILENCE

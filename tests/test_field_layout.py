@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import KubeObject, SharedInformer
-from kinformer.decode import EntryDecoder
-from kinformer.json_path import Projection
-from kinformer.object import view
-from kinformer.packed_object import PackedObject
+from kinformer.objects.json_path import Projection
+from kinformer.objects.object import view
+from kinformer.objects.packed import PackedObject
+from kinformer.wire.decoder import EntryDecoder
 from tests.memory_source import MemorySource
 
 FIELDS = ["spec.nodeName", "status.phase", "spec.containers[*].image", "metadata.annotations['a/b']"]

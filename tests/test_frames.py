@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer.exceptions import DecodeError
-from kinformer.frames import LineFramer
+from kinformer.wire.lines import LineFramer
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

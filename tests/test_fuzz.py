@@ -19,16 +19,16 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kinformer import ConfigError, DecodeError, KinformerError, KubeObject, LabelSelector, SelectorError
-from kinformer.answers import decode_answer, failure
-from kinformer.decode import EntryDecoder, PoisonObjectError
+from kinformer.client.kubeconfig import load_kubeconfig
+from kinformer.client.responses import decode_answer, failure
 from kinformer.exceptions import APIError, WatchError
-from kinformer.frames import LineFramer
-from kinformer.json_path import Projection, parse_path
-from kinformer.kubeconfig import load_kubeconfig
-from kinformer.list_stream import ListSplitter
-from kinformer.meta import GroupVersionResource
-from kinformer.nesting import identity_of, members
-from kinformer.selectors import FieldSelector
+from kinformer.objects.json_path import Projection, parse_path
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.selectors import FieldSelector
+from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+from kinformer.wire.lines import LineFramer
+from kinformer.wire.list_parser import ListSplitter
+from kinformer.wire.nesting import identity_of, members
 
 # Raise it for a long run by hand.
 EXAMPLES = int(os.environ.get("KINFORMER_FUZZ_EXAMPLES", "150"))

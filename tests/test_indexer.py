@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from kinformer.decode import EntryDecoder
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.rebuild import IndexerRebuild
 from kinformer.exceptions import ConfigError, IndexNotFoundError, KeyFuncError
-from kinformer.index_rebuild import IndexerRebuild
-from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.meta import DeletedFinalStateUnknown
-from kinformer.object import KubeObject
+from kinformer.objects.meta import DeletedFinalStateUnknown
+from kinformer.objects.object import KubeObject
+from kinformer.wire.decoder import EntryDecoder
 from tests.kube import config_map, entry
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}

@@ -20,8 +20,8 @@ from kinformer import (
     WatchError,
     meta_namespace_key,
 )
-from kinformer.mailbox import Mailbox
-from kinformer.processor import Processor
+from kinformer.processor.mailbox import Mailbox
+from kinformer.processor.processor import Processor
 from tests.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time

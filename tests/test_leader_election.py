@@ -14,7 +14,7 @@ import pytest_asyncio
 from aiohttp.http import StreamWriter
 
 from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError, ListWatch, SharedInformer
-from kinformer.clock import SYSTEM, Clock
+from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing import APIServer, faults
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import LeaderElector, LeadershipLostError
-from kinformer.fence import check_fences
+from kinformer._runtime.fence import check_fences
 from tests.lease_server import LeaseServer, NetworkClient
 from tests.simulation import Process, World
 

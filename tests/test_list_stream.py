@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kinformer.decode import EntryDecoder
 from kinformer.exceptions import DecodeError
-from kinformer.list_stream import ListHeader, ListSplitter
+from kinformer.wire.decoder import EntryDecoder
+from kinformer.wire.list_parser import ListHeader, ListSplitter
 
 META = {"resourceVersion": "42", "continue": "tok", "remainingItemCount": 7, "shardInfo": {"selector": "s"}}
 COMPACT = (",", ":")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer.client import Client
+from kinformer.client.client import Client
 from kinformer.exceptions import (
     APIError,
     ConfigError,
@@ -24,8 +24,8 @@ from kinformer.exceptions import (
     ServerError,
     WatchError,
 )
-from kinformer.list_watch import ListWatch
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerProbe, WatchEvent
+from kinformer.listwatch.list_watch import ListWatch
 from tests.http_server import Handler, HttpServer, hang, json_answer, line, send_chunks, status_answer
 from tests.kube import config_map
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kinformer.decode import EntryDecoder
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.lister import Lister
 from kinformer.exceptions import IndexNotFoundError, SelectorError
-from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.lister import Lister
-from kinformer.selectors import LabelSelector
+from kinformer.objects.selectors import LabelSelector
+from kinformer.wire.decoder import EntryDecoder
 from tests.kube import config_map, entry
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kinformer.clock import SYSTEM, Clock, YieldBudget
+from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import ForbiddenError
-from kinformer.gap import Gap
-from kinformer.health import HealthRecord, InformerHealth, combine_health
-from kinformer.liveness import Watchdog, answered
+from kinformer.reflector.gap import Gap
+from kinformer.reflector.health import HealthRecord, InformerHealth, combine_health
+from kinformer.reflector.timeouts import Watchdog, answered
 
 
 class _Slept:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from kinformer import Controller, ForbiddenError, KubeObject, Request, SharedInformer
-from kinformer.log_once import LogOnce
-from kinformer.logs import FIELDS, get_logger
+from kinformer._runtime.log_once import LogOnce
+from kinformer._runtime.logs import FIELDS, get_logger
 from tests.memory_source import MemorySource
 
 ROOT = Path(__file__).parent.parent
@@ -50,7 +50,7 @@ def calls() -> Iterator[tuple[str, ast.Call, str]]:
         ]
         for node in nodes:
             if isinstance(node, ast.Call) and (_is_logging(node) or _is_complaint(node)):
-                assert len(names) == 1, f"{path} logs, and has {len(names)} loggers of kinformer.logs"
+                assert len(names) == 1, f"{path} logs, and has {len(names)} loggers of kinformer._runtime.logs"
                 yield str(names[0]), node, f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
@@ -100,7 +100,11 @@ def test_the_documentation_has_every_record_with_its_levels_and_no_other() -> No
 
 
 def test_no_module_has_a_logger_of_another_kind() -> None:
-    allowed = {"kinformer/logs.py", "kinformer/cli/errors.py", "kinformer/cli/completion.py"}  # the last two set levels
+    allowed = {
+        "kinformer/_runtime/logs.py",
+        "kinformer/cli/output/errors.py",
+        "kinformer/cli/completion.py",
+    }  # the last two set levels
     found = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "kinformer").rglob("*.py")
@@ -162,7 +166,7 @@ async def test_nothing_is_logged_above_debug_while_all_is_well(caplog: pytest.Lo
 
 
 def test_a_program_that_has_not_set_up_logging_sees_nothing() -> None:
-    program = "from kinformer.logs import get_logger; get_logger('kinformer.x').error('heard')"
+    program = "from kinformer._runtime.logs import get_logger; get_logger('kinformer.x').error('heard')"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert (run.stdout, run.stderr) == ("", "")
 

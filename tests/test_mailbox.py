@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox
 from tests.kube import entry
 
 V1, V2, V3 = (entry("a", rv=version) for version in (1, 2, 3))

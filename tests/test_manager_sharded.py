@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer import Client, Controller, LeaderElector, Manager, Request, ShardedController
-from kinformer.slots import SLOTS, slots_of_text
+from kinformer.sharding.slots import SLOTS, slots_of_text
 from kinformer.testing import APIServer, faults
 from tests.manager_run import page, running, within
 from tests.metrics_sink import MemoryMetrics

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer.exceptions import ConfigError, KeyFuncError
-from kinformer.meta import (
+from kinformer.objects.meta import (
     DeletedFinalStateUnknown,
     GroupVersionResource,
     compare_resource_versions,
     meta_namespace_key,
     split_meta_namespace_key,
 )
-from kinformer.object import KubeObject, view
+from kinformer.objects.object import KubeObject, view
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namespace": "default"}}
 

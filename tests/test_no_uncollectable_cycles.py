@@ -22,8 +22,8 @@ import msgspec
 import pytest
 
 from kinformer import Indexer, KubeObject, Lister, SharedInformer, meta_namespace_key
-from kinformer.model_view import Model
-from kinformer.object import view
+from kinformer.objects.object import view
+from kinformer.objects.typed import Model
 from tests.memory_source import MemorySource
 
 ATTEMPTS = 100_000

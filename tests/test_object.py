@@ -16,9 +16,9 @@ import msgspec
 import pytest
 
 from kinformer.exceptions import ConfigError, DecodeError
-from kinformer.json_path import PathIndex, Projection, covers, parse_path
-from kinformer.meta import OwnerReference
-from kinformer.object import KubeObject, ObjectView, decode_bookmark, view
+from kinformer.objects.json_path import PathIndex, Projection, covers, parse_path
+from kinformer.objects.meta import OwnerReference
+from kinformer.objects.object import KubeObject, ObjectView, decode_bookmark, view
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from kinformer.pieces import Pieces
+from kinformer._runtime.chunks import Pieces
 
 
 class Thing:

@@ -25,7 +25,7 @@ from kinformer import (
     with_conditions,
     write_status,
 )
-from kinformer.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM
 from kinformer.testing import APIServer
 
 PODS = "v1/pods"

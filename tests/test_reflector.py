@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kinformer.backoff import Backoff
-from kinformer.clock import Clock
+from kinformer._runtime.backoff import Backoff
+from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
 from kinformer.list_watcher import ListPage, WatchEvent
-from kinformer.object import Remnant
-from kinformer.reflector import Reflector, namespace_keyed_indexer_and_reflector
+from kinformer.objects.object import Remnant
+from kinformer.reflector.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.scripted_source import (
     HANG,
     ProbedSource,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.backoff import Backoff
+from kinformer._runtime.backoff import Backoff
 from kinformer.exceptions import (
     APIError,
     ConnectError,
@@ -22,12 +22,12 @@ from kinformer.exceptions import (
     api_error,
 )
 from kinformer.list_watcher import WatchEvent
-from kinformer.meta import GroupVersionResource
-from kinformer.object import Remnant
-from kinformer.recovery import ResyncError, ShortWatchError, StaleListError
-from kinformer.tip import ClusterReplacedError, RewindError
-from kinformer.transform import TransformingListerWatcher
-from kinformer.watch_list import InitialStreamError
+from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import Remnant
+from kinformer.reflector.recovery import ResyncError, ShortWatchError, StaleListError
+from kinformer.reflector.tip import ClusterReplacedError, RewindError
+from kinformer.reflector.watch_list import InitialStreamError
 from tests.scripted_source import (
     HANG,
     Late,

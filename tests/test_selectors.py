@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer.exceptions import SelectorError
-from kinformer.selectors import FieldSelector, LabelSelector
+from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 WEB = {"app": "web", "tier": "front", "size": "5", "example.com/x": ""}
 

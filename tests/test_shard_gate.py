@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from kinformer import ShardLostError
-from kinformer.clock import SYSTEM
-from kinformer.fence import check_fences
-from kinformer.shard_gate import ShardGate, Verdict
-from kinformer.shard_ledger import ShardLedger
-from kinformer.slots import slot_of
+from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.fence import check_fences
+from kinformer.sharding.gate import ShardGate, Verdict
+from kinformer.sharding.ledger import ShardLedger
+from kinformer.sharding.slots import slot_of
 
 pytestmark = pytest.mark.virtual_time
 

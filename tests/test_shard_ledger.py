@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer.clock import SYSTEM
-from kinformer.pieces import Pieces
-from kinformer.shard_feed import ShardFeed
-from kinformer.shard_ledger import STEP, ShardLedger
+from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.clock import SYSTEM
+from kinformer.sharding.feed import ShardFeed
+from kinformer.sharding.ledger import STEP, ShardLedger
 
 
 class Obj(NamedTuple):

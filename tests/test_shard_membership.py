@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 
 from kinformer import Client
-from kinformer.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ConnectError
-from kinformer.lease import LeaseTimes
-from kinformer.shard_members import ShardMembers
-from kinformer.shard_membership import ShardMembership
+from kinformer.leaderelection.lease import LeaseTimes
+from kinformer.sharding.members import ShardMembers
+from kinformer.sharding.membership import ShardMembership
 from kinformer.testing import APIServer
 
 pytestmark = pytest.mark.virtual_time

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kinformer import ExpiredError, KubeObject, ListOptions, WatchEvent
-from kinformer.object import Remnant
-from kinformer.shard_source import ShardSource, controller_uid
-from kinformer.slots import ALL_SLOTS, shard_selector, slot_of
+from kinformer.objects.object import Remnant
+from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
+from kinformer.sharding.source import ShardSource, controller_uid
 from tests.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time

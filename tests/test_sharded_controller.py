@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from kinformer import Client, ConfigError, ListWatch, Request, Result, ShardedController, ShardLostError
-from kinformer.clock import SYSTEM, Clock
-from kinformer.slots import slot_of
+from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.sharding.slots import slot_of
 from kinformer.testing import APIServer, faults
 from tests.lagging_source import LaggingSource
 

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import Request, ShardedController
-from kinformer.fence import check_fences
-from kinformer.slots import slot_of
+from kinformer._runtime.fence import check_fences
+from kinformer.sharding.slots import slot_of
 from tests.lease_server import LeaseServer, NetworkClient
 from tests.simulation import Process, World
 from tests.widget_server import WidgetServer, WidgetSource

@@ -5,8 +5,8 @@ import gc
 
 import pytest
 
-from kinformer.fence import Fence, check_fences
-from kinformer.single_flight import SingleFlight
+from kinformer._runtime.fence import Fence, check_fences
+from kinformer._runtime.single_flight import SingleFlight
 
 
 class Call:

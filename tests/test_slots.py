@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer.slots import (
+from kinformer.sharding.slots import (
     ALL_SLOTS,
     SLOTS,
     assigned_slots,

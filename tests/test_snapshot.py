@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from kinformer import Backoff, ConfigError, KubeObject, ListOptions, SharedInformer, Snapshot
+from kinformer._runtime.chunks import Pieces
 from kinformer.exceptions import ConnectError, api_error
-from kinformer.packed_object import PackedObject
-from kinformer.pieces import Pieces
-from kinformer.resumption import Resumption
-from kinformer.snapshot_check import SnapshotCheck
-from kinformer.snapshot_format import SnapshotRefusedError
+from kinformer.objects.packed import PackedObject
+from kinformer.reflector.resume import Resumption
+from kinformer.snapshot.check import SnapshotCheck
+from kinformer.snapshot.format import SnapshotRefusedError
 from tests.memory_source import MemorySource
 from tests.resumable_source import ResumableSource, filled, read_file
 

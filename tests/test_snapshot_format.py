@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kinformer import KubeObject
-from kinformer.snapshot_format import OBJECTS, ObjectWriter, Seal, SnapshotHeader, SnapshotRefusedError
+from kinformer.snapshot.format import OBJECTS, ObjectWriter, Seal, SnapshotHeader, SnapshotRefusedError
 from tests.kube import entry
 from tests.resumable_source import read
 

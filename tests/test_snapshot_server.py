@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer import Backoff, ConfigError, ListOptions, SharedInformerFactory, Snapshot
-from kinformer.list_watch import ListWatch
+from kinformer.listwatch.list_watch import ListWatch
 from kinformer.testing import APIServer, faults
 from tests.kube import config_map
 from tests.resumable_source import read_file

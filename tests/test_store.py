@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kinformer.cache.store import Store
 from kinformer.exceptions import KeyFuncError
-from kinformer.meta import DeletedFinalStateUnknown
-from kinformer.store import Store
+from kinformer.objects.meta import DeletedFinalStateUnknown
 from tests.kube import config_map, entry
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from kinformer.exceptions import ConfigError, ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerProbe, ServerTip, WatchEvent
-from kinformer.object import KubeObject
-from kinformer.transform import TransformError, TransformingListerWatcher
+from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
+from kinformer.objects.object import KubeObject
 
 OPTIONS = ListOptions()
 

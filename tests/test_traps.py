@@ -17,10 +17,10 @@ from kinformer import (
     WatchEvent,
     meta_namespace_key,
 )
-from kinformer.delaying_queue import DelayingQueue
 from kinformer.exceptions import api_error
 from kinformer.testing import faults
-from kinformer.work_queue import WorkQueue
+from kinformer.workqueue.delaying_queue import DelayingQueue
+from kinformer.workqueue.work_queue import WorkQueue
 from tests.fault_scene import EVEN, HANG, Reply, event, listed, mark, scene, wire
 from tests.http_server import line
 from tests.kube import config_map

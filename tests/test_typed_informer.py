@@ -26,8 +26,8 @@ from kinformer import (
     SharedInformerFactory,
     with_model,
 )
-from kinformer.model_view import Model
-from kinformer.models import decode_as
+from kinformer.objects.models import decode_as
+from kinformer.objects.typed import Model
 from kinformer.testing import APIServer
 from tests.memory_source import MemorySource
 from tests.waiting import until
@@ -132,7 +132,7 @@ async def test_a_model_is_decoded_when_it_is_first_read_and_once_for_each_handle
         decodes.append(str(source))
         return decode_as(raw, kind, source)
 
-    monkeypatch.setattr("kinformer.model_view.decode_as", counted)
+    monkeypatch.setattr("kinformer.objects.typed.decode_as", counted)
     source = MemorySource()
     source.set("a")
     informer = with_model(SharedInformer(source), DataMap)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kinformer import factory
-from kinformer.informer_options import InformerOptions
+from kinformer.informer import factory
+from kinformer.informer.options import InformerOptions
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = "tests/typing/inferred.py"

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import wide_dict
-from kinformer.decode import EntryDecoder
-from kinformer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from kinformer.object import KubeObject
-from kinformer.wide_dict import WideDict, stored
+from kinformer._runtime import partitioned_dict as wide_dict
+from kinformer._runtime.partitioned_dict import WideDict, stored
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.objects.object import KubeObject
+from kinformer.wire.decoder import EntryDecoder
 from tests.kube import config_map
 
 KEYS = st.one_of(st.text(max_size=3), st.integers(0, 40))

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kinformer.decode import EntryDecoder
 from kinformer.exceptions import APIError, DecodeError, ExpiredError, ResourceVersionTooLargeError, WatchError
-from kinformer.frames import LineFramer
-from kinformer.list_stream import ListSplitter
 from kinformer.list_watcher import WatchEvent
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
+from kinformer.wire.decoder import EntryDecoder
+from kinformer.wire.lines import LineFramer
+from kinformer.wire.list_parser import ListSplitter
 
 WIRE = Path(__file__).parent / "wire"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kinformer import ExpiredError, KubeObject, ListOptions, ListPage, WatchEvent
 from kinformer.exceptions import ConnectError
-from kinformer.slots import shard_hash
+from kinformer.sharding.slots import shard_hash
 from tests.simulation import Process, World
 
 _RANGE = re.compile(r"shardRange\(object\.metadata\.uid,'(0x[0-9a-f]{16,17})','(0x[0-9a-f]{16,17})'\)")

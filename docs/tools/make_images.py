@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from kinformer import SharedInformerFactory
-from kinformer.cli.activity import Activity
-from kinformer.cli.demo_screen import DemoScreen
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.demo.activity import Activity
+from kinformer.cli.demo.living_cluster import LivingCluster
+from kinformer.cli.demo.screen import DemoScreen
 from kinformer.testing import APIServer
 from tests.browser import browsing, missing, shows
 

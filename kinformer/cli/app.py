@@ -15,7 +15,6 @@ from kinformer.cli.completion import (
     learn_shells,
     print_script,
 )
-from kinformer.cli.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by, run_command
 from kinformer.cli.options import (
     AllOption,
     ContextOption,
@@ -34,6 +33,7 @@ from kinformer.cli.options import (
     Shell,
     selection_of,
 )
+from kinformer.cli.output.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by, run_command
 from kinformer.cli.target import Server, UsageError
 from kinformer.exceptions import ConfigError, KinformerError
 
@@ -87,7 +87,7 @@ def demo(
     plain: Annotated[bool, typer.Option("--plain", help="Lines, for scripts; the default without a terminal.")] = False,
 ) -> None:
     """A living cluster in this process, followed by informers; no Kubernetes needed."""
-    from kinformer.cli.demo import demo as command
+    from kinformer.cli.demo.command import demo as command
 
     _run(lambda: command(duration=duration, plain=plain))
 
@@ -117,8 +117,8 @@ def watch(
 
     On a terminal a table that changes in place; q ends it.
     """
-    from kinformer.cli.watch import Manner
-    from kinformer.cli.watch import watch as command
+    from kinformer.cli.commands.watch import Manner
+    from kinformer.cli.commands.watch import watch as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
     selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
@@ -145,7 +145,7 @@ def get(
     server: ServerOption = None,
 ) -> None:
     """Print what there is, once."""
-    from kinformer.cli.get import get as command
+    from kinformer.cli.commands.get import get as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
     selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
@@ -176,7 +176,7 @@ def stats(
 
     On a terminal a table that changes in place; q ends it.
     """
-    from kinformer.cli.stats import stats as command
+    from kinformer.cli.commands.stats import stats as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
     selections = [selection_of(one, namespace, all_namespaces, selector, field_selector) for one in resources]
@@ -212,7 +212,7 @@ def doctor(
     server: ServerOption = None,
 ) -> None:
     """Can this be listed and watched, and what would an informer need? Step by step, with what to do about it."""
-    from kinformer.cli.doctor import doctor as command
+    from kinformer.cli.doctor.command import doctor as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
     selection = selection_of(resource or "", namespace, all_namespaces, selector, field_selector)
@@ -236,7 +236,7 @@ def serve(
     duration: DurationOption = None,
 ) -> None:
     """Serve an embedded API server, for kubectl, curl and tests."""
-    from kinformer.cli.serve import serve as command
+    from kinformer.cli.commands.serve import serve as command
 
     _run(lambda: command(host=host, port=port, objects=objects or [], churn=churn, duration=duration))
 

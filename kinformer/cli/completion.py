@@ -13,10 +13,10 @@ from typing import Any
 import typer
 
 from kinformer.cli.target import Selection, Server, UsageError
-from kinformer.client import Client
-from kinformer.discovery import discover, resolve
+from kinformer.client.client import Client
+from kinformer.client.discovery import discover, resolve
+from kinformer.client.kubeconfig import context_names
 from kinformer.exceptions import KinformerError
-from kinformer.kubeconfig import context_names
 
 __all__ = [
     "complete_context",

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterable, Callable
 
 from kinformer.exceptions import ConnectError, ExpiredError
-from kinformer.list_watch import ListWatch
 from kinformer.list_watcher import ListOptions, ListPage
-from kinformer.object import KubeObject
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.object import KubeObject
 
 __all__ = ["list_all", "read_page"]
 

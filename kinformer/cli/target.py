@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kinformer.client import Client
-from kinformer.config import Connection, from_url
-from kinformer.discovery import APIResource, resolve
+from kinformer.client.client import Client
+from kinformer.client.config import Connection, from_url
+from kinformer.client.discovery import APIResource, resolve
+from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.exceptions import BadRequestError, ConfigError, KinformerError
-from kinformer.kubeconfig import load_default, load_kubeconfig
-from kinformer.selectors import FieldSelector, LabelSelector
+from kinformer.objects.selectors import FieldSelector, LabelSelector
 
 __all__ = ["Selection", "Server", "UsageError"]
 

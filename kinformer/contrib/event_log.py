@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kinformer.event_stream import EventStream
-from kinformer.informer import SharedInformer
-from kinformer.logs import get_logger
-from kinformer.object import KubeObject
+from kinformer._runtime.logs import get_logger
+from kinformer.informer.informer import SharedInformer
+from kinformer.objects.object import KubeObject
+from kinformer.processor.event_stream import EventStream
 
 __all__ = ["Change", "EventLog"]
 

@@ -28,15 +28,15 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kinformer import __version__
+from kinformer._runtime.typevars import M
+from kinformer.cache.lister import Lister
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
-from kinformer.factory import SharedInformerFactory
-from kinformer.informer import SharedInformer
-from kinformer.lister import Lister
-from kinformer.meta import GroupVersionResource
-from kinformer.object import KubeObject
-from kinformer.readiness import readiness, status_report
-from kinformer.type_variables import M
+from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.informer import SharedInformer
+from kinformer.manager.readiness import readiness, status_report
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

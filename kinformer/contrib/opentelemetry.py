@@ -22,7 +22,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.trace import Tracer
 
 from kinformer.metrics import Reading
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
 
 __all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
 

@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from kinformer.logs import get_logger
+from kinformer._runtime.logs import get_logger
 from kinformer.metrics import Reading
 
 __all__ = ["PrometheusMetrics"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kinformer.testing import faults as faults
     from kinformer.testing.cluster_server import ClusterServer as ClusterServer
-    from kinformer.testing.control_plane import ControlPlane as ControlPlane
+    from kinformer.testing.clusters.control_plane import ControlPlane as ControlPlane
     from kinformer.testing.features import Features as Features
     from kinformer.testing.server import APIServer as APIServer
 
@@ -25,7 +25,7 @@ __all__ = ["APIServer", "ClusterServer", "ControlPlane", "Features", "faults"]
 _MODULES = {
     "APIServer": "server",
     "ClusterServer": "cluster_server",
-    "ControlPlane": "control_plane",
+    "ControlPlane": "clusters.control_plane",
     "Features": "features",
 }
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
-    from kinformer.client import Client
+    from kinformer.client.client import Client
 
 __all__ = ["ClusterServer"]
 

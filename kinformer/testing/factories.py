@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from kinformer.client import Client
-from kinformer.discovery import APIResource, discover
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError, NotFoundError
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
 
 __all__ = ["ObjectFactory"]
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kinformer.testing.request import RequestInfo
-from kinformer.testing.resources import selected_name
-from kinformer.testing.status import REASONS, StatusError, failure
-from kinformer.testing.status import expired as _expired
+from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.kinds.resources import selected_name
+from kinformer.testing.kinds.status import REASONS, StatusError, failure
+from kinformer.testing.kinds.status import expired as _expired
 
 __all__ = [
     "Fault",

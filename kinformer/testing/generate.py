@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from kinformer.testing.forms import encode_object
-from kinformer.testing.ownership import FieldManager, track_update
-from kinformer.testing.resources import ResourceType
-from kinformer.testing.storage import Storage, Stored
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.store.forms import encode_object
+from kinformer.testing.store.ownership import FieldManager, track_update
+from kinformer.testing.store.storage import Storage, Stored
 
 __all__ = ["configmap", "load", "pod"]
 

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from kinformer.client import Client
+    from kinformer.client.client import Client
     from kinformer.testing.cluster_server import ClusterServer
-    from kinformer.testing.control_plane import ControlPlane
-    from kinformer.testing.existing_cluster import ExistingCluster
+    from kinformer.testing.clusters.control_plane import ControlPlane
+    from kinformer.testing.clusters.existing_cluster import ExistingCluster
     from kinformer.testing.factories import ObjectFactory
 
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
@@ -106,7 +106,7 @@ def _check_kind(where: str, kind: str) -> None:
 def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     import asyncio
 
-    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing.clusters.control_plane import ControlPlane
 
     control_plane = ControlPlane(pytestconfig.getoption("--kube-assets"))
     # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
@@ -123,7 +123,7 @@ def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingCluster]:
     import asyncio
 
-    from kinformer.testing.existing_cluster import ExistingCluster
+    from kinformer.testing.clusters.existing_cluster import ExistingCluster
 
     class Cluster(ExistingCluster):
         def _refuse(self, what: str) -> NoReturn:
@@ -199,7 +199,7 @@ async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingC
 async def _server(
     request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None, stack: AsyncExitStack
 ) -> ClusterServer:
-    from kinformer.testing.control_plane import ControlPlane
+    from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.server import APIServer
 
     if shared is None:
@@ -215,9 +215,9 @@ async def _server(
 
 async def _remove_namespace(server: ClusterServer, name: str) -> None:
     """On a control plane nobody else would; a cluster does it by itself; the embedded server goes as a whole."""
-    from kinformer.testing.control_plane import ControlPlane
-    from kinformer.testing.existing_cluster import ExistingCluster
-    from kinformer.testing.sweep import remove_namespace
+    from kinformer.testing.clusters.control_plane import ControlPlane
+    from kinformer.testing.clusters.existing_cluster import ExistingCluster
+    from kinformer.testing.clusters.sweep import remove_namespace
 
     if isinstance(server, ControlPlane):
         await server.ensure_running()

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from aiohttp import web
 
-from kinformer.cancellation import shielded_from_scopes
-from kinformer.clock import SYSTEM, Clock
-from kinformer.logs import get_logger
-from kinformer.testing.answers import TEXT, Answer, Cut
-from kinformer.testing.api import Api
-from kinformer.testing.auth import AccessControl
-from kinformer.testing.call import Call
-from kinformer.testing.discovery import AGGREGATED, CHECKS, PROBES, Discovery
+from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer._runtime.logs import get_logger
+from kinformer.testing.api.discovery import AGGREGATED, CHECKS, PROBES, Discovery
+from kinformer.testing.api.openapi import openapi_v2, openapi_v3
+from kinformer.testing.api.request import RequestInfo, read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
-from kinformer.testing.negotiation import is_pretty
-from kinformer.testing.openapi import openapi_v2, openapi_v3
-from kinformer.testing.request import RequestInfo, read_request
+from kinformer.testing.http.answers import TEXT, Answer, Cut
+from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.call import Call
+from kinformer.testing.http.endpoints import Api
+from kinformer.testing.http.negotiation import is_pretty
+from kinformer.testing.kinds.status import StatusError, failure, internal, method_not_allowed, page_not_found
 from kinformer.testing.state import State
-from kinformer.testing.status import StatusError, failure, internal, method_not_allowed, page_not_found
 
 if TYPE_CHECKING:
-    from kinformer.client import Client
+    from kinformer.client.client import Client
 
 __all__ = ["APIServer", "LoggedRequest"]
 
@@ -171,7 +171,7 @@ class APIServer(State):
         Raises:
             ConfigError: `users` does not have this user.
         """
-        from kinformer.client import Client
+        from kinformer.client.client import Client
 
         return Client.from_url(self.url, token=self.token(user))
 

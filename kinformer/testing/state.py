@@ -6,22 +6,22 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kinformer.clock import SYSTEM, Clock
-from kinformer.testing.builtin_schemas import object_meta
-from kinformer.testing.builtins import builtin_types
-from kinformer.testing.crd_files import read_crds
-from kinformer.testing.delete import DeleteOptions, Deleter
+from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.testing.api.delete import DeleteOptions, Deleter
+from kinformer.testing.api.lifecycle import Lifecycle
+from kinformer.testing.api.write import WriteOptions, Writer
 from kinformer.testing.features import Features
-from kinformer.testing.forms import copied, decode_stored
 from kinformer.testing.generate import load
-from kinformer.testing.ledger import Ledger
-from kinformer.testing.lifecycle import Lifecycle
-from kinformer.testing.ownership import FieldManager
-from kinformer.testing.resources import Registry, ResourceType, Subresource
-from kinformer.testing.schema import custom_node
-from kinformer.testing.status import StatusError, bad_request
-from kinformer.testing.storage import Storage
-from kinformer.testing.write import WriteOptions, Writer
+from kinformer.testing.kinds.builtin_schemas import object_meta
+from kinformer.testing.kinds.builtins import builtin_types
+from kinformer.testing.kinds.crd_files import read_crds
+from kinformer.testing.kinds.resources import Registry, ResourceType, Subresource
+from kinformer.testing.kinds.schema import custom_node
+from kinformer.testing.kinds.status import StatusError, bad_request
+from kinformer.testing.store.forms import copied, decode_stored
+from kinformer.testing.store.ledger import Ledger
+from kinformer.testing.store.ownership import FieldManager
+from kinformer.testing.store.storage import Storage
 
 __all__ = ["State"]
 

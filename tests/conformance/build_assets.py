@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kinformer.testing.assets import ASSETS_VARIABLE, cache_folder
+from kinformer.testing.clusters.assets import ASSETS_VARIABLE, cache_folder
 
 HERE = Path(__file__).parent
 PROGRESS_ON_TERMINAL = 1.0  # seconds between two updates of the progress line ...

@@ -20,7 +20,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer.testing import APIServer, ClusterServer
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.conformance.api import Api
 from tests.conformance.build_assets import assets_folder
 from tests.conformance.differences import unexpected

@@ -1,6 +1,6 @@
 """Records what a real kube-apiserver knows of its built-in kinds, for the embedded server: `builtins.json`.
 
-    python tests/conformance/record_builtins.py         # writes kinformer/testing/builtins.json
+    python tests/conformance/record_builtins.py         # writes kinformer/testing/kinds/builtins.json
 
 From the server itself come discovery (resources, verbs, subresources), the columns of tables, and from its OpenAPI
 documents the fields of all types with their merge keys and enumerations. What those do not tell (the order of fields,
@@ -25,7 +25,7 @@ import aiohttp
 from kinformer.testing import ControlPlane
 from tests.conformance.build_assets import HERE, assets_folder
 
-TARGET = HERE.parents[1] / "kinformer" / "testing" / "builtins.json"
+TARGET = HERE.parents[1] / "kinformer" / "testing" / "kinds" / "builtins.json"
 # Where the package of a definition is, by the prefix of the definition's name.
 MODULES = {
     "io.k8s.api": "api",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.cli import CommandLine, Ended
 from tests.conformance.conftest import _new_namespace
 

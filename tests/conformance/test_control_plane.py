@@ -16,8 +16,8 @@ import aiohttp
 import pytest
 import yaml
 
-from kinformer.testing.control_plane import ControlPlane
-from kinformer.testing.processes import ProcessError
+from kinformer.testing.clusters.control_plane import ControlPlane
+from kinformer.testing.clusters.processes import ProcessError
 from tests.conformance.api import COLLECTIONS, WIDGETS, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 
@@ -267,7 +267,7 @@ async def test_no_process_outlives_a_program_that_is_killed_or_forgets_to_leave(
 ) -> None:
     program = f"""
 import asyncio, os, signal, sys
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing.clusters.control_plane import ControlPlane
 
 async def main():
     await ControlPlane({str(assets)!r}, data_dir={str(tmp_path / "data")!r}).__aenter__()

@@ -26,9 +26,9 @@ from kinformer import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from kinformer.gap import AWAY
+from kinformer.reflector.gap import AWAY
 from kinformer.testing import ClusterServer
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.history import History, Replica, assert_equal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.slots import SLOTS, shard_selector, slot_of
+from kinformer.sharding.slots import SLOTS, shard_selector, slot_of
 from tests.conformance.api import Api
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.replicas import OBJECTS, Replicas, come_and_go, sharded_config_map

@@ -10,7 +10,7 @@ import pytest
 
 from kinformer import Client, SharedInformerFactory
 from kinformer.testing import ClusterServer
-from kinformer.testing.control_plane import ControlPlane
+from kinformer.testing.clusters.control_plane import ControlPlane
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 

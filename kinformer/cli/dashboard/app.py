@@ -16,8 +16,8 @@ from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 from kinformer.exceptions import DecodeError, SelectorError
-from kinformer.informer import SharedInformer
-from kinformer.object import KubeObject
+from kinformer.informer.informer import SharedInformer
+from kinformer.objects.object import KubeObject
 
 __all__ = ["cluster_app", "cluster_router"]
 

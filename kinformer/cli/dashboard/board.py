@@ -12,17 +12,17 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from kinformer._runtime.single_flight import SingleFlight
 from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.rows import Rows, column_names
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
 from kinformer.exceptions import describe
-from kinformer.factory import SharedInformerFactory
-from kinformer.informer import SharedInformer
-from kinformer.informer_metrics import memory_of
-from kinformer.meta import GroupVersionResource
-from kinformer.object import KubeObject
-from kinformer.single_flight import SingleFlight
+from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.metrics import memory_of
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
 
 __all__ = ["NODE_INDEX", "OWNER_INDEX", "Board", "board_of"]
 

@@ -13,13 +13,13 @@ from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
 from kinformer.cli.dashboard.secrets import hide
-from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.demo.living_cluster import LivingCluster
 from kinformer.cli.target import Server
-from kinformer.client import Client
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, discover, find
 from kinformer.contrib.fastapi import kinformer_lifespan
-from kinformer.discovery import APIResource, discover, find
 from kinformer.exceptions import ConfigError
-from kinformer.factory import SharedInformerFactory
+from kinformer.informer.factory import SharedInformerFactory
 from kinformer.testing import APIServer
 
 __all__ = ["RESOURCES", "dashboard"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kinformer.cli.dashboard.secrets import hide, is_secret
-from kinformer.cli.differences import ABSENT
-from kinformer.cli.differences import differences as changes
+from kinformer.cli.output.differences import ABSENT
+from kinformer.cli.output.differences import differences as changes
 from kinformer.exceptions import DecodeError
-from kinformer.informer import SharedInformer
-from kinformer.object import KubeObject
+from kinformer.informer.informer import SharedInformer
+from kinformer.objects.object import KubeObject
 
 __all__ = ["Difference", "History", "differences"]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from kinformer.cli.columns import columns_of
 from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.cli.output.columns import columns_of
 from kinformer.exceptions import DecodeError
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
 
 __all__ = ["Rows", "column_names"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.object import KubeObject
+from kinformer.objects.object import KubeObject
 
 __all__ = ["HIDDEN", "hide", "is_secret"]
 

@@ -1,0 +1,94 @@
+"""How long to wait before the next try."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kinformer._runtime.clock import SYSTEM
+from kinformer.exceptions import ConfigError
+
+__all__ = ["Backoff", "BackoffState"]
+
+
+_LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Exponential backoff with jitter; the defaults are those of client-go's reflector (tools/cache/reflector.go).
+
+    Args:
+        initial: Seconds of the first delay, before jitter. 0.8: a server that restarts is asked soon, and not at once.
+        factor: What each further delay is multiplied with.
+        maximum: Seconds that a delay never passes, before jitter. 30: a minute at most, with jitter, after an outage.
+        jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not come back together.
+        reset_after: Seconds of quiet, counted from the end of the last delay, after which `initial` comes again.
+
+    Raises:
+        ConfigError: A value that cannot work, by name.
+    """
+
+    initial: float = 0.8
+    factor: float = 2.0
+    maximum: float = 30.0
+    jitter: float = 1.0
+    reset_after: float = 120.0
+
+    def __post_init__(self) -> None:
+        for name, lowest in _LOWEST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise ConfigError(f"Backoff({name}={value!r}): a finite number is needed")
+            if value < lowest:
+                raise ConfigError(f"Backoff({name}={value!r}): it must be {lowest:g} at least")
+        if self.initial <= 0:
+            raise ConfigError(f"Backoff(initial={self.initial!r}): it must be above 0, or a failure becomes a hot loop")
+        if self.maximum < self.initial:
+            raise ConfigError(f"Backoff(maximum={self.maximum!r}): it must be initial={self.initial!r} at least")
+
+    def start(
+        self, *, now: Callable[[], float] = SYSTEM.loop, uniform: Callable[[], float] = random.random
+    ) -> BackoffState:
+        """A sequence of delays of its own.
+
+        Args:
+            now: The clock that quiet is measured with; the running loop's.
+            uniform: Gives a number in [0, 1) for the jitter.
+        """
+        return BackoffState(self, now, uniform)
+
+
+class BackoffState:
+    """One sequence of delays.
+
+    It remembers its last *use*. client-go at HEAD remembers the last *reset* (`wait.Backoff.DelayWithReset`), and so
+    falls back to the first delay every 2 minutes in the middle of an outage.
+    """
+
+    __slots__ = ("_config", "_delay", "_now", "_quiet_from", "_uniform")
+
+    def __init__(self, config: Backoff, now: Callable[[], float], uniform: Callable[[], float]) -> None:
+        self._config = config
+        self._now = now
+        self._uniform = uniform
+        self._delay = config.initial
+        self._quiet_from: float | None = None
+
+    def next(self) -> float:
+        """Seconds to wait now. Each call is one use."""
+        config, now = self._config, self._now()
+        if self._quiet_from is not None and now - self._quiet_from >= config.reset_after:
+            self._delay = config.initial
+        delay = self._delay * (1.0 + config.jitter * self._uniform())
+        # Waiting is no quiet: else a maximum above reset_after could never be held.
+        self._quiet_from = now + delay
+        self._delay = min(self._delay * config.factor, config.maximum)
+        return delay
+
+    def reset(self) -> None:
+        """Start from `initial` again."""
+        self._delay = self._config.initial
+        self._quiet_from = None

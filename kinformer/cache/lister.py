@@ -1,0 +1,160 @@
+"""The lister: how a program reads a cache.
+
+(client-go, tools/cache/listers.go.) All reads are plain functions over snapshots; none ever asks the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Generic, Protocol, TypeAlias
+
+from kinformer._runtime.typevars import ObjectT
+from kinformer.cache.label_groups import Matches
+from kinformer.cache.store import Keys, Objects
+from kinformer.objects.selectors import LabelSelector
+
+__all__ = ["Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
+
+Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
+"""A label selector: in kubectl's syntax, as the labels that have to be equal, or parsed."""
+
+
+class ReadableIndexer(Protocol[ObjectT]):
+    """What a lister reads: an `Indexer`, or a view of one."""
+
+    @property
+    def get_by_key(self) -> Callable[[str], ObjectT | None]: ...
+    @property
+    def list(self) -> Callable[[], Objects[ObjectT]]: ...
+    @property
+    def list_keys(self) -> Callable[[], Keys]: ...
+    @property
+    def by_index(self) -> Callable[[str, str], Objects[ObjectT]]: ...
+    @property
+    def index_values(self) -> Callable[[str], Keys]: ...
+    @property
+    def select(self) -> Callable[[Matches, str | None], Objects[ObjectT]]: ...
+    @property
+    def in_namespace(self) -> Callable[[str], Objects[ObjectT]]: ...
+    @property
+    def any_key(self) -> Callable[[], str | None]: ...
+    def __len__(self) -> int: ...
+
+
+@lru_cache(maxsize=512)
+def _parse(selector: str) -> LabelSelector:
+    # Programs ask with the same few selectors for ever; a parsed one costs a dict entry.
+    return LabelSelector.parse(selector)
+
+
+class Lister(Generic[ObjectT]):
+    """Reads of one cache. They return snapshots, may be called from any thread, and kept across awaits.
+
+    Args:
+        indexer: An `Indexer`, or the `indexer` of an informer.
+        default_namespace: Where a name is looked for that comes without one, for the cache of a single namespace.
+    """
+
+    def __init__(self, indexer: ReadableIndexer[ObjectT], *, default_namespace: str = "") -> None:
+        self._indexer = indexer
+        self._get = indexer.get_by_key
+        self.default_namespace = default_namespace
+
+    def get(self, name: str, *, namespace: str = "") -> ObjectT | None:
+        """The object, or None where there is none of this name.
+
+        Raises:
+            ValueError: no namespace was given, and the keys here have one.
+        """
+        namespace = namespace or self.default_namespace
+        if namespace:
+            return self._get(f"{namespace}/{name}")
+        found = self._get(name)
+        if found is None:
+            self._require_no_namespace(name)
+        return found
+
+    def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
+        """The reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
+        return NamespaceLister(self, namespace)
+
+    def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[ObjectT]:
+        """The objects that match, in no order; without a selector all, without a namespace (or with `""`) of all.
+
+        Raises:
+            SelectorError: the selector does not parse; it has the position.
+        """
+        if label_selector is not None:
+            selector = (
+                _parse(label_selector) if isinstance(label_selector, str) else LabelSelector.parse(label_selector)
+            )
+            if selector:
+                return self._indexer.select(selector.matches, namespace or None)
+        return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
+
+    def by_index(self, index: str, value: str) -> Objects[ObjectT]:
+        """The objects that have `value` in an index, in no order.
+
+        Raises:
+            IndexNotFoundError: there is no such index; it names those that there are.
+        """
+        return self._indexer.by_index(index, value)
+
+    def index_values(self, index: str) -> Keys:
+        """All values in an index that an object has, in no order.
+
+        Raises:
+            IndexNotFoundError: there is no such index; it names those that there are.
+        """
+        return self._indexer.index_values(index)
+
+    def keys(self) -> Keys:
+        """The keys of all objects, in no order."""
+        return self._indexer.list_keys()
+
+    def __len__(self) -> int:
+        return len(self._indexer)
+
+    def __bool__(self) -> bool:
+        return True  # a lister of an empty cache is a lister
+
+    def __iter__(self) -> Iterator[ObjectT]:
+        """Over a snapshot of the objects."""
+        return iter(self._indexer.list())
+
+    def _require_no_namespace(self, name: str) -> None:
+        if "/" not in name and "/" in (self._indexer.any_key() or ""):
+            raise ValueError(f"the objects here are in namespaces: get({name!r}, namespace=...)")
+
+
+class NamespaceLister(Generic[ObjectT]):
+    """The reads of one namespace of a `Lister`."""
+
+    __slots__ = ("_lister", "namespace")
+
+    def __init__(self, lister: Lister[ObjectT], namespace: str) -> None:
+        self._lister = lister
+        self.namespace = namespace
+
+    def get(self, name: str) -> ObjectT | None:
+        """The object, or None where there is none of this name in the namespace."""
+        return self._lister.get(name, namespace=self.namespace)
+
+    def list(self, label_selector: Selector | None = None) -> Objects[ObjectT]:
+        """The objects of the namespace that match, in no order; without a selector all.
+
+        Raises:
+            SelectorError: the selector does not parse; it has the position.
+        """
+        return self._lister.list(label_selector, namespace=self.namespace)
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[ObjectT]:
+        """Over a snapshot of the objects of the namespace."""
+        return iter(self.list())

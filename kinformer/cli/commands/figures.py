@@ -1,0 +1,128 @@
+"""The figures of informers over time: what `health()` and `statistics()` say, as rates too."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kinformer.exceptions import describe
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.metrics import memory_of
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Figures", "Gauge"]
+
+_WINDOW = 5.0  # seconds that a rate is taken over
+_REMEMBERED = 60.0  # seconds for which a creation counts for the lag
+_CREATIONS = 1000  # of them at the most
+_TYPES = ("ADDED", "UPDATED", "DELETED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """An informer at one moment. Times are seconds, sizes bytes.
+
+    Attributes:
+        memory: What the objects take, estimated from a sample of them.
+        rates: Events a second, by type, over the last seconds; 0 until the first list is there.
+        queued: Keys received that are not in the cache yet.
+        lag: From an object's creation, by the server's clock, to when a handler heard of it, by this one's: the median
+            of the last minute. Servers give whole seconds. None where nothing was created.
+        errors: Objects that were left out, because they could not be read.
+    """
+
+    resource: str
+    state: str
+    synced: bool
+    live: bool
+    objects: int
+    memory: int
+    received: int
+    events: Mapping[str, int]
+    rates: Mapping[str, float]
+    last_event_age: float | None
+    last_sync_age: float | None
+    watches: int
+    relists: Mapping[str, int]
+    watch_restarts: Mapping[str, int]
+    queued: int
+    pending: int
+    coalesced: int
+    lag: float | None
+    errors: int
+    last_error: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class Gauge:
+    """Follows one informer; `look` is called again and again, for rates are differences.
+
+    Args:
+        informer: The informer; a handler of its own is added to it.
+        clock: Seconds.
+        now: The time of day.
+    """
+
+    def __init__(
+        self,
+        informer: SharedInformer,
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._informer = informer
+        self._clock = clock
+        self._now = now
+        self._looks: deque[tuple[float, Mapping[str, int]]] = deque()
+        self._lags: deque[tuple[float, float]] = deque(maxlen=_CREATIONS)
+        informer.add_event_handler(on_add=self._added, name="kinformer stats")
+
+    def _added(self, obj: KubeObject, *, is_in_initial_list: bool) -> None:
+        created = None if is_in_initial_list else obj.creation_timestamp
+        if created is not None:
+            self._lags.append((self._clock(), max(0.0, (self._now() - created).total_seconds())))
+
+    def look(self) -> Figures:
+        """The figures of this moment."""
+        at, health, figures = self._clock(), self._informer.health(), self._informer.statistics()
+        if health.synced:
+            self._looks.append((at, figures.events))
+        while len(self._looks) > 2 and at - self._looks[1][0] >= _WINDOW:
+            self._looks.popleft()
+        while self._lags and at - self._lags[0][0] > _REMEMBERED:
+            self._lags.popleft()
+        return Figures(
+            resource=self._informer.name,
+            state=health.state,
+            synced=health.synced,
+            live=health.live,
+            objects=figures.objects,
+            memory=round(memory_of(self._informer, figures.objects)),
+            received=figures.bytes,
+            events={kind: figures.events.get(kind, 0) for kind in _TYPES},
+            rates=self._rates(),
+            last_event_age=health.last_event_age,
+            last_sync_age=health.last_sync_age,
+            watches=health.watches,
+            relists=figures.relists,
+            watch_restarts=figures.watch_restarts,
+            queued=figures.queued,
+            pending=sum(figures.pending.values()),
+            coalesced=figures.coalesced,
+            lag=statistics.median(lag for _, lag in self._lags) if self._lags else None,
+            errors=figures.decode_errors + figures.transform_errors,
+            last_error=describe(health.last_error) if health.last_error else None,
+        )
+
+    def _rates(self) -> dict[str, float]:
+        if len(self._looks) < 2 or self._looks[-1][0] <= self._looks[0][0]:
+            return dict.fromkeys(_TYPES, 0.0)
+        (since, before), (until, after) = self._looks[0], self._looks[-1]
+        return {kind: (after.get(kind, 0) - before.get(kind, 0)) / (until - since) for kind in _TYPES}

@@ -1,0 +1,197 @@
+"""`kinformer serve`: the embedded API server, for kubectl, curl and tests."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from kinformer.cli.listing import list_all
+from kinformer.cli.output.progress import Loading
+from kinformer.cli.target import UsageError
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, resolve
+from kinformer.exceptions import InvalidError
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.testing import APIServer
+
+__all__ = ["serve"]
+
+_SLICE = 200  # objects that are made between two turns of the loop
+_NAMESPACES = 20  # over which objects are spread, as team-00 to team-19
+_TRUE_TO_LIFE = ("v1/pods", "v1/configmaps")  # what the server can generate by itself, at 8 KB and 1 KB each
+_TICK = 0.05  # seconds between two rounds of changes
+
+Object = dict[str, Any]
+
+
+async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, duration: float | None) -> int:
+    """Serve until cancelled.
+
+    Prints its URL, then what it was filled with, on stdout.
+
+    Args:
+        host, port: Where to listen; port 0 takes one that is free.
+        objects: Texts such as "pods=1000".
+        churn: Changes a second, to what was filled in.
+        duration: Seconds after which to end; None is never.
+
+    Raises:
+        UsageError: A text of `objects` is not of that form, or names what cannot be made; or `churn` is no number.
+        ConfigError: The server has no such resource.
+        OSError: The port is taken.
+    """
+    wanted = [_parse(text) for text in objects]
+    if churn and not wanted:
+        raise UsageError("--churn changes what --objects fills in; give that too")
+    if not math.isfinite(churn):
+        raise UsageError(f"--churn takes a number of changes a second, not {churn}")
+    async with APIServer(host=host, port=port) as server, server.client() as client:
+        filling: Counter[APIResource] = Counter()
+        for name, count in wanted:
+            filling[await resolve(client, name)] += count
+        print(f"Serving {server.url}")
+        print(f"  kubectl --server {server.url} get namespaces")
+        print(f"  kinformer watch pods -A --server {server.url}", flush=True)
+        population = _Population(server, client)
+        for resource, count in filling.items():
+            await population.add(resource, count)
+            print(f"{count:,} {resource.name}", flush=True)
+        limit = asyncio.timeout(duration)
+        try:
+            async with limit:
+                await (population.churn(filling, churn) if churn else asyncio.Event().wait())
+        except TimeoutError:
+            if not limit.expired():
+                raise
+    return 0
+
+
+def _parse(text: str) -> tuple[str, int]:
+    name, _, count = text.partition("=")
+    if not (name and count.isdecimal()):
+        raise UsageError(f"--objects takes RESOURCE=COUNT, as in pods=1000, not {text!r}")
+    return name, int(count)
+
+
+class _Population:
+    """Generated objects, and the changes that they go through."""
+
+    def __init__(self, server: APIServer, client: Client) -> None:
+        self._server = server
+        self._client = client
+        self._chance = random.Random()
+        self._keys: list[tuple[APIResource, str, str]] = []
+        self._turn = 0
+
+    async def add(self, resource: APIResource, count: int) -> None:
+        """Make so many objects of a resource: pods and configmaps as they are in real clusters, others bare."""
+        with Loading(resource.name) as loading:
+            steps = (
+                self._server.generate(resource.gvr, count)
+                if str(resource) in _TRUE_TO_LIFE
+                else self._bare(resource, count)
+            )
+            for done in steps:
+                loading.update(f"{done:,} of {count:,}")
+                await asyncio.sleep(0)
+
+    async def churn(self, filled: Collection[APIResource], rate: float) -> None:
+        """Change so many objects a second: most are updated, one in ten is deleted and another made in its place."""
+        for resource in filled:
+            objects, _ = await list_all(ListWatch(self._client, resource.gvr, metadata_only=True))
+            self._keys += [(resource, obj.namespace, obj.name) for obj in objects]
+        loop = asyncio.get_running_loop()
+        due, before = 0.0, loop.time()
+        while self._keys:
+            await asyncio.sleep(_TICK)
+            now = loop.time()
+            due = min(due + (now - before) * rate, max(1.0, rate))  # what a second was too short for is let go
+            before = now
+            while due >= 1 and self._keys:
+                due -= 1
+                self._change()
+                if self._turn % _SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _change(self) -> None:
+        """Update or replace a random object; one that somebody else has deleted is forgotten."""
+        number = self._chance.randrange(len(self._keys))
+        resource, namespace, name = self._keys[number]
+        document = self._server.get(resource.gvr, namespace, name)
+        self._turn += 1
+        if document is None:
+            self._keys[number] = self._keys[-1]
+            self._keys.pop()
+        elif self._turn % 10:
+            document["metadata"].setdefault("annotations", {})["kinformer/turn"] = str(self._turn)
+            self._server.update(document)
+        else:
+            self._server.delete(resource.gvr, namespace, name)
+            metadata = document["metadata"]
+            for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+                metadata.pop(field, None)
+            metadata["name"] = f"{name.partition('--')[0]}--{self._turn}"  # without dots: services have none
+            self._server.create(document)
+            self._keys[number] = (resource, namespace, metadata["name"])
+
+    def _bare(self, resource: APIResource, count: int) -> Iterator[int]:
+        singular = resource.singular or resource.kind.lower()
+        for number in range(count):
+            app = f"app-{number % 20}"
+            body: Object = {
+                "apiVersion": resource.gvr.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": f"{singular}-{number:06}", "labels": {"app": app}},
+                **_content(resource.kind, app),
+            }
+            if resource.namespaced:
+                body["metadata"]["namespace"] = f"team-{number % _NAMESPACES:02}"
+            try:
+                self._server.create(body)
+            except InvalidError as error:
+                raise UsageError(f"--objects cannot fill in {resource}: {error}") from error
+            if number % _SLICE == 0:
+                yield number
+        yield count
+
+
+def _content(kind: str, app: str) -> Object:
+    """What an object holds beside its metadata, for the kinds that people look at; nothing for others."""
+    container = {"name": "main", "image": f"registry.example/{app}:1.0"}
+    template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
+    selected = {"selector": {"matchLabels": {"app": app}}, "template": template}
+    workload = {"replicas": 3, **selected}
+    once = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    match kind:
+        case "Deployment" | "ReplicaSet" | "StatefulSet":
+            return {"spec": workload, "status": {"replicas": 3, "readyReplicas": 3}}
+        case "DaemonSet":
+            return {"spec": selected}
+        case "ReplicationController":
+            return {"spec": {"selector": {"app": app}, "template": template}}
+        case "Job":
+            return {"spec": once}
+        case "CronJob":
+            return {"spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": once}}}
+        case "HorizontalPodAutoscaler":
+            target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": app}
+            return {"spec": {"scaleTargetRef": target, "maxReplicas": 3}}
+        case "Ingress":
+            return {"spec": {"defaultBackend": {"service": {"name": app, "port": {"number": 80}}}}}
+        case "PersistentVolumeClaim":
+            return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        case "StorageClass":
+            return {"provisioner": "example.com/disks"}
+        case "RoleBinding" | "ClusterRoleBinding":
+            return {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}
+        case "Node":
+            condition = {"type": "Ready", "status": "True"}
+            return {"status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}}}
+        case "Service":
+            return {"spec": {"selector": {"app": app}, "ports": [{"port": 80, "protocol": "TCP"}]}}
+        case _:
+            return {}

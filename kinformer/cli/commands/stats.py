@@ -1,0 +1,213 @@
+"""`kinformer stats`: informers at work, as `top` shows processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from kinformer.cli.commands.figures import Figures, Gauge
+from kinformer.cli.commands.process import processor_seconds, resident_memory
+from kinformer.cli.output.ages import human_duration
+from kinformer.cli.output.amounts import rate, seconds, size
+from kinformer.cli.output.errors import FAILED, complain, one_line
+from kinformer.cli.output.grid import Cell, Grid
+from kinformer.cli.output.progress import Loading
+from kinformer.cli.output.screen import can_draw, draw
+from kinformer.cli.output.tables import clean
+from kinformer.cli.target import Selection, Server
+from kinformer.exceptions import KinformerError
+from kinformer.informer.factory import SharedInformerFactory
+
+__all__ = ["stats"]
+
+_LOOK = 1.0  # seconds between two looks on a terminal
+_HEADER = (
+    *("RESOURCE", "STATE", "OBJECTS", "MEMORY", "ADD/S", "UPD/S", "DEL/S", "LAST EVENT", "QUEUE", "LAG"),
+    *("RELISTS", "RESTARTS"),
+)
+_STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
+
+
+async def stats(
+    server: Server,
+    selections: Sequence[Selection],
+    *,
+    output: str,
+    once: bool,
+    interval: float,
+    timeout: float,
+    duration: float | None,
+    compact: bool = False,
+    metadata_only: bool = False,
+) -> int:
+    """Run an informer for each selection, and show how they do.
+
+    On a terminal a table that changes in place; elsewhere a table, or with "json" a line, every `interval` seconds.
+
+    Args:
+        server: Where.
+        selections: Of what; one informer each.
+        output: "table" or "json".
+        once: Wait for the caches, look at them for one interval, print, and end.
+        interval: Seconds.
+        timeout: Seconds that `once` waits for the caches.
+        duration: Seconds after which to end; None is never.
+        compact, metadata_only: As of `for_resource`.
+
+    Returns:
+        0; 1 where `once` is asked for and a cache has not synced.
+    """
+    limit = asyncio.timeout(duration)
+    try:
+        async with limit, server.client() as client:
+            found = {await selection.find(client): selection for selection in selections}
+            async with SharedInformerFactory(client, compact=compact, metadata_only=metadata_only) as factory:
+                gauges = [
+                    Gauge(
+                        factory.for_resource(
+                            resource.gvr,
+                            namespace=namespace,
+                            label_selector=selection.label_selector,
+                            field_selector=selection.field_selector,
+                        ),
+                        clock=time.monotonic,
+                    )
+                    for (resource, namespace), selection in found.items()
+                ]
+                places = {namespace or "all namespaces" for _, namespace in found}
+                show = _Show(gauges, output=output, title=f"{client.server}, {', '.join(sorted(places))}")
+                if once:
+                    return await _once(factory, show, interval=interval, timeout=timeout)
+                await show.go_on(interval)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    return 0
+
+
+async def _once(factory: SharedInformerFactory, show: _Show, *, interval: float, timeout: float) -> int:
+    failure: KinformerError | None = None
+    with Loading(f"{len(factory.informers)} caches") as loading:
+        waiting = asyncio.ensure_future(factory.wait_for_cache_sync(timeout, fail_fast=True))
+        try:
+            while not waiting.done():
+                await asyncio.wait({waiting}, timeout=0.25)
+                loading.update(size(sum(one.bytes for one in factory.statistics().values())))
+            waiting.result()
+        except KinformerError as error:
+            failure = error
+        finally:
+            waiting.cancel()
+    if failure is None:
+        show.look()
+        await asyncio.sleep(interval)
+    show.print()
+    return complain(failure, FAILED) if failure is not None else 0
+
+
+class _Show:
+    """The figures of some informers, in one form or another."""
+
+    def __init__(self, gauges: Sequence[Gauge], *, output: str, title: str) -> None:
+        self._gauges = gauges
+        self._output = output
+        self._title = title
+        self._grid = Grid(_HEADER, right=_HEADER[2:10], whole=_HEADER[:2], gap=2)
+        self._began, self._processor = time.monotonic(), processor_seconds()
+        self._looked: list[Figures] = self.look()
+
+    def look(self) -> list[Figures]:
+        """The figures of now, from which rates are counted on."""
+        self._looked = [gauge.look() for gauge in self._gauges]
+        return self._looked
+
+    async def go_on(self, interval: float) -> None:
+        """Show them until cancelled, on a terminal until q."""
+        console = Console()
+        if self._output == "table" and can_draw(console):
+            news = asyncio.Event()
+            async with asyncio.TaskGroup() as group:
+                looking = group.create_task(self._keep_looking(news), name="kinformer stats: looks")
+                await draw(console, self._picture, news=news)
+                looking.cancel()
+            return
+        while True:
+            await asyncio.sleep(interval)
+            self.print()
+
+    async def _keep_looking(self, news: asyncio.Event) -> None:
+        while True:
+            self.look()
+            news.set()
+            await asyncio.sleep(_LOOK)
+
+    def print(self) -> None:
+        """One look, on stdout."""
+        figures = self.look()
+        if self._output == "json":
+            at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            process = {"memory": resident_memory(), "processor": processor_seconds()}
+            line = {"at": at, "process": process, "informers": [one.as_dict() for one in figures]}
+            sys.stdout.write(f"{json.dumps(line)}\n")
+        else:
+            lines = self._grid.lines([_row(one) for one in figures])
+            sys.stdout.write("\n".join(line.plain.rstrip() for line in [*lines, *_errors(figures)]) + "\n")
+        sys.stdout.flush()
+
+    def _picture(self, width: int, height: int) -> RenderableType:
+        figures = self._looked
+        up = time.monotonic() - self._began
+        head = Text(no_wrap=True)
+        head.append(" kinformer stats ", "bold reverse cyan")
+        head.append(f"  {clean(self._title)}   up {human_duration(up)}", "")
+        memory = resident_memory()
+        busy = (processor_seconds() - self._processor) / max(up, 1.0)
+        head.append(f"   processor {busy:.0%}" + (f", {size(memory)}" if memory else ""), "bright_black")
+        head.truncate(width, overflow="ellipsis")
+        lines = [*self._grid.lines([_row(one) for one in figures], width), Text(), *_errors(figures)]
+        lines = lines[: height - 2]
+        foot = Text(" q ends", "bright_black", end="")
+        return Group(head, *lines, *[Text()] * (height - 2 - len(lines)), foot)
+
+
+def _row(one: Figures) -> list[Cell]:
+    style = _STATES.get(one.state, "red") if one.live or not one.synced else "red"
+    age = "-" if one.last_event_age is None else human_duration(one.last_event_age)
+    lag = "-" if one.lag is None else "<1 s" if one.lag < 1 else seconds(one.lag)
+    waiting = one.queued + one.pending
+    return [
+        Cell(clean(one.resource), "bold"),
+        Cell(one.state.replace("_", " "), style),
+        Cell(f"{one.objects:,}"),
+        Cell(size(one.memory) if one.objects else "-"),
+        *(Cell(rate(one.rates[kind]), "" if one.rates[kind] else "bright_black") for kind in one.rates),
+        Cell(age),
+        Cell(f"{waiting:,}", "yellow" if waiting > 100 else ""),
+        Cell(lag, "yellow" if one.lag is not None and one.lag > 5 else ""),
+        Cell(_by_cause(one.relists)),
+        Cell(_by_cause(one.watch_restarts)),
+    ]
+
+
+def _by_cause(counts: Mapping[str, int]) -> str:
+    """`2 expired, 1 gap`."""
+    most = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{number:,} {cause}" for cause, number in most) or "0"
+
+
+def _errors(figures: Sequence[Figures]) -> list[Text]:
+    lines = []
+    for one in figures:
+        if one.last_error is not None and not one.live:
+            lines.append(Text(clean(one_line(f"{one.resource}: {one.last_error}")), "red", no_wrap=True))
+        if one.errors:
+            text = f"{one.resource}: {one.errors:,} objects are left out, because they cannot be read"
+            lines.append(Text(clean(text), "yellow", no_wrap=True))
+    return lines

@@ -1,0 +1,94 @@
+"""What the handlers of the demo have heard: the last events, and how many a second."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kinformer.cli.output.columns import columns_of
+from kinformer.informer.informer import SharedInformer
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Activity", "Happening"]
+
+_KEPT = 200  # events: more than any screen has lines
+_SECONDS = 30  # of history for the rate
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One call of a handler, in words."""
+
+    at: datetime
+    type: str
+    kind: str
+    key: str
+    what: str
+
+
+class Activity:
+    """Listens to informers, with one handler each.
+
+    Args:
+        heard: Called with each event that is no part of an initial list.
+        clock: Seconds, for the rate.
+    """
+
+    def __init__(self, heard: Callable[[Happening], None] | None = None, *, clock: Callable[[], float]) -> None:
+        self.recent: deque[Happening] = deque(maxlen=_KEPT)
+        self._heard = heard
+        self._clock = clock
+        self._per_second: Counter[int] = Counter()
+
+    def listen(self, informer: SharedInformer) -> None:
+        """Have a handler called for every event of this informer."""
+
+        def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
+            if not is_in_initial_list:
+                self._note("ADDED", obj, _state(obj))
+
+        def on_update(old: KubeObject, new: KubeObject) -> None:
+            self._note("UPDATED", new, _change(_state(old), _state(new)))
+
+        def on_delete(obj: KubeObject) -> None:
+            self._note("DELETED", obj, f"was {_state(obj)}")
+
+        informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="demo")
+
+    def rate(self) -> float:
+        """Events a second, over the last three full seconds."""
+        now = int(self._clock())
+        return sum(self._per_second[now - ago] for ago in (1, 2, 3)) / 3
+
+    def history(self) -> list[int]:
+        """Events in each of the last 30 full seconds, oldest first."""
+        now = int(self._clock())
+        return [self._per_second[now - ago] for ago in range(_SECONDS, 0, -1)]
+
+    def _note(self, kind: str, obj: KubeObject, what: str) -> None:
+        happening = Happening(datetime.now().astimezone(), kind, obj.kind, obj.key, what)
+        self.recent.append(happening)
+        now = int(self._clock())
+        self._per_second[now] += 1
+        if len(self._per_second) > 2 * _SECONDS:
+            for second in [second for second in self._per_second if second < now - _SECONDS]:
+                del self._per_second[second]
+        if self._heard is not None:
+            self._heard(happening)
+
+
+def _state(obj: KubeObject) -> str:
+    """What there is to say of an object: `Running`, `3/5 ready`."""
+    document: dict[str, Any] = obj.to_dict()
+    columns = dict(columns_of(obj.api_version.rpartition("/")[0], obj.kind))
+    if obj.kind == "Deployment":
+        return f"{columns['READY'](document)} ready"
+    status = columns["STATUS"](document) if "STATUS" in columns else ""
+    return status.replace("ContainerCreating", "Creating")  # two of the long word would fill a line
+
+
+def _change(old: str, new: str) -> str:
+    return new if old == new else f"{old} → {new}"

@@ -1,0 +1,252 @@
+"""`kinformer demo`: an embedded API server with a living cluster, and informers that follow it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from kinformer._runtime.backoff import Backoff
+from kinformer.cli.demo.activity import Activity, Happening
+from kinformer.cli.demo.living_cluster import LivingCluster
+from kinformer.cli.demo.screen import DemoScreen
+from kinformer.cli.listing import list_all
+from kinformer.cli.output.errors import FAILED, log_kept_back, one_line
+from kinformer.cli.output.keys import stop_on_key
+from kinformer.cli.output.tables import clean
+from kinformer.client.client import Client
+from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.informer import SharedInformer
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.testing import APIServer
+
+__all__ = ["demo"]
+
+_RESOURCES = ("v1/pods", "apps/v1/deployments", "v1/nodes")
+_UNATTENDED = 20.0  # seconds that the demo lasts where nobody sits before a terminal to end it
+_RESTART_AT = 10.0  # seconds, or two fifths of a shorter demo
+_DOWNTIME = 2.0  # seconds, or a tenth of a shorter demo
+_FRAME = 0.1  # seconds between two pictures
+_AGREE = 5.0  # seconds that the caches have at the end to be as the server is
+# The informers' own would wait up to 1.6 s before the first try: the demo would rather show what comes after it.
+_BACKOFF = Backoff(initial=0.25, maximum=1.0)
+
+
+async def demo(*, duration: float | None, plain: bool, console: Console | None = None) -> int:
+    """Show a cluster that lives in this process, through the eyes of informers.
+
+    Once, in the middle, the API server is restarted. At the end the caches are compared with the server.
+
+    Args:
+        duration: Seconds; None is until q or Ctrl-C, without a terminal 20.
+        plain: Print lines instead of drawing; also done where the console is no terminal.
+        console: Where to draw; None is stdout.
+
+    Returns:
+        0; 1 if at the end a cache was not what the server has.
+    """
+    console = console or Console()
+    plain = plain or not console.is_terminal
+    if duration is None and not (sys.stdin.isatty() and console.is_terminal):
+        duration = _UNATTENDED
+    async with (
+        APIServer() as server,
+        server.client() as client,
+        SharedInformerFactory(client, backoff=_BACKOFF) as factory,
+    ):
+        cluster = LivingCluster(server)
+        cluster.populate()
+        show = _Demo(server, cluster, [factory.for_resource(resource) for resource in _RESOURCES], duration)
+        if plain:
+            await show.print_lines()
+        else:
+            await show.draw(console)
+        return await show.compare(client)
+
+
+class _Demo:
+    """One run: the cluster's life, the restart in the middle of it, and what is shown of both."""
+
+    def __init__(
+        self, server: APIServer, cluster: LivingCluster, informers: Sequence[SharedInformer], duration: float | None
+    ) -> None:
+        self._server = server
+        self._cluster = cluster
+        self._informers = informers
+        self._duration = duration
+        self._began = asyncio.get_running_loop().time()
+        self._stop = asyncio.Event()
+        self._restart_at = _RESTART_AT if duration is None else min(_RESTART_AT, duration * 0.4)
+        self._downtime = _DOWNTIME if duration is None else min(_DOWNTIME, duration * 0.1)
+        self._down = False
+        self._restarted = False
+        self._relists_before = 0
+        self._announce: Callable[[str], None] = lambda text: None  # the screen has a footer for it
+
+    # --- two ways to show it ------------------------------------------------------------------------------
+
+    async def print_lines(self) -> None:
+        """A line for each event that a handler hears of, and one a second on how things are."""
+        activity = Activity(_print_happening, clock=lambda: self._elapsed)
+        self._listen(activity)
+        self._announce = _say
+        async with self._living():
+            for informer in self._informers:
+                await informer.wait_synced(_AGREE)
+                _say(f"{informer.name}: synced with {len(informer.lister)} objects")
+            while await self._goes_on(1.0):
+                _say(self._summary(activity))
+
+    async def draw(self, console: Console) -> None:
+        """The whole terminal, until q; leaving gives it back as it was."""
+        activity = Activity(clock=lambda: self._elapsed)
+        self._listen(activity)
+        pods, deployments, nodes = self._informers
+        screen = DemoScreen(pods=pods, deployments=deployments, nodes=nodes, activity=activity, url=self._server.url)
+
+        def picture() -> RenderableType:
+            width, height = console.size
+            return screen.render(elapsed=self._elapsed, footer=self._footer(), height=height, width=width)
+
+        with (
+            log_kept_back(),
+            stop_on_key(self._stop.set),
+            # Drawn from here alone, in place and in one write: nothing flickers, and no thread reads the caches.
+            Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
+        ):
+            async with self._living():
+                while await self._goes_on(_FRAME):
+                    live.update(picture(), refresh=True)
+
+    def _listen(self, activity: Activity) -> None:
+        for informer in self._informers:
+            activity.listen(informer)
+
+    @asynccontextmanager
+    async def _living(self) -> AsyncIterator[None]:
+        """Within it the cluster lives, and the server is restarted once; what breaks of this comes out."""
+        tasks = [
+            asyncio.create_task(self._cluster.run(), name="kinformer demo: cluster"),
+            asyncio.create_task(self._restart_once(), name="kinformer demo: restart"),
+        ]
+        for task in tasks:
+            task.add_done_callback(self._task_ended)
+        try:
+            yield
+            if self._down:
+                await tasks[1]  # what has gone down comes up again, or the end could not be compared
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._stop.set()
+
+    async def _goes_on(self, seconds: float) -> bool:
+        """Wait so long; False when the demo is to end, then at once."""
+        if self._duration is not None:
+            seconds = min(seconds, self._duration - self._elapsed)
+            if seconds <= 0:
+                return False
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    # --- the restart -------------------------------------------------------------------------------------
+
+    async def _restart_once(self) -> None:
+        await asyncio.sleep(self._restart_at)
+        self._relists_before = self._relists()
+        self._down = True
+        self._announce("the API server is being restarted: every watch is cut, the caches still answer")
+        await self._server.restart(downtime=self._downtime)
+        self._announce("the API server is back")
+        self._down = False
+        self._restarted = True
+
+    def _footer(self) -> str:
+        if self._down:
+            return (
+                "[bold yellow]The API server is being restarted:[/] "
+                "every watch is cut, and the tables still answer from the caches."
+            )
+        if not self._restarted:
+            seconds = max(0.0, self._restart_at - self._elapsed)
+            return (
+                f"All of this is read from informers. In {seconds:.0f} s the API server is restarted, "
+                "to show that they survive it."
+            )
+        if not all(informer.health().live for informer in self._informers):
+            return "[bold yellow]The API server is back:[/] the informers find out what they have missed."
+        return (
+            f"[bold green]The API server was restarted[/] at {self._restart_at:.0f} s; the informers follow it again "
+            f"({self._relists() - self._relists_before} relists), and what they had missed has come."
+        )
+
+    # --- figures ---------------------------------------------------------------------------------------
+
+    @property
+    def _elapsed(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
+
+    def _relists(self) -> int:
+        return sum(informer.health().relists for informer in self._informers)
+
+    def _summary(self, activity: Activity) -> str:
+        pods = self._informers[0]
+        phases = Counter(str(pod.path("status.phase", "Unknown")) for pod in pods.lister.list())
+        counts = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
+        health = pods.health()
+        server = "restarting" if self._down else "restarted" if self._restarted else "up"
+        return (
+            f"pods: {counts} | {health.state} at {health.resource_version}, {self._relists()} relists, "
+            f"{activity.rate():.1f} events/s | server {server}"
+        )
+
+    async def compare(self, client: Client) -> int:
+        """Say whether the caches are what the server has, now that nothing changes any more: 0, or 1."""
+        deadline = self._elapsed + _AGREE
+        while True:
+            different = [informer for informer in self._informers if not await _agrees(client, informer)]
+            if not different:
+                break
+            if self._elapsed > deadline:
+                for informer in different:
+                    error = informer.health().last_error
+                    why = f": {one_line(error)}" if error else ""
+                    print(f"kinformer: {informer.name}: the cache differs from the server{why}", file=sys.stderr)
+                return FAILED
+            await asyncio.sleep(_FRAME)
+        objects = sum(len(informer.lister) for informer in self._informers)
+        restart = f", after a restart of the API server and {self._relists()} relists" if self._restarted else ""
+        print(f"The caches of {len(self._informers)} informers equal the server, object by object: {objects}{restart}.")
+        return 0
+
+
+async def _agrees(client: Client, informer: SharedInformer) -> bool:
+    there, _ = await list_all(ListWatch(client, informer.name))
+    return {obj.key: obj.resource_version for obj in there} == {
+        obj.key: obj.resource_version for obj in informer.lister.list()
+    }
+
+
+def _print_happening(event: Happening) -> None:
+    _say(f"{event.type:<8} {event.kind:<11} {event.key:<24} {event.what}")
+
+
+def _say(text: str) -> None:
+    print(f"{datetime.now().astimezone():%H:%M:%S}  {clean(text)}", flush=True)

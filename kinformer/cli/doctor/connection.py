@@ -1,0 +1,221 @@
+"""The first steps of `kinformer doctor`: from the kubeconfig to a server that knows who asks."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import anyio.to_thread
+import msgspec
+
+from kinformer.cli.doctor.findings import CONFIGURATION, UNAUTHENTICATED, UNREACHED, Report, status_of
+from kinformer.cli.output.amounts import seconds
+from kinformer.cli.output.errors import one_line
+from kinformer.cli.target import Server
+from kinformer.client.client import Client
+from kinformer.client.config import Connection
+from kinformer.client.credentials import ExecPlugin, LibraryProvider, TokenFile
+from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, UnauthorizedError
+
+__all__ = ["check_authentication", "check_configuration", "check_server", "open_client"]
+
+_PINGS = 5  # requests that the latency is the median of
+_SKEW = 5.0  # seconds that two clocks may be apart before somebody should hear of it
+_ANONYMOUS = "system:anonymous"
+
+
+async def check_configuration(report: Report, server: Server) -> Connection:
+    """The kubeconfig, or what is in its place, can be read."""
+    try:
+        connection = await anyio.to_thread.run_sync(server.connection)
+    except ConfigError as error:
+        report.stop(
+            "configuration",
+            one_line(error),
+            "name another file with --kubeconfig or KUBECONFIG, another context with --context, or a --server",
+            status=CONFIGURATION,
+        )
+    facts = {
+        "server": connection.server,
+        "source": connection.source,
+        "namespace": connection.namespace,
+        "proxy": connection.proxy is not None,
+    }
+    by_proxy = ", by a proxy" if connection.proxy else ""
+    source = "--server" if connection.source == "url" else connection.source
+    report.ok("configuration", f"{source}: {connection.server}{by_proxy}, namespace {connection.namespace}", **facts)
+    return connection
+
+
+async def open_client(report: Report, stack: AsyncExitStack, server: Server, connection: Connection) -> Client:
+    """The credentials can be had: files are there, a plugin does its work."""
+    began = time.perf_counter()
+    try:
+        client = await stack.enter_async_context(server.client())
+        kind = await _credential(connection)
+    except ConfigError as error:
+        report.stop(
+            "credentials",
+            one_line(error),
+            "the server was not asked yet: run the plugin by itself, or log in again",
+            status=UNAUTHENTICATED,
+        )
+    took = time.perf_counter() - began
+    slow = f", which took {seconds(took)}" if took > 1 else ""
+    if kind:
+        report.ok("credentials", f"{kind}{slow}", kind=kind, seconds=round(took, 4))
+    else:
+        report.ok("credentials", "none are given", kind=None)
+    return client
+
+
+async def _credential(connection: Connection) -> str:
+    """In words, without anything of what it holds; "" where there is none."""
+    credential, kind = connection.credential, ""
+    if isinstance(credential, ExecPlugin):
+        kind = f"the plugin {credential.command}"
+    elif isinstance(credential, LibraryProvider):
+        kind = "an auth-provider"
+    elif isinstance(credential, TokenFile):
+        kind = "a token from a file"
+    else:
+        scheme = (await credential.authorization() or "").partition(" ")[0]
+        kind = {"Bearer": "a token", "Basic": "a user and password"}.get(scheme, "")
+    certificate = "a client certificate" if connection.tls.cert else ""
+    return " and ".join(filter(None, (kind, certificate)))
+
+
+async def check_server(report: Report, client: Client, connection: Connection, timeout: float) -> None:
+    """Something answers, it is an API server, and it does so soon."""
+    began = time.perf_counter()
+    try:
+        async with client.stream("/version", timeout=timeout) as body:
+            first, date = time.perf_counter() - began, body.headers.get("Date", "")
+            version = _version(await body.read_all(65536))
+    except ConnectError as error:
+        report.stop("server", one_line(error), *_remedies(str(error), connection), status=UNREACHED)
+    except (DecodeError, APIError) as error:
+        if not isinstance(error, APIError) or error.status not in (401, 403):
+            report.stop(
+                "server",
+                f"{connection.server} answers, but not as an API server does: {one_line(error)}",
+                "look at the address and its path: a proxy or a login page may stand there",
+                status=UNREACHED,
+            )
+        first, date, version = time.perf_counter() - began, "", ""
+    latency = await _latency(client, timeout)
+    tls = _tls(connection)
+    connected = f"connected in {seconds(max(0.001, first - (latency or 0)))} ({tls})"
+    answers = f", answers in {seconds(latency)}" if latency is not None else ""
+    text = f"{version or 'its version is not for you'}; {connected}{answers}"
+    facts = {"version": version, "connect_seconds": round(first, 4), "latency_seconds": latency, "tls": tls}
+    skew = _skew(date)
+    if skew is not None:
+        facts["clock_skew_seconds"] = round(skew, 1)
+    if connection.server.startswith("https:") and not connection.tls.verify:
+        report.warn("server", text, "insecure-skip-tls-verify: whoever stands between reads the credentials", **facts)
+    elif skew is not None and abs(skew) > _SKEW:
+        report.warn(
+            "server",
+            f"{text}; its clock is {seconds(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this one",
+            "set the clocks: tokens and certificates have times, and so have ages and leases",
+            **facts,
+        )
+    else:
+        report.ok("server", text, **facts)
+
+
+def _version(data: bytes) -> str:
+    try:
+        document = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("gitVersion"), str):
+        raise DecodeError("what it says at /version is no version of Kubernetes")
+    return str(document["gitVersion"])
+
+
+async def _latency(client: Client, timeout: float) -> float | None:
+    """Seconds of a request on a connection that is open; None where there is no such request."""
+    times = []
+    for _ in range(_PINGS + 1):
+        began = time.perf_counter()
+        try:
+            await client.request("GET", "/version", timeout=timeout)
+        except APIError:
+            pass  # an answer all the same
+        except (ConnectError, DecodeError):
+            return None
+        times.append(time.perf_counter() - began)
+    return round(statistics.median(times[1:]), 5)  # the first one connects
+
+
+def _tls(connection: Connection) -> str:
+    if not connection.server.startswith("https:"):
+        return "no TLS"
+    if not connection.tls.verify:
+        return "TLS, not verified"
+    return "TLS, verified by " + ("the kubeconfig's authority" if connection.tls.ca else "the system's authorities")
+
+
+def _skew(date: str) -> float | None:
+    """Seconds that the server's clock is ahead; the header has whole seconds."""
+    try:
+        there = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if there.tzinfo is None:
+        there = there.replace(tzinfo=UTC)
+    apart = (there - datetime.now(UTC)).total_seconds()
+    return 0.0 if -1 <= apart <= 1 else apart
+
+
+def _remedies(text: str, connection: Connection) -> list[str]:
+    if "certificate verify failed" in text:
+        if connection.tls.ca is None:
+            return ["the system's authorities do not know it: give certificate-authority in the kubeconfig"]
+        return ["the kubeconfig is of another cluster, or older than its certificates: get a new one"]
+    if "TLS" in text:
+        return ["does the address begin with http:// where TLS is spoken, or the other way round?"]
+    if "does not resolve" in text:
+        return ["is the name right, and a VPN up that it needs?"]
+    if "refused" in text:
+        return ["nothing listens there: is the cluster up, and the port right? `kubectl proxy` may have ended"]
+    if "no answer" in text or "timed out" in text:
+        return ["a firewall, a VPN or a proxy may be in between; --timeout gives it longer"]
+    return ["see whether `curl` reaches it from here"]
+
+
+async def check_authentication(report: Report, client: Client, timeout: float) -> str:
+    """The server knows who asks; the user's name, or "" where it cannot say."""
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer: Any = await client.request("POST", path, body=body, timeout=timeout)
+    except UnauthorizedError as error:
+        report.stop(
+            "authentication",
+            one_line(error),
+            "the credentials have expired, or are another cluster's: log in again, or get a new kubeconfig",
+            status=UNAUTHENTICATED,
+        )
+    except APIError as error:
+        if error.status not in (403, 404, 405):
+            report.stop("authentication", one_line(error), status=status_of(error))
+        report.ok("authentication", "accepted; who that is the server does not say (SelfSubjectReview is from 1.28 on)")
+        return ""
+    except (ConnectError, DecodeError) as error:
+        report.stop("authentication", one_line(error), status=UNREACHED)
+    info = (answer.get("status") or {}).get("userInfo") or {}
+    user, groups = str(info.get("username", "")), [str(group) for group in info.get("groups") or ()]
+    facts = {"user": user, "groups": groups}
+    if user == _ANONYMOUS:
+        hint = "meant with kubectl proxy and test servers; else give credentials, by --kubeconfig"
+        report.warn("authentication", f"{user}: the server does not know who asks, and takes it", hint, **facts)
+    else:
+        report.ok("authentication", f"{user}, of {', '.join(groups) or 'no group'}", **facts)
+    return user

@@ -1,0 +1,287 @@
+"""The steps of `kinformer doctor` about one resource: there, allowed, listed, watched, and how well."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.cli.doctor.findings import DENIED, NO_RESOURCE, UNREACHED, Report, status_of
+from kinformer.cli.doctor.rbac import grant, may
+from kinformer.cli.listing import read_page
+from kinformer.cli.output.amounts import count, seconds, size
+from kinformer.cli.output.errors import one_line
+from kinformer.cli.target import Selection
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, discover, find
+from kinformer.exceptions import (
+    APIError,
+    BadRequestError,
+    ConfigError,
+    ConnectError,
+    DecodeError,
+    ForbiddenError,
+    InvalidError,
+    KinformerError,
+)
+from kinformer.list_watcher import ListOptions
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.accessors import ends_initial_events
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Place", "Sample", "check_discovery", "check_list", "check_rights", "check_shards", "check_watch"]
+
+_SAMPLE = 500  # objects: the page that an informer asks for too
+_BOOKMARK = 5.0  # seconds for the end of an initial stream that has no objects; servers take a tenth of one
+_NOBODY = "kinformer-doctor-asks-for-no-object"
+_HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
+_NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Namespace", namespaced=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is looked at: a resource, in a namespace or everywhere (None), and by which selectors."""
+
+    resource: APIResource
+    namespace: str | None
+    selection: Selection
+    user: str
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        if not self.resource.namespaced:
+            return ""
+        return f" in namespace {self.namespace}" if self.namespace else " in all namespaces"
+
+    def source(self, client: Client, **options: Any) -> ListWatch:
+        """What lists and watches it, as an informer does."""
+        chosen = {"label_selector": self.selection.label_selector, "field_selector": self.selection.field_selector}
+        return ListWatch(client, self.resource.gvr, namespace=self.namespace, **{**chosen, **options})
+
+    def remedy(self) -> str:
+        """What to do where a right is missing."""
+        yaml = grant(self.resource, ("list", "watch"), self.namespace, self.user)
+        return f"somebody who may give rights applies this (kubectl apply -f):\n{yaml}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A first page.
+
+    Attributes:
+        objects: At most 500.
+        seconds: That it took, decoded.
+        received: Bytes on the wire, managedFields and all.
+        total: Objects that there are; None where they are too many to count, for with a selector the server does not.
+        resource_version: Of the page.
+    """
+
+    objects: list[KubeObject]
+    seconds: float
+    received: int
+    total: int | None
+    resource_version: str
+
+
+async def check_discovery(report: Report, client: Client, name: str | None) -> APIResource | None:
+    """The server has the resource, and it can be listed and watched; without a name: how many there are of these."""
+    try:
+        resources = await discover(client)
+        if not name:
+            able = [one for one in resources if {"list", "watch"} <= set(one.verbs)]
+            text = f"{count(len(resources), 'resource')}, {len(able):,} of which can be listed and watched"
+            report.ok(
+                "resource", text, "name one to have it looked at: kinformer doctor pods", resources=len(resources)
+            )
+            return None
+        resource = find(resources, name)
+    except ConfigError as error:
+        report.stop(
+            "resource",
+            one_line(error),
+            "is its CustomResourceDefinition installed? `kinformer get crd` names those there are",
+            status=NO_RESOURCE,
+        )
+    except (APIError, ConnectError, DecodeError) as error:
+        report.stop("resource", f"discovery failed: {one_line(error)}", status=status_of(error))
+    lacking = [verb for verb in ("list", "watch") if verb not in resource.verbs]
+    scope = "namespaced" if resource.namespaced else "cluster-scoped"
+    facts = {
+        "resource": str(resource),
+        "kind": resource.kind,
+        "namespaced": resource.namespaced,
+        "short_names": list(resource.short_names),
+        "verbs": list(resource.verbs),
+    }
+    if lacking:
+        report.stop(
+            "resource",
+            f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}",
+            "no informer can follow it: ask for it when it is needed, with client.request",
+            status=NO_RESOURCE,
+            **facts,
+        )
+    short = f", short {', '.join(resource.short_names)}" if resource.short_names else ""
+    report.ok("resource", f"{resource} ({resource.kind}, {scope}{short})", **facts)
+    return resource
+
+
+async def check_rights(report: Report, client: Client, place: Place, own_namespace: str) -> None:
+    """RBAC gives list and watch, by what the server says of itself."""
+    try:
+        has = {verb: await may(client, verb, place.resource, place.namespace) for verb in ("list", "watch")}
+        knows = await may(client, "get", _NAMESPACES, None, "kube-system")
+        elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
+        there = elsewhere and all([await may(client, verb, place.resource, own_namespace) for verb in has])
+    except (APIError, ConnectError, DecodeError) as error:
+        report.warn("rights", f"the server does not say what is allowed: {one_line(error)}", "the next steps show it")
+        return
+    lacking = [verb for verb, allowed in has.items() if not allowed]
+    facts = {**has, "get_kube_system": knows}
+    if not lacking:
+        text = f"list and watch {place.resource.name}{place.where}"
+        hint = "beside these, `get` of the namespace kube-system lets an informer notice a cluster that was replaced"
+        report.ok("rights", text, *([] if knows else [hint]), **facts)
+        return
+    advice = [place.remedy()]
+    if there:
+        advice.insert(0, f"in namespace {own_namespace} you may: -n {own_namespace}, or namespace={own_namespace!r}")
+    text = f"no right to {' and '.join(lacking)} {place.resource.name}{place.where}"
+    report.fail("rights", text, *advice, status=DENIED, **facts)
+
+
+async def check_list(report: Report, client: Client, place: Place, timeout: float) -> Sample:
+    """A first page comes."""
+    source = place.source(client)
+    began = time.perf_counter()
+    try:
+        async with asyncio.timeout(timeout):
+            page, objects = await read_page(source, ListOptions(limit=_SAMPLE))
+        took = time.perf_counter() - began
+        total = await _total(client, place, timeout) if page.continue_token else len(objects)
+    except TimeoutError:
+        text = f"no end of a page of {_SAMPLE} within {seconds(timeout)}"
+        report.stop("list", text, "the server is slow, or the line: --timeout gives it longer", status=UNREACHED)
+    except (APIError, ConnectError, DecodeError) as error:
+        report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
+    if total is None:
+        there = f"more than {count(len(objects), 'object')} (more than could be counted in time)"
+    else:
+        there = count(total, "object") if total else "no objects"
+    page_of = f"{len(objects):,} of them, " if total != len(objects) else ""
+    text = f"{there}{place.where}; {page_of}{size(source.stats.bytes)} came in {seconds(took)}"
+    facts = {"seconds": round(took, 4), "bytes": source.stats.bytes, "page": len(objects), "total": total}
+    if source.stats.decode_errors:
+        left_out = count(source.stats.decode_errors, "object")
+        report.warn(
+            "list", f"{text}; {left_out} cannot be read", "an informer leaves them out, and logs which", **facts
+        )
+    else:
+        report.ok("list", text, **facts)
+    return Sample(objects, took, source.stats.bytes, total, page.resource_version)
+
+
+async def _total(client: Client, place: Place, timeout: float) -> int | None:
+    """How many there are: by what the server says is left behind the first, else counted, as far as the time goes."""
+    params = ListOptions(
+        limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
+    ).params()
+    path = place.resource.gvr.path(place.namespace)
+    answer: Any = await client.request("GET", path, params=params, timeout=timeout)
+    left = (answer.get("metadata") or {}).get("remainingItemCount")
+    if isinstance(left, int):
+        return left + 1
+    try:
+        async with asyncio.timeout(timeout):
+            return await _counted(place.source(client, metadata_only=True))
+    except (TimeoutError, APIError, ConnectError, DecodeError):
+        return None
+
+
+async def _counted(source: ListWatch) -> int:
+    """How many there are, one by one; without their content, so that it costs little."""
+    total, options = 0, ListOptions(limit=_SAMPLE)
+    while True:
+        page, objects = await read_page(source, options)
+        total += len(objects)
+        if not page.continue_token:
+            return total
+        options = options.replace(continue_token=page.continue_token)
+
+
+def _advice(report: Report, error: BaseException, place: Place) -> list[str]:
+    selection = place.selection
+    if isinstance(error, ForbiddenError):
+        return [] if report.failed("rights") else [place.remedy()]
+    if isinstance(error, BadRequestError) and (selection.field_selector or selection.label_selector):
+        return [f"the server does not take{selection.in_words()}: few fields can be selected by"]
+    return []
+
+
+async def check_watch(report: Report, client: Client, place: Place, sample: Sample, timeout: float) -> None:
+    """A watch opens, and whether its first part can be the list."""
+    began = time.perf_counter()
+    options = ListOptions(resource_version=sample.resource_version, allow_watch_bookmarks=True, timeout_seconds=60)
+    try:
+        async with asyncio.timeout(timeout), place.source(client).watch(options):
+            took = time.perf_counter() - began
+    except TimeoutError:
+        text = f"no answer to a watch within {seconds(timeout)}"
+        hint = "does a proxy in between hold back answers that have no end yet?"
+        report.stop("watch", text, hint, status=UNREACHED)
+    except (APIError, ConnectError, DecodeError) as error:
+        report.stop("watch", one_line(error), *_advice(report, error, place), status=status_of(error))
+    report.ok("watch", f"opened in {seconds(took)}", seconds=round(took, 4))
+    await _check_watch_list(report, client, place)
+
+
+async def _check_watch_list(report: Report, client: Client, place: Place) -> None:
+    # By a name that nobody has, so that nothing but the end of the initial stream is to come.
+    fields = ",".join(filter(None, (place.selection.field_selector, f"metadata.name={_NOBODY}")))
+    options = ListOptions(
+        send_initial_events=True,
+        resource_version_match="NotOlderThan",
+        allow_watch_bookmarks=True,
+        timeout_seconds=round(_BOOKMARK) + 1,
+    )
+    why = "it does not end its initial stream"
+    began = time.perf_counter()
+    try:
+        async with (
+            asyncio.timeout(_BOOKMARK),
+            place.source(client, field_selector=fields).watch(options) as events,
+        ):
+            async for some in events:
+                if any(kind == "BOOKMARK" and ends_initial_events(obj) for kind, obj in some):
+                    took = time.perf_counter() - began
+                    text = f"supported, {seconds(took)}: the first list comes as a stream"
+                    report.ok("watch list", text, supported=True, seconds=round(took, 4))
+                    return
+    except TimeoutError:
+        why = f"no end of its initial stream within {_BOOKMARK:g} s"
+    except (InvalidError, BadRequestError):
+        why = "the server refuses it"
+    except KinformerError as error:
+        report.warn("watch list", f"cannot be told: {one_line(error)}", "informers list where it fails", supported=None)
+        return
+    report.ok("watch list", f"not supported, {why}: informers list instead", supported=False)
+
+
+async def check_shards(report: Report, client: Client, place: Place, timeout: float) -> None:
+    """Whether the server can cut a list into shards."""
+    params = {"limit": "1", "shardSelector": _HALF}
+    try:
+        answer: Any = await client.request(
+            "GET", place.resource.gvr.path(place.namespace), params=params, timeout=timeout
+        )
+    except (APIError, ConnectError, DecodeError) as error:
+        report.ok("shards", f"not supported, {one_line(error)}", supported=False)
+        return
+    supported = bool((answer.get("metadata") or {}).get("shardInfo"))
+    if supported:
+        report.ok("shards", "supported: a ShardedController gets its share alone", supported=True)
+    else:
+        text = "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets everything"
+        report.ok("shards", text, supported=False)

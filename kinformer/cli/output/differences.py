@@ -1,0 +1,134 @@
+"""What differs between two states of an object, place by place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from kinformer.objects.object import KubeObject
+
+__all__ = ["ABSENT", "NOISE", "Difference", "differences", "in_words", "object_differences"]
+
+NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"})
+"""What changes with every write, and tells nobody anything."""
+
+_LONGEST = 120  # characters of a value that are shown to people
+_BEFORE = 20  # of what is equal that are kept before the first character that differs
+_HIDDEN = "(hidden)"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation; of a Secret: its data
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+"""In the place of a value: there is none."""
+
+
+class Difference(NamedTuple):
+    """One place that differs; `old` is ABSENT for what was added, `new` for what was removed."""
+
+    path: str
+    old: Any
+    new: Any
+
+
+def object_differences(old: KubeObject, new: KubeObject, noise: Collection[str] = NOISE) -> list[Difference]:
+    """Where two states of one object differ."""
+    return list(differences(old.to_dict(), new.to_dict(), noise))
+
+
+def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = "") -> Iterator[Difference]:
+    """Where two JSON values differ, deepest place by deepest place; items of a list are known by name or type.
+
+    Args:
+        old, new: The values.
+        noise: Paths that are left out.
+        path: Where the two stand: `"spec.containers[web].image"`.
+    """
+    if path in noise:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in [*old, *(key for key in new if key not in old)]:
+            place = f"{path}.{key}" if path else key
+            if "." in key or "/" in key:
+                place = f"{path}[{key}]"
+            yield from _member(old, new, key, noise, place)
+        return
+    by_name = _by_name(old), _by_name(new)
+    if by_name[0] is not None and by_name[1] is not None:
+        for key in [*by_name[0], *(key for key in by_name[1] if key not in by_name[0])]:
+            yield from _member(by_name[0], by_name[1], key, noise, f"{path}[{key}]")
+        return
+    if old != new or _text(old) != _text(new):  # 1 equals True in Python, not in JSON
+        yield Difference(path, old, new)
+
+
+def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
+    """A difference for people: a sign (`+` added, `-` removed, `~` changed), its path, and its values.
+
+    Long values are cut to what differs in them, and what Secrets hold is not shown.
+    """
+    path, old, new = difference
+    if obj.kind == "Secret":
+        old, new = _hidden(old, path), _hidden(new, path)
+    if old is ABSENT:
+        return "+", path, _cut(_shown(new))
+    if new is ABSENT:
+        return "-", path, _cut(_shown(old))
+    was, is_now = _shown(old), _shown(new)
+    same = next((n for n, (a, b) in enumerate(zip(was, is_now, strict=False)) if a != b), 0)
+    if max(len(was), len(is_now)) > _LONGEST and same > 2 * _BEFORE:
+        was, is_now = (f"…{text[same - _BEFORE :]}" for text in (was, is_now))
+    return "~", path, f"{_cut(was)} → {_cut(is_now)}"
+
+
+def _hidden(value: Any, path: str) -> Any:
+    """A value in a Secret, without what Secrets hold."""
+    if value is ABSENT:
+        return value
+    field = path.partition(".")[0].partition("[")[0]
+    if field in ("data", "stringData") or path == f"metadata.annotations[{_LAST_APPLIED}]":
+        return _HIDDEN
+    if isinstance(value, dict) and _LAST_APPLIED in value:  # all annotations have come, or gone, with it
+        return {**value, _LAST_APPLIED: _HIDDEN}
+    return value
+
+
+def _member(
+    old: Mapping[str, Any], new: Mapping[str, Any], key: str, noise: Collection[str], place: str
+) -> Iterator[Difference]:
+    if place in noise:
+        return
+    if key not in new:
+        yield Difference(place, old[key], ABSENT)
+    elif key not in old:
+        yield Difference(place, ABSENT, new[key])
+    else:
+        yield from differences(old[key], new[key], noise, place)
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """A list of objects by what the API knows them by; None where they have no such field, or share one."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return None
+    for field in ("name", "type"):
+        names = [item.get(field) for item in value]
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+            return dict(zip(names, value, strict=True))
+    return None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _shown(value: Any) -> str:
+    return value if value == _HIDDEN else _text(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

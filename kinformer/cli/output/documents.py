@@ -1,0 +1,113 @@
+"""Objects as documents: JSON, YAML, and a line each."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kinformer.cli.output.text import escaped
+from kinformer.exceptions import DecodeError
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Document", "in_one_line", "to_yaml", "write_json", "write_lines", "write_yaml"]
+
+
+# What the library writes without quotes, for it reads it as text, and other readers of YAML as a number or a truth.
+_NO_TEXT_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o?[0-7]+|[yYnN]")
+
+
+class Document(NamedTuple):
+    """Objects that are printed together.
+
+    Attributes:
+        objects: What there is.
+        version: The resourceVersion of the list.
+        alone: One object was asked for by name: it is no List, and where it is missing nothing is printed.
+    """
+
+    objects: Sequence[KubeObject]
+    version: str
+    alone: bool
+
+
+# Each object by itself, not all at once: one text of a hundred thousand would need their memory once more.
+
+
+def write_json(document: Document) -> None:
+    """As one JSON document, indented."""
+    objects, version, alone = document
+    if alone:
+        sys.stdout.writelines(_indented(obj.raw) + "\n" for obj in objects)
+        return
+    sys.stdout.write('{\n  "apiVersion": "v1",\n  "kind": "List",\n')
+    sys.stdout.write(f'  "metadata": {{\n    "resourceVersion": "{version}"\n  }},\n  "items": [')
+    for number, obj in enumerate(objects):
+        sys.stdout.write("," if number else "")
+        sys.stdout.write("\n    " + _indented(obj.raw).replace("\n", "\n    "))
+    sys.stdout.write("\n  ]\n}\n" if objects else "]\n}\n")
+
+
+def write_yaml(document: Document) -> None:
+    """As one YAML document, in kubectl's form: keys in order, text of several lines as a block."""
+    objects, version, alone = document
+    if alone:
+        sys.stdout.writelines(_yaml_of(obj) for obj in objects)
+        return
+    sys.stdout.write("apiVersion: v1\n")
+    sys.stdout.write("items:\n" if objects else "items: []\n")
+    for obj in objects:
+        sys.stdout.write(_yaml_of(obj, item=True))
+    sys.stdout.write(f'kind: List\nmetadata:\n  resourceVersion: "{version}"\n')
+
+
+def write_lines(objects: Sequence[KubeObject]) -> None:
+    """A line of JSON each."""
+    for obj in objects:
+        sys.stdout.write(_line(obj))
+
+
+def to_yaml(value: Any, *, short: bool = False) -> str:
+    """A value of JSON as YAML; numbers, dates and words such as `yes` that are text stay text.
+
+    `short` puts what holds nothing but plain values on one line: `verbs: [list, watch]`.
+    """
+    import yaml  # 20 ms, needed here alone
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        block = "\n" in value and not any(line != line.rstrip() for line in value.split("\n"))
+        style = "|" if block else '"' if _NO_TEXT_ELSEWHERE.fullmatch(value) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    dumped: str = yaml.dump(
+        value, Dumper=Dumper, default_flow_style=None if short else False, allow_unicode=True, width=1 << 20
+    )
+    return dumped
+
+
+def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:
+    """An object, or an item of a list; one that is nested too deeply to be laid out as its JSON, which is YAML too."""
+    try:
+        return to_yaml([obj.to_dict()] if item else obj.to_dict())
+    except (DecodeError, RecursionError):
+        return f"{'- ' if item else ''}{_line(obj)}"
+
+
+def _line(obj: KubeObject) -> str:
+    return escaped(in_one_line(obj.raw).decode()) + "\n"
+
+
+def in_one_line(raw: bytes) -> bytes:
+    """JSON without line breaks. Servers write it so, but for those that are asked for pretty answers, as by a proxy."""
+    return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw
+
+
+def _indented(raw: bytes) -> str:
+    return escaped(msgspec.json.format(raw, indent=2).decode())

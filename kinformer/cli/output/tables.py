@@ -1,0 +1,159 @@
+"""Objects as lines of aligned text, in colour on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from kinformer.cli.output.columns import columns_of
+from kinformer.cli.output.text import clean
+from kinformer.client.discovery import APIResource
+from kinformer.exceptions import DecodeError
+from kinformer.objects.object import KubeObject
+
+__all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
+
+_GAP = "   "  # as kubectl's
+_LINES = 512  # of a list that are written in one go
+_ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells, for what a watch has yet to see
+
+_STYLES = {
+    "green": "Running Ready Active Bound Available ADDED True Healthy",
+    "yellow": "Pending Creating ContainerCreating PodInitializing Terminating Suspended Released Unknown UPDATED",
+    "red": "Failed Error CrashLoopBackOff ImagePullBackOff ErrImagePull NotReady OOMKilled Evicted Lost DELETED False",
+    "bright_black": "Completed Succeeded Complete SYNC",
+}
+_STYLE_OF = {word: style for style, words in _STYLES.items() for word in words.split()}
+_COLOURED = ("EVENT", "STATUS")
+
+
+def status_style(word: str) -> str:
+    """The colour of a status or of an event's type: green is well, yellow on its way, red failed, grey over."""
+    word = word.partition(",")[0]
+    if word.startswith("Init:"):
+        return "yellow" if word[5:6].isdigit() else "red"
+    return _STYLE_OF.get(word, "")
+
+
+class Ink:
+    """Styled text for stdout: in colour on a terminal, and not where NO_COLOR is set."""
+
+    def __init__(self) -> None:
+        self._console = Console(file=sys.stdout, highlight=False)
+        self.colour = self._console.is_terminal and not self._console.no_color
+        self.width = self._console.width if self._console.is_terminal else None
+
+    def render(self, text: Text) -> str:
+        """What to write. Nothing is wrapped."""
+        if not self.colour:
+            return text.plain
+        with self._console.capture() as capture:  # rich's own print would end the program where a pipe is closed
+            self._console.print(text, end="", soft_wrap=True)
+        return capture.get()
+
+
+class Columns:
+    """The cells of the objects of one resource.
+
+    Args:
+        resource: What the objects are.
+        with_namespace: A NAMESPACE column first.
+    """
+
+    def __init__(self, resource: APIResource, *, with_namespace: bool) -> None:
+        columns = columns_of(resource.group, resource.kind)
+        self._cells = [cell for _, cell in columns]
+        self._with_namespace = with_namespace
+        self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
+
+    def row(self, obj: KubeObject) -> list[str]:
+        """The cells of an object; one that is nested too deeply to be read has its name alone."""
+        names = [*([obj.namespace] if self._with_namespace else []), obj.name]
+        try:
+            document = obj.to_dict()
+        except DecodeError:
+            return [clean(cell) for cell in (*names, *("<unreadable>" for _ in self._cells))]
+        return [clean(cell) for cell in (*names, *(cell(document) for cell in self._cells))]
+
+
+class Table:
+    """Writes objects of one resource to stdout, a line each, under one header.
+
+    Columns are as wide as what `fit` has been shown; a later cell that is wider widens its column from there on, for
+    what is written stays where it is. Colours only on a terminal, and not where NO_COLOR is set.
+
+    Args:
+        resource: What the objects are.
+        with_namespace: A NAMESPACE column first.
+        with_event: An EVENT column before all others.
+    """
+
+    def __init__(self, resource: APIResource, *, with_namespace: bool, with_event: bool = False) -> None:
+        self._columns = Columns(resource, with_namespace=with_namespace)
+        self._header = [*(["EVENT"] if with_event else []), *self._columns.header]
+        self._widths = [len(name) for name in self._header]
+        if with_event:
+            self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
+        self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
+        self._ink = Ink()
+        self._headed = False
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Make the columns wide enough for these."""
+        offset = len(self._header) - len(self._columns.header)
+        for obj in objects:
+            self._widen(self._row(obj), offset)
+
+    def write(self, obj: KubeObject, event: str | None = None) -> None:
+        """One line, and the header before the first."""
+        self._print([self._row(obj, event)])
+
+    def write_below(self, line: Text) -> None:
+        """A line of another kind below the last, such as what an update has changed."""
+        sys.stdout.write(f"{self._ink.render(line)}\n")
+        sys.stdout.flush()
+
+    def write_all(self, objects: Sequence[KubeObject]) -> None:
+        """A list, its columns fitted to it."""
+        rows = [self._row(obj) for obj in objects]
+        for row in rows:
+            self._widen(row)
+        for start in range(0, len(rows), _LINES):
+            self._print(rows[start : start + _LINES])
+
+    def _row(self, obj: KubeObject, event: str | None = None) -> list[str]:
+        return [*([event] if event else []), *self._columns.row(obj)]
+
+    def _widen(self, row: Sequence[str], offset: int = 0) -> None:
+        for number, cell in enumerate(row[:-1], offset):  # nothing stands behind the last
+            self._widths[number] = max(self._widths[number], cell_len(cell))
+
+    def _print(self, rows: Sequence[list[str]]) -> None:
+        lines = []
+        if not self._headed:
+            self._headed = True
+            lines.append(self._paint("bold", self._line(self._header)))
+        for row in rows:
+            self._widen(row)
+            lines.append(self._line(row))
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    def _line(self, row: Sequence[str]) -> str:
+        parts = []
+        for number, cell in enumerate(row):
+            padding = " " * (self._widths[number] - cell_len(cell)) if number < len(row) - 1 else ""
+            style = status_style(cell) if number in self._coloured else ""
+            parts.append(self._paint(style, cell) + padding)
+        return _GAP.join(parts)
+
+    def _paint(self, style: str, text: str) -> str:
+        if not (self._ink.colour and style):
+            return text
+        return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)

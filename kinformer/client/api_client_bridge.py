@@ -1,0 +1,166 @@
+"""Between a client and the `ApiClient` of kubernetes_asyncio, in both directions."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from kinformer.client.config import TLS, Connection, Pem, check_server
+from kinformer.client.proxy import environment_proxy
+from kinformer.client.transport import FencedRequest, Transport, on_a_current_connection
+from kinformer.exceptions import ConfigError
+
+__all__ = ["ApiClientBridge", "connection_of"]
+
+
+class ApiClientBridge:
+    """An ApiClient on a transport's credentials and connections; `close` it before the transport.
+
+    Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module does it only when one is made.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        from kubernetes_asyncio.client import ApiClient, Configuration
+
+        connection = transport.connection
+        repeated = [name for name, _ in connection.headers]
+        if len(repeated) != len(set(repeated)):
+            raise ConfigError(f"{connection.source}: kubernetes_asyncio cannot impersonate more than one group")
+        self._folder = tempfile.TemporaryDirectory(prefix="kinformer-")
+        configuration = Configuration()
+        configuration.host = connection.server
+        configuration.proxy = connection.proxy
+        self._set_tls(configuration, connection.tls)
+        self._set_credential(configuration, transport)
+        self.api_client: Any = ApiClient(configuration)
+        self.api_client.user_agent = transport.user_agent
+        for name, value in connection.headers:
+            self.api_client.set_default_header(name, value)
+        # Its own session has another pool, no keep-alive, and reads netrc in a thread before each request.
+        self._replaced = self.api_client.rest_client.pool_manager
+        self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
+            connector=transport.connector,
+            connector_owner=False,
+            read_bufsize=2**21,
+            request_class=FencedRequest,
+            middlewares=(_only_to(connection.server), on_a_current_connection, transport.connecting),
+        )
+
+    async def close(self) -> None:
+        """Closes the ApiClient and removes what was written for it."""
+        try:
+            await self.api_client.close()
+            await self._replaced.close()
+        finally:
+            self._folder.cleanup()
+
+    def _set_tls(self, configuration: Any, tls: TLS) -> None:
+        configuration.verify_ssl = tls.verify
+        configuration.disable_strict_ssl_verification = True  # as this client, and Go
+        configuration.tls_server_name = tls.server_name
+        configuration.ssl_ca_cert = self._path(tls.ca)
+        configuration.cert_file = self._path(tls.cert)
+        configuration.key_file = self._path(tls.key)
+
+    def _path(self, pem: Pem | None) -> str | None:
+        # Files, for this library knows nothing else; readable by nobody else, and gone with the client.
+        if pem is None or pem.path is not None:
+            return pem.path if pem else None
+        file = Path(self._folder.name, f"{len(list(Path(self._folder.name).iterdir()))}.pem")
+        file.touch(mode=0o600)
+        file.write_bytes(pem.read())
+        return str(file)
+
+    def _set_credential(self, configuration: Any, transport: Transport) -> None:
+        if transport.authorization is None:
+            return
+        credential = transport.connection.credential
+
+        # A closure, and no method: configurations are copied deeply, and a method would take us along.
+        async def refresh(target: Any) -> None:
+            target.api_key["BearerToken"] = await credential.authorization()
+
+        configuration.api_key["BearerToken"] = transport.authorization
+        configuration.refresh_api_key_hook = refresh
+
+
+def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
+    """Refuses requests to any other place: a redirect there would take headers and the client certificate along."""
+    origin = URL(server).origin()
+
+    async def only_to(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if request.url.origin() != origin:
+            place = str(request.url.with_query(None).with_fragment(None))
+            raise aiohttp.InvalidUrlRedirectClientError(place, f"{origin} answers with a redirect to another place")
+        return await handler(request)
+
+    return only_to
+
+
+class _Lent:
+    """The credential of an ApiClient that somebody else owns: whatever its configuration says at the time."""
+
+    identity = None
+
+    def __init__(self, configuration: Any) -> None:
+        self._configuration = configuration
+
+    def __repr__(self) -> str:
+        return "<credential of an ApiClient>"
+
+    async def authorization(self) -> str | None:
+        # A coroutine in kubernetes_asyncio, a plain function in clients generated like it.
+        settings = self._configuration.auth_settings()
+        if inspect.isawaitable(settings):
+            settings = await settings
+        for setting in settings.values():
+            if setting["in"] == "header" and setting["key"].lower() == "authorization" and setting["value"]:
+                return str(setting["value"])
+        return None
+
+    async def renew(self) -> None:
+        """Nothing to do but to ask again: how a program renews its ApiClient is its own affair."""
+
+    async def close(self) -> None:
+        """Nothing: it stays the program's."""
+
+
+def connection_of(api_client: Any) -> Connection:
+    """What an ApiClient of kubernetes_asyncio connects to.
+
+    Raises:
+        ConfigError: That is no ApiClient, or its host is no URL.
+    """
+    configuration = getattr(api_client, "configuration", None)
+    if configuration is None or not hasattr(configuration, "auth_settings"):
+        raise ConfigError(f"from_api_client: not an ApiClient of kubernetes_asyncio: {type(api_client).__name__}")
+    where = "ApiClient.configuration"
+    server = check_server(configuration.host, where=f"{where}.host")
+
+    def pem(name: str) -> Pem | None:
+        path = getattr(configuration, name, None)
+        return Pem(f"{where}.{name}", path=str(path)) if path else None
+
+    own = {"user-agent", "accept", "accept-encoding", "content-type", "host"}
+    headers = [(name, str(value)) for name, value in api_client.default_headers.items() if name.lower() not in own]
+    if getattr(api_client, "cookie", None):
+        headers.append(("Cookie", str(api_client.cookie)))
+    return Connection(
+        server=server,
+        source="ApiClient",
+        credential=_Lent(configuration),
+        tls=TLS(
+            verify=bool(configuration.verify_ssl),
+            server_name=getattr(configuration, "tls_server_name", None),
+            ca=pem("ssl_ca_cert"),
+            cert=pem("cert_file"),
+            key=pem("key_file"),
+        ),
+        proxy=configuration.proxy or environment_proxy(server),
+        headers=headers,
+    )

@@ -1,0 +1,378 @@
+"""The client: one server, five ways to it, requests and streams."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl as ssl_module
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+import anyio.to_thread
+import msgspec
+
+from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.fence import check_fences
+from kinformer._runtime.single_flight import SingleFlight
+from kinformer._runtime.write_log import note_write
+from kinformer.client.compression import Compression, check_compression
+from kinformer.client.config import Connection, from_url, load_in_cluster
+from kinformer.client.kubeconfig import load_default, load_kubeconfig
+from kinformer.client.responses import decode_answer, failure
+from kinformer.client.transport import Body, Transport
+from kinformer.exceptions import ConnectError, DecodeError
+from kinformer.objects.object import KubeObject
+
+if TYPE_CHECKING:
+    from kinformer.client.api_client_bridge import ApiClientBridge
+
+__all__ = ["Client"]
+
+T = TypeVar("T")
+
+_REQUEST_TIMEOUT = 30.0  # seconds: an API server gives up on a request after 60, and few take one
+_ERROR_BODY = 64 * 1024  # bytes of an error's body that are read
+_MOST_BYTES = 1024 * 1024 * 1024  # of an answer that is held as a whole; what is longer has no end, or is for `stream`
+
+
+class Client:
+    """A connection to one Kubernetes API server, as an async context manager.
+
+    ::
+
+        async with Client() as client:          # KUBECONFIG, ~/.kube/config, else the pod's service account
+            pod = await client.request("GET", "/api/v1/namespaces/default/pods/web-1")
+
+    The other ways are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. A constructor returns at
+    once; files are read, plugins run and TLS is set up on entering, which raises ConfigError (file and field in
+    its text) where that fails. A client is entered once, belongs to that loop, and everything of it is closed on
+    leaving. Credentials that expire are renewed by themselves. No repr, error or log line shows one.
+
+    Args:
+        compression: Of all constructors: whether the server is asked to gzip lists and other answers, which it does
+            with those above 128 KB (apiserver, endpoints/handlers/responsewriters/writers.go). "auto", the default,
+            asks for it, as client-go does, unless the server is on this machine (a loopback address) or the kubeconfig
+            has `disable-compression`; "gzip" and "none" do as they say. Over 100 Mbit/s a compressed list was here in a
+            seventh of the time, over 1 Gbit/s in half of it, and cost less CPU too. A watch is not compressed, but for
+            the initial stream of a server that can (1.37), for each event is a gzip member of its own.
+            See docs/transport.md.
+
+    Raises:
+        ConfigError: `compression` is none of the three.
+    """
+
+    def __init__(self, *, compression: Compression = "auto") -> None:
+        check_compression(compression)
+        self._compression: Compression = compression
+        self._load: Callable[[], Awaitable[Connection]] = _in_thread(load_default)
+        self._connection: Connection | None = None
+        self._transport: Transport | None = None
+        self._given: Any = None  # the ApiClient of `from_api_client`
+        self._bridge: ApiClientBridge | None = None
+        self._flights: dict[Hashable, SingleFlight[Any]] = {}
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        context: str | None = None,
+        compression: Compression = "auto",
+    ) -> Self:
+        """By a kubeconfig file.
+
+        Args:
+            path: None takes those of KUBECONFIG, merged, else `~/.kube/config`.
+            context: None takes the file's current one.
+            compression: See `Client`.
+        """
+        return cls._loading(_in_thread(lambda: load_kubeconfig(path, context=context)), compression)
+
+    @classmethod
+    def in_cluster(cls, *, compression: Compression = "auto") -> Self:
+        """As the service account of the pod that this runs in; its token is read again as the kubelet renews it."""
+        return cls._loading(_in_thread(load_in_cluster), compression)
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        token: str | None = None,
+        ssl: ssl_module.SSLContext | bool | None = None,
+        compression: Compression = "auto",
+    ) -> Self:
+        """By a URL: `kubectl proxy`, a test server.
+
+        Args:
+            url: Such as `http://127.0.0.1:8001`; a path is kept as a prefix.
+            token: A bearer token.
+            ssl: A context with the authorities and certificates to use; False verifies nothing; None (the
+                default) trusts the authorities of the system.
+            compression: See `Client`.
+
+        Raises:
+            ConfigError: The URL cannot be a server's (at once, not on entering).
+        """
+        connection = from_url(url, token=token, ssl_=ssl)
+        return cls._loading(_at_once(lambda: connection), compression)
+
+    @classmethod
+    def from_api_client(cls, api_client: Any, *, compression: Compression = "auto") -> Self:
+        """With the configuration and credentials of a kubernetes_asyncio `ApiClient` that the program already has.
+
+        The ApiClient stays the program's: it is not closed on leaving, and none of its connections is used.
+        """
+        from kinformer.client.api_client_bridge import connection_of
+
+        client = cls._loading(_at_once(lambda: connection_of(api_client)), compression)
+        client._given = api_client
+        return client
+
+    @classmethod
+    def _loading(cls, load: Callable[[], Awaitable[Connection]], compression: Compression) -> Self:
+        client = cls(compression=compression)
+        client._load = load
+        return client
+
+    def __repr__(self) -> str:
+        return f"<Client {self._connection.server if self._connection else 'not entered'}>"
+
+    async def __aenter__(self) -> Self:
+        if self._connection is not None:
+            raise RuntimeError("a client is entered once; make another one")
+        self._connection = await self._load()
+        transport = Transport(self._connection, user_agent=f"kinformer/{_version()}", compression=self._compression)
+        await transport.open()
+        self._transport = transport
+        return self
+
+    @shielded_from_scopes
+    async def __aexit__(self, *_: object) -> None:
+        bridge, self._bridge = self._bridge, None
+        transport, self._transport = self._transport, None
+        try:
+            if bridge is not None:
+                await bridge.close()
+        finally:
+            if transport is not None:
+                await transport.close()
+
+    @property
+    def server(self) -> str:
+        """The server's URL. RuntimeError before entering."""
+        return self._known().server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context or of the service account; "default" where neither names one."""
+        return self._known().namespace
+
+    @property
+    def api_client(self) -> Any:
+        """A kubernetes_asyncio `ApiClient` for the same server and credentials: `CoreV1Api(client.api_client)`.
+
+        Made at the first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the loop), and closed
+        with this client. It shares the pool of this client's requests; streams have one of their own, so that no
+        number of open watches keeps it waiting. For a client `from_api_client` it is the one that was given.
+        """
+        if self._given is not None:
+            return self._given
+        if self._bridge is None:
+            from kinformer.client.api_client_bridge import ApiClientBridge
+
+            self._bridge = ApiClientBridge(self._opened())
+        return self._bridge.api_client
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = _REQUEST_TIMEOUT,
+    ) -> KubeObject | dict[str, Any]:
+        """One request; JSON in, an object out.
+
+        Args:
+            method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
+            path: From `/api` or `/apis` on; see `GroupVersionResource.path`.
+            body: A KubeObject, anything that msgspec encodes (dict, list, Struct, dataclass), or bytes as they are.
+            params: Query parameters.
+            headers: Win over kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON patch if
+                the body is a list; for server-side apply send `application/apply-patch+yaml`.
+            timeout: Seconds for everything, repetitions included; 30, because an API server's own limit is 60.
+
+        Returns:
+            A KubeObject where the answer is one, else (lists, a Status, /version, nothing) a dict.
+
+        Raises:
+            APIError: A subclass by status and reason.
+            ConnectError: No answer in time, or not all of it.
+            DecodeError: An answer that is no JSON object (use `text` for those), or longer than 1 GiB.
+            LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
+        """
+        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
+        note_write(method.upper(), path, answer, params=params, body=body)
+        return answer
+
+    async def text(
+        self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = _REQUEST_TIMEOUT
+    ) -> str:
+        """A GET of what is text: `/readyz`, `/metrics`, a pod's log. Errors as with `request`; timeout in seconds."""
+        return (await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout)).decode(errors="replace")
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        accept: str = "application/json",
+        watch: bool = False,
+        timeout: float = _REQUEST_TIMEOUT,
+    ) -> AsyncIterator[Body]:
+        """The answer to a GET while it comes: `async with client.stream(path) as body: async for chunk in body:`.
+
+        On a pool without a limit. Leaving early, by an error and by cancellation too, closes the connection.
+
+        Args:
+            path: As in `request`.
+            params: Query parameters.
+            accept: The `Accept` header.
+            watch: A connection that is cut is the end of a watch; for anything else it is a ConnectError.
+            timeout: Seconds until the head of the answer; the body has no limit of its own.
+
+        Raises:
+            APIError, ConnectError: As with `request`, on entering.
+        """
+        headers = {"Accept": accept}
+        if watch and (params or {}).get("sendInitialEvents") != "true":
+            headers["Accept-Encoding"] = "identity"  # a server that compresses events ends a gzip member with each
+        transport = self._opened()
+        await transport.connection.credential.authorization()  # a plugin may take longer than an answer
+        async with _limit(timeout, "GET", path, transport):
+            body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
+            await _check(body)
+        try:
+            yield body
+        finally:
+            body.close()
+
+    async def shared(self, key: Hashable, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float) -> T:
+        """The result of `call`, shared among all who ask for `key` while it runs and `ttl` seconds after.
+
+        For questions that many would ask at once, such as where the server stands. The first caller's `call` and
+        `ttl` are kept for the key.
+        """
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = SingleFlight(call, ttl=ttl)
+        return cast("T", await flight.get())
+
+    async def _fetch(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> bytes:
+        method = method.upper()
+        data, content_type = _encode(method, body)
+        merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
+        lower = {name.lower() for name in headers}
+        merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
+        transport = self._opened()
+        check_fences()  # once more right before the first byte, but then a connection has been made in vain
+        await transport.connection.credential.authorization()
+        async with _limit(timeout, method, path, transport):
+            answer = await transport.send(method, path, params=params, headers=merged, data=data)
+            try:
+                await _check(answer)
+                data = await answer.read_all(_MOST_BYTES + 1)
+                if len(data) > _MOST_BYTES:
+                    raise DecodeError(f"{method} {path}: the answer is longer than {_MOST_BYTES} bytes; use `stream`")
+                return data
+            finally:
+                answer.close()
+
+    def _opened(self) -> Transport:
+        if self._transport is None:
+            raise RuntimeError("the client is not open; use it within `async with`")
+        return self._transport
+
+    def _known(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("the client has not been entered; its configuration is not read yet")
+        return self._connection
+
+
+def _in_thread(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+    async def loading() -> Connection:
+        return await anyio.to_thread.run_sync(load)  # files, and the import of a YAML reader
+
+    return loading
+
+
+def _at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+    async def loading() -> Connection:
+        return load()
+
+    return loading
+
+
+@asynccontextmanager
+async def _limit(seconds: float, method: str, path: str, transport: Transport) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        where = f"{method} {transport.connection.server}{path.partition('?')[0]}"
+        raise ConnectError(f"{where}: no answer within {seconds:g} s") from error
+
+
+async def _check(answer: Body) -> None:
+    if 200 <= answer.status < 300:
+        return
+    try:
+        body = await answer.read_all(_ERROR_BODY)
+    except ConnectError as error:
+        body = f"(its text broke off: {error})".encode()
+    finally:
+        answer.close()
+    raise failure(answer.status, answer.headers, body)
+
+
+def _encode(method: str, body: Any) -> tuple[bytes | None, str]:
+    """The bytes to send and their Content-Type."""
+    if body is None:
+        return None, ""
+    if isinstance(body, KubeObject):
+        data = body.raw
+    elif isinstance(body, bytes | bytearray | memoryview):
+        data = bytes(body)
+    elif isinstance(body, str):
+        raise TypeError("a body of text; give a dict, a KubeObject or bytes")
+    else:
+        try:
+            data = msgspec.json.encode(body)
+        except TypeError as error:
+            raise TypeError(f"a body of type {type(body).__name__} cannot be sent as JSON: {error}") from error
+    if method != "PATCH":
+        return data, "application/json"
+    is_list = data.lstrip()[:1] == b"["
+    return data, f"application/{'json-patch' if is_list else 'merge-patch'}+json"
+
+
+def _version() -> str:
+    import importlib.metadata  # 10 ms, which only whoever connects has to spend
+
+    try:
+        return importlib.metadata.version("kinformer")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"  # run from a checkout that was not installed

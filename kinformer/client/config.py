@@ -1,0 +1,148 @@
+"""Where the server is and how to reach it: by URL, or as a pod is told."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kinformer.client.credentials import Credential, StaticCredential, TokenFile, header_text
+from kinformer.client.proxy import environment_proxy
+from kinformer.exceptions import ConfigError
+
+__all__ = ["TLS", "Connection", "Pem", "check_server", "from_url", "load_in_cluster"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """Certificates or a key: a file, or the bytes themselves. `where` is the file and field that gave it."""
+
+    where: str
+    path: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+
+    def read(self) -> bytes:
+        """The PEM text. Raises ConfigError where the file cannot be read."""
+        if self.data is not None:
+            return self.data
+        try:
+            return Path(self.path or "").read_bytes()
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+            problem = getattr(error, "strerror", None) or error
+            raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLS:
+    """How the server proves who it is, and the client too. Verification is on unless it was switched off.
+
+    Attributes:
+        verify: False accepts any certificate (`insecure-skip-tls-verify`).
+        server_name: Name to verify and to send (SNI) in place of the URL's host.
+        ca: Trusted authorities; None trusts those of the system.
+        cert: Client certificate, with its `key`.
+        context: A context of the program's own, used as it is.
+    """
+
+    verify: bool = True
+    server_name: str | None = None
+    ca: Pem | None = None
+    cert: Pem | None = None
+    key: Pem | None = None
+    context: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """All that a transport must know. Its repr shows no secret.
+
+    Attributes:
+        server: Base URL, with no slash at the end.
+        source: Where this was read, for people.
+        proxy: URL of an HTTP proxy; from `proxy-url`, else from the environment.
+        headers: Further headers of each request (impersonation), as pairs, for names may repeat.
+        namespace: The namespace of the context, "default" where none is given.
+        compresses: Whether the server may be asked to compress where the program does not say; not with
+            `disable-compression` in a kubeconfig.
+    """
+
+    server: str
+    source: str
+    credential: Credential = field(default_factory=StaticCredential)
+    tls: TLS = field(default_factory=TLS)
+    proxy: str | None = field(default=None, repr=False)
+    headers: Sequence[tuple[str, str]] = field(default=(), repr=False)
+    namespace: str = "default"
+    compresses: bool = True
+
+
+def check_server(url: str, *, where: str) -> str:
+    """`url` with its scheme in lower case and without its last slash, if it can be an API server's.
+
+    Raises:
+        ConfigError: No http or https, no host, a wrong port, a query, or a password within.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{where}: not a URL: {error}") from None
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{where}: a URL with a user or password in it; give a token or a client certificate instead")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{where}: {url!r} is not a URL such as https://host:6443")
+    try:
+        if ":" not in parts.hostname:
+            parts.hostname.encode("idna")
+        usable = url.strip().isprintable() and " " not in parts.netloc
+    except UnicodeError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"{where}: {url!r} has no host that could be found")
+    if parts.query or parts.fragment:
+        raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
+    return parts.geturl().rstrip("/")
+
+
+def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
+    """A server by its URL; `ssl_` is a context, False for no verification, None or True for the system's trust."""
+    server = check_server(url, where="url")
+    credential = StaticCredential(f"Bearer {header_text(token, where='token')}" if token else None)
+    tls = TLS(context=ssl_) if isinstance(ssl_, ssl.SSLContext) else TLS(verify=ssl_ is not False)
+    return Connection(server=server, source="url", credential=credential, tls=tls, proxy=environment_proxy(server))
+
+
+def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None = None) -> Connection:
+    """What each pod is given: the server in the environment, token and authority in files (client-go, rest/config.go).
+
+    Raises:
+        ConfigError: Not in a pod, or without a service account; the text names the variable or the file.
+    """
+    environ = os.environ if environ is None else environ
+    root = SERVICE_ACCOUNT if root is None else root
+    values = {}
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        values[name] = environ.get(name, "")
+        if not values[name]:
+            raise ConfigError(f"{name} is not set: this is no pod of a cluster")
+    for needed in ("token", "ca.crt"):
+        if not (root / needed).is_file():
+            raise ConfigError(f"{root / needed} does not exist: the pod has no service account token mounted")
+    host, port = values.values()
+    server = check_server(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", where="KUBERNETES_SERVICE_HOST"
+    )
+    namespace = root / "namespace"
+    return Connection(
+        server=server,
+        source="in-cluster",
+        credential=TokenFile(root / "token", where="in-cluster"),
+        tls=TLS(ca=Pem("in-cluster", str(root / "ca.crt"))),
+        proxy=environment_proxy(server, environ),
+        namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
+    )

@@ -1,0 +1,335 @@
+"""Who asks: credentials that renew themselves, and never show what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import anyio
+import anyio.to_thread
+from anyio.abc import ByteReceiveStream
+
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.single_flight import SingleFlight
+from kinformer.exceptions import ConfigError
+
+__all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "TokenFile", "header_text"]
+
+log = get_logger("kinformer.credentials")
+
+_REREAD = 60.0  # seconds between two looks at a token file: client-go, transport/token_source.go
+_REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 is no reason for another
+_PLUGIN_TIMEOUT = 60.0  # seconds for a plugin that has nobody to talk to
+
+
+class Credential(Protocol):
+    """What a transport asks before each request, and after a 401."""
+
+    @property
+    def identity(self) -> tuple[bytes, bytes] | None:
+        """Client certificate and key (PEM) that came with the credential, or None."""
+        ...
+
+    async def authorization(self) -> str | None:
+        """The value of the `Authorization` header, renewed where it is due; None sends none."""
+        ...
+
+    async def renew(self) -> None:
+        """The server answered 401: look for a newer credential at once."""
+        ...
+
+    async def close(self) -> None:
+        """Leave nothing running."""
+        ...
+
+
+def header_text(value: str, *, where: str) -> str:
+    """`value`, if it can stand in a header.
+
+    Raises:
+        ConfigError: A line end, another control character, or what is no text; the value, a secret, is not quoted.
+    """
+    if not value.isprintable():
+        raise ConfigError(f"{where}: must be one line of text")
+    return value
+
+
+class StaticCredential:
+    """A credential that never changes: a token, a user's password, or nothing (client certificates alone)."""
+
+    identity = None
+
+    def __init__(self, authorization: str | None = None) -> None:
+        self._authorization = authorization
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'of its own' if self._authorization else 'without a header'}>"
+
+    async def authorization(self) -> str | None:
+        return self._authorization
+
+    async def renew(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else rewrites, as the kubelet does.
+
+    Read at most once a minute, and at once after a 401. A file that cannot be read later on leaves the last
+    token in use, with a warning: it may still be good, and the server is the one to say.
+
+    Args:
+        path: The file.
+        where: File and field that named it, for messages.
+        token: What to use where the file cannot be read at all (`token` beside `tokenFile`).
+
+    Raises:
+        ConfigError: (on first use) the file cannot be read or is empty, and there is no `token`.
+    """
+
+    identity = None
+
+    def __init__(self, path: str | Path, *, where: str, token: str | None = None) -> None:
+        self._path = Path(path)
+        self._where = where
+        self._token = token
+        self._read_at: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<TokenFile {self._path}>"
+
+    async def authorization(self) -> str | None:
+        if self._read_at is None or asyncio.get_running_loop().time() - self._read_at >= _REREAD:
+            self._read()
+        return f"Bearer {self._token}"
+
+    async def renew(self) -> None:
+        self._read()
+
+    async def close(self) -> None:
+        return None
+
+    def _read(self) -> None:
+        # On the loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
+        token = ""
+        try:
+            token = self._path.read_text().strip()
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it, or bytes that are no text
+            problem = f"{self._where}: cannot read {self._path}: {_reason(error)}"
+        else:
+            problem = "" if token else f"{self._where}: {self._path} is empty"
+            if not token.isprintable():
+                problem = f"{self._where}: {self._path} must be one line of text"
+        self._read_at = asyncio.get_running_loop().time()
+        if not problem:
+            self._token = token
+        elif self._token is None:
+            raise ConfigError(problem)
+        else:
+            log.warning("%s; the last token stays in use", problem, reason="token_unreadable")
+
+
+@dataclass(slots=True, kw_only=True)
+class ExecPlugin:
+    """A credential plugin: a program that prints an `ExecCredential` (client-go, plugin/pkg/client/auth/exec).
+
+    Run on entering the client, again when its `expirationTimestamp` is near (at a tenth of its life, at most
+    60 s, before the end), and after a 401, but not within 5 s of the last. Requests that need it meanwhile
+    share one run. It goes on where they are cancelled, for it may take longer than any of them waits; leaving the
+    client kills the program. It gets the terminal only if there is one and `interactiveMode` lets it.
+
+    Raises:
+        ConfigError: The program is not there, fails, takes longer than 60 s without a terminal, or prints
+            what is no `ExecCredential`; the text names file and field, and what it wrote to stderr.
+    """
+
+    where: str
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str = "client.authentication.k8s.io/v1"
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    identity: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False)
+    _authorization: str | None = field(default=None, init=False, repr=False)
+    _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock; None: no end given
+    _flight: SingleFlight[None] = field(init=False, repr=False)
+    _ran: bool = field(default=False, init=False, repr=False)
+    _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
+
+    def __post_init__(self) -> None:
+        self._flight = SingleFlight(self._run, lingers=True)
+
+    async def authorization(self) -> str | None:
+        if not self._ran or (self._renew_at is not None and time.time() >= self._renew_at):
+            await self._flight.get()
+        return self._authorization
+
+    async def renew(self) -> None:
+        # The pause keeps a hundred informers that are all refused from starting a hundred programs.
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._pause_until:
+            return
+        await self._flight.get()
+        self._pause_until = loop.time() + _REFUSED_AGAIN  # a new token too: one that signs the time is always new
+
+    async def close(self) -> None:
+        await self._flight.close()
+
+    async def _run(self) -> None:
+        interactive = self.interactive_mode != "Never" and _has_terminal()
+        if self.interactive_mode == "Always" and not interactive:
+            raise ConfigError(f"{self.where}.interactiveMode: Always, but there is no terminal")
+        spec: dict[str, Any] = {"interactive": interactive}
+        if self.cluster is not None:
+            spec["cluster"] = dict(self.cluster)
+        info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
+        env = {**os.environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+        try:
+            # Somebody who types a password may take his time; a program alone may not.
+            with anyio.fail_after(None if interactive else _PLUGIN_TIMEOUT):
+                status, output, said = await _run_program([self.command, *self.args], env, interactive=interactive)
+        except TimeoutError:
+            raise ConfigError(
+                f"{self.where}.command: {self.command} did not end within {_PLUGIN_TIMEOUT:.0f} s"
+            ) from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
+            hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
+            raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
+        if status:
+            text = said.decode(errors="replace").strip()[-500:] or "it said nothing"
+            raise ConfigError(f"{self.where}.command: {self.command} ended with {status}: {text}")
+        self._take(output)
+
+    def _take(self, output: bytes) -> None:
+        # No part of the output may reach a message: it is a secret, even where it is malformed.
+        try:
+            answer = json.loads(output)
+        except (ValueError, RecursionError):
+            raise ConfigError(f"{self.where}.command: {self.command} did not print JSON") from None
+        status = answer.get("status") if isinstance(answer, dict) else None
+        if not isinstance(status, dict) or answer.get("kind") != "ExecCredential":
+            raise ConfigError(f"{self.where}.command: {self.command} printed no ExecCredential with a status")
+        if answer.get("apiVersion") != self.api_version:
+            raise ConfigError(f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another one")
+        token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        if bool(cert) != bool(key) or not (token or cert):
+            raise ConfigError(
+                f"{self.where}.command: {self.command} printed neither a token nor a certificate with its key"
+            )
+        expires = status.get("expirationTimestamp")
+        self._renew_at = self._deadline(str(expires)) if expires else None
+        what = f"{self.where}.command: the token of {self.command}"
+        self._authorization = f"Bearer {header_text(str(token), where=what)}" if token else None
+        self.identity = (str(cert).encode(errors="replace"), str(key).encode(errors="replace")) if cert else None
+        self._ran = True
+
+    def _deadline(self, expires: str) -> float:
+        try:
+            end = datetime.fromisoformat(expires)
+        except ValueError:
+            raise ConfigError(f"{self.where}.command: {self.command} printed a wrong expirationTimestamp") from None
+        at = (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
+        return at - min(60.0, max(0.0, at - time.time()) * 0.1)
+
+
+def _has_terminal() -> bool:
+    # A daemon has closed it, and then it raises at every question but this; Python may have started without it.
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+async def _run_program(
+    command: Sequence[str], env: Mapping[str, str], *, interactive: bool
+) -> tuple[int, bytes, bytes]:
+    """Its status, stdout and stderr. Cancelled once, as asyncio does, anyio's `run_process` waits for the program."""
+    async with await anyio.open_process(
+        command,
+        env=env,
+        stdin=None if interactive else subprocess.DEVNULL,
+        stderr=None if interactive else subprocess.PIPE,
+    ) as process:
+        try:
+            return await asyncio.gather(process.wait(), _all_of(process.stdout), _all_of(process.stderr))
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+            raise
+
+
+async def _all_of(stream: ByteReceiveStream | None) -> bytes:
+    return b"".join([chunk async for chunk in stream]) if stream is not None else b""
+
+
+class LibraryProvider:
+    """The old `auth-provider`s, `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
+
+    Looked at once a minute, and at once after a 401. Renewed tokens stay in memory: the kubeconfig is never
+    written. Its first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
+
+    Args:
+        kubeconfig: One context, cluster and user, as a dict.
+        where: File and field, for messages.
+    """
+
+    identity = None
+
+    def __init__(self, kubeconfig: dict[str, Any], *, where: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._where = where
+        self._loader: Any = None
+        self._configuration: Any = None
+        self._looked_at = 0.0
+        self._authorization: str | None = None
+        self._flight = SingleFlight(self._load)
+
+    def __repr__(self) -> str:
+        return f"<LibraryProvider {self._where}>"
+
+    async def authorization(self) -> str | None:
+        if self._loader is None or asyncio.get_running_loop().time() - self._looked_at >= _REREAD:
+            await self._flight.get()
+        return self._authorization
+
+    async def renew(self) -> None:
+        await self._flight.get()
+
+    async def close(self) -> None:
+        await self._flight.close()
+
+    async def _load(self) -> None:
+        try:
+            if self._loader is None:
+                await anyio.to_thread.run_sync(self._prepare)
+            assert self._loader is not None
+            await self._loader.load_and_set(self._configuration)
+        except Exception as error:  # noqa: BLE001 - whatever a provider raises is about this field
+            # The texts of the library are harmless; others are left out, with the cause: they may quote the token.
+            text = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
+            raise ConfigError(f"{self._where}: no credential: {text}") from None
+        self._looked_at = asyncio.get_running_loop().time()
+        self._authorization = self._configuration.api_key.get("BearerToken")
+
+    def _prepare(self) -> None:
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+
+        self._configuration = Configuration()
+        self._loader = KubeConfigLoader(config_dict=self._kubeconfig)
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without the file's name a second time."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

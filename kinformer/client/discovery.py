@@ -1,0 +1,276 @@
+"""What a server serves: its resources, by the names that people use for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer._runtime.logs import get_logger
+from kinformer.client.client import Client
+from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
+
+__all__ = ["APIResource", "discover", "find", "nearest_resource", "presence", "resolve"]
+
+log = get_logger("kinformer.discovery")
+
+_AGGREGATED = ",".join(
+    [f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
+    + ["application/json"]
+)
+_AT_ONCE = 16  # group versions that are asked for at a time, where there is no aggregated discovery
+_REMEMBERED = 10.0  # seconds for which an answer serves those who only want a hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class APIResource:
+    """A resource as discovery describes it (apimachinery, pkg/apis/meta/v1/types.go, APIResource)."""
+
+    group: str
+    version: str
+    name: str
+    kind: str
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    namespaced: bool = True
+    verbs: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def gvr(self) -> GroupVersionResource:
+        """What `for_resource` and `ListWatch` take."""
+        return GroupVersionResource(self.group, self.version, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.version}/{self.name}" if self.group else f"{self.version}/{self.name}"
+
+
+async def discover(client: Client) -> list[APIResource]:
+    """All resources that the server serves, without subresources.
+
+    In the server's order: the core group first, the preferred version of a group first. Two requests where the
+    server has aggregated discovery (1.26 and later), else one for each group version. An aggregated API whose
+    server does not answer is left out, with a warning in the log.
+
+    Raises:
+        APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
+    """
+    found: list[APIResource] = []
+    for path in ("/api", "/apis"):
+        document = _dict(await client.request("GET", path, headers={"Accept": _AGGREGATED}))
+        if document.get("kind") == "APIGroupDiscoveryList":
+            found += _aggregated(document)
+        else:
+            found += await _one_by_one(client, path, document)
+    return found
+
+
+async def resolve(client: Client, name: str) -> APIResource:
+    """The resource that `name` means, as kubectl takes it.
+
+    `pods`, `pod`, `po`, `Pod` (the first group that has it), `deployments.apps`, `deployments.v1.apps`, and
+    `v1/pods`, `apps/v1/deployments`; upper and lower case alike (client-go, restmapper/shortcut.go; apimachinery,
+    pkg/api/meta/priority.go).
+
+    Raises:
+        ConfigError: Nothing is called so; the text names what comes nearest.
+        APIError, ConnectError, DecodeError: Discovery failed.
+    """
+    return find(await discover(client), name)
+
+
+def find(resources: Iterable[APIResource], name: str) -> APIResource:
+    """As `resolve`, among resources that are known already."""
+    resources = list(resources)
+    wanted = name.strip().lower()
+    matches = [resource for resource in resources if wanted in _names(resource)]
+    if not matches:
+        # Short names last: a resource of this full name anywhere goes before them.
+        bare, _, group = wanted.partition(".")
+        matches = [r for r in resources if bare in r.short_names and (not group or _group_matches(r, group))]
+    if matches:
+        return matches[0]
+    nearest = _nearest(resources, wanted)
+    hint = f"; the nearest is {nearest}" if nearest else ""
+    raise ConfigError(f"the server has no resource {name!r}{hint}")
+
+
+async def nearest_resource(client: Client, resource: GroupVersionResource) -> str | None:
+    """What `resource` may have been meant to be, as `"apps/v1/deployments"`, or None.
+
+    The same name in another version or group, then a name that was put in the singular or by its kind, then one that
+    is spelt much like it. For messages, and so without errors: None where discovery fails, and where it has the
+    resource itself. Answers of the last 10 s are used again.
+    """
+    try:
+        resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+    except (APIError, ConnectError, DecodeError) as error:
+        log.debug("no hint for %s: %s", resource, error, resource=resource, reason=error)
+        return None
+    if any(str(found) == str(resource) for found in resources):
+        return None
+    return _nearest(resources, str(resource))
+
+
+async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
+    """Whether discovery, asked now, serves `resource`; None where its answer cannot be had or trusted.
+
+    Only JSON counts: False is what empties caches, and a 404 may come from a proxy or from a wrong server. So a group
+    version that is 404 is absent only if the list of all groups (or core versions) is there and lacks it too.
+    """
+    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    try:
+        try:
+            document = _dict(await client.request("GET", path))
+        except NotFoundError:
+            return await _version_presence(client, resource)
+    except (APIError, ConnectError, DecodeError) as error:
+        log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
+        return None
+    if document.get("kind") != "APIResourceList" or not isinstance(document.get("resources"), list):
+        return None
+    if document.get("groupVersion") != resource.api_version:
+        return None
+    return any(_text(entry, "name") == resource.resource for entry in _dicts(document, "resources"))
+
+
+async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:
+    document = _dict(await client.request("GET", "/apis" if resource.group else "/api"))
+    if not resource.group:
+        versions = document.get("versions")
+        if document.get("kind") != "APIVersions" or not isinstance(versions, list):
+            return None
+        return None if resource.version in versions else False
+    if document.get("kind") != "APIGroupList" or not isinstance(document.get("groups"), list):
+        return None
+    listed = {
+        _text(version, "groupVersion") for group in _dicts(document, "groups") for version in _dicts(group, "versions")
+    }
+    # Listed, and yet 404 by itself: two servers, or one between two states.
+    return None if resource.api_version in listed else False
+
+
+def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
+    for group in _dicts(document, "items"):
+        name = _text(group.get("metadata"), "name")
+        for version in _dicts(group, "versions"):
+            if _text(version, "freshness") == "Stale":
+                log.warning(
+                    "the server of %s/%s does not answer; its resources may be out of date",
+                    name,
+                    _text(version, "version"),
+                    reason="stale_group",
+                )
+            for entry in _dicts(version, "resources"):
+                yield APIResource(
+                    group=name,
+                    version=_text(version, "version"),
+                    name=_text(entry, "resource"),
+                    kind=_text(entry.get("responseKind"), "kind"),
+                    singular=_text(entry, "singularResource"),
+                    short_names=_texts(entry, "shortNames"),
+                    namespaced=_text(entry, "scope") != "Cluster",
+                    verbs=_texts(entry, "verbs"),
+                    categories=_texts(entry, "categories"),
+                )
+
+
+async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) -> list[APIResource]:
+    if path == "/api":
+        names = list(_texts(document, "versions"))
+    else:
+        names = [name for group in _dicts(document, "groups") for name in _preferred_first(group)]
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(name: str) -> list[APIResource]:
+        async with slots:
+            try:
+                answer = _dict(await client.request("GET", f"{path}/{name}"))
+            except (APIError, ConnectError, DecodeError) as error:
+                log.warning("discovery leaves %s out: %s", name, error, reason=error)
+                return []
+        return list(_listed(name, answer))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(name)) for name in names]
+    return [resource for task in tasks for resource in task.result()]
+
+
+def _preferred_first(group: Mapping[str, Any]) -> list[str]:
+    preferred = _text(group.get("preferredVersion"), "groupVersion")
+    names = [_text(version, "groupVersion") for version in _dicts(group, "versions")]
+    return sorted(names, key=lambda name: name != preferred)  # stable: the others keep the server's order
+
+
+def _listed(group_version: str, document: Mapping[str, Any]) -> Iterator[APIResource]:
+    group, _, version = group_version.rpartition("/")
+    for entry in _dicts(document, "resources"):
+        name = _text(entry, "name")
+        if "/" in name:
+            continue
+        yield APIResource(
+            group=group,
+            version=version,
+            name=name,
+            kind=_text(entry, "kind"),
+            singular=_text(entry, "singularName"),
+            short_names=_texts(entry, "shortNames"),
+            namespaced=entry.get("namespaced") is True,
+            verbs=_texts(entry, "verbs"),
+            categories=_texts(entry, "categories"),
+        )
+
+
+def _names(resource: APIResource) -> set[str]:
+    """What a resource can be called, but for its short names."""
+    bare = {resource.name, resource.singular or resource.kind.lower(), resource.kind.lower()}
+    dotted = {f"{name}.{suffix}" for name in bare for suffix in _suffixes(resource)}
+    slashed = {
+        f"{resource.version}/{name}" if not resource.group else f"{resource.group}/{resource.version}/{name}"
+        for name in bare
+    }
+    return bare | dotted | slashed
+
+
+def _suffixes(resource: APIResource) -> tuple[str, ...]:
+    # `pods.v1.` and `pods.` are how kubectl writes the core group.
+    return (resource.group, f"{resource.version}.{resource.group}")
+
+
+def _group_matches(resource: APIResource, suffix: str) -> bool:
+    return suffix in _suffixes(resource)
+
+
+def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
+    bare = wanted.rpartition("/")[2] if "/" in wanted else wanted.partition(".")[0]
+    resources = list(resources)
+    for resource in resources:
+        if bare in (resource.name, resource.singular, resource.kind.lower(), *resource.short_names):
+            return str(resource)
+    names = {resource.name: str(resource) for resource in reversed(resources)}
+    import difflib  # only for a message about what is not there
+
+    close = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
+    return names[close[0]] if close else None
+
+
+def _dict(answer: KubeObject | dict[str, Any]) -> dict[str, Any]:
+    return answer.to_dict() if isinstance(answer, KubeObject) else answer
+
+
+def _dicts(document: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    values = document.get(name)
+    return (value for value in (values if isinstance(values, list) else []) if isinstance(value, dict))
+
+
+def _text(document: Any, name: str) -> str:
+    value = document.get(name) if isinstance(document, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    values = document.get(name)
+    return tuple(value for value in (values if isinstance(values, list) else []) if isinstance(value, str))

@@ -1,0 +1,393 @@
+"""One informer for each thing that is asked for, all on one client, started and stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack, overload
+
+from kinformer._runtime.backoff import Backoff
+from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.typevars import M
+from kinformer.cache.indexer import Indexers
+from kinformer.client.client import Client
+from kinformer.exceptions import ConfigError, NotSyncedError, describe
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.informer_key import InformerIdentity, check_index_paths
+from kinformer.informer.options import InformerOptions
+from kinformer.informer.statistics import InformerStatistics
+from kinformer.informer.typed import with_model
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.models import check_model
+from kinformer.objects.object import KubeObject
+from kinformer.objects.typed import Model
+from kinformer.reflector.health import InformerHealth
+from kinformer.snapshot.option import SECRETS
+
+__all__ = ["SharedInformerFactory"]
+
+log = get_logger("kinformer.factory")
+
+_FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
+_NEXT_WARNING = 10.0
+
+# What a factory may set for all its informers; what stands in `for_resource` wins.
+_DEFAULTS: dict[str, Any] = {
+    "namespace": None,
+    "namespaces": None,
+    "label_selector": None,
+    "field_selector": None,
+    "shard_selector": None,
+    "tweak_list_options": None,
+    "indexers": None,
+    "transform": None,
+    "fields": None,
+    "metadata_only": False,
+    "compact": False,
+    "keep_managed_fields": False,
+    "resync_period": 0,
+    "page_size": None,
+    "watch_list": None,
+    "watch_timeout": 300,
+    "idle_timeout": 120,
+    "backoff": Backoff(),
+    "max_event_bytes": 16 * 1024 * 1024,
+    "shutdown_timeout": 5,
+    "snapshot": None,
+    "metrics": None,
+    "optional": False,
+    "on_error": None,
+}
+_SHARED = ("resync_period", "page_size", "watch_list", "watch_timeout", "idle_timeout", "backoff")
+_COMPARED = (*_SHARED, "max_event_bytes", "shutdown_timeout", "tweak_list_options", "snapshot", "optional", "on_error")
+
+
+class _Held:
+    """An informer, with what it was asked for and by how many."""
+
+    def __init__(self, informer: SharedInformer, options: dict[str, Any]) -> None:
+        self.informer = informer
+        self.options = options
+        self.holders = 1
+        self._by_model: dict[Any, SharedInformer] = {}
+
+    def read_as(self, model: Any) -> SharedInformer:
+        """The informer with a model; for the same model it is the same."""
+        if model is None:
+            return self.informer
+        if model not in self._by_model:
+            self._by_model[model] = with_model(self.informer, model)
+        return self._by_model[model]
+
+
+class SharedInformerFactory:
+    """Shared informers on one client (client-go, informers/factory.go).
+
+    ``async with`` starts every informer that has been asked for, one that is asked for later starts at
+    once, and leaving stops them all within one `shutdown_timeout`. There is no `start()` to forget.
+
+    Args:
+        client: The connection; it is not closed by the factory.
+        indexers, **defaults: Any option of `for_resource` but `model`, as the default for all informers.
+
+    Raises:
+        ConfigError: An option that does not exist.
+    """
+
+    def __init__(
+        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[InformerOptions]
+    ) -> None:
+        _refuse_unknown(defaults)
+        self._client = client
+        self._defaults: dict[str, Any] = {**_DEFAULTS, **defaults, "indexers": indexers}
+        self._held: dict[InformerIdentity, _Held] = {}
+        self._entered = False
+        self._left = False
+
+    async def __aenter__(self) -> Self:
+        if self._entered:
+            raise RuntimeError("a SharedInformerFactory is entered once; make a new one")
+        self._entered = True
+        for held in self._held.values():
+            held.informer.start_tasks()
+        return self
+
+    @shielded_from_scopes
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._left = True
+        deadline = asyncio.get_running_loop().time() + float(self._defaults["shutdown_timeout"])
+        informers = self.informers
+        leaving = [asyncio.ensure_future(informer.leave(deadline)) for informer in informers if informer.started]
+        try:
+            if leaving:
+                await asyncio.wait(leaving)
+        except asyncio.CancelledError:
+            await _hurry(leaving)
+            raise
+        results = [task.exception() for task in leaving if not task.cancelled()]
+        failures = [result for result in results if isinstance(result, BaseException)]
+        failures += [informer.crash for informer in informers if informer.crash is not None]
+        if failures and error is None:
+            raise failures[0]
+
+    # --- informers -----------------------------------------------------------------------------------
+
+    @property
+    def informers(self) -> tuple[SharedInformer, ...]:
+        """All that have been asked for and not released, in the order of asking."""
+        return tuple(held.informer for held in self._held.values())
+
+    @overload
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: type[M],
+        indexers: Indexers[KubeObject[M]] | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[M]: ...
+    @overload
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: None = None,
+        indexers: Indexers[KubeObject[None]] | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[None]: ...
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: type[Any] | None = None,
+        indexers: Indexers | None = None,
+        **options: Unpack[InformerOptions],
+    ) -> SharedInformer[Any]:
+        """The informer for a resource; asking twice for the same returns the same.
+
+        What makes it the same: resource, namespaces, selectors, metadata_only, fields, compact,
+        keep_managed_fields and transform. New `indexers` are added to an informer that exists. `model` only says how
+        its objects are read: one cache serves any number of models.
+
+        Args:
+            resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
+            namespace, namespaces: One, or several in one merged cache; all by default.
+            label_selector, field_selector, shard_selector: What the server filters by.
+            model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
+                streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
+            tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
+            indexers: Name to index function or JSON path (``"spec.nodeName"``).
+            transform: dict -> dict, applied to each object before it is kept.
+            fields: JSON paths; nothing else of an object is kept, but what identifies it.
+            metadata_only: Ask the server for PartialObjectMetadata.
+            keep_managed_fields: False, because nobody reads them and they are a third of a Pod.
+            resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
+            shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `SharedInformer`. A `snapshot` that
+                is the factory's default should be a folder, and leaves Secrets out.
+
+        Raises:
+            ConfigError: An option that does not exist, or differs from what the informer has; a model that is none.
+            RuntimeError: The factory has been left.
+        """
+        if self._left:
+            raise RuntimeError("the factory has been left")
+        _refuse_unknown(options)
+        if model is not None:
+            check_model(model)
+        settings = {**self._defaults, **options}
+        gvr = GroupVersionResource.parse(resource)
+        if "snapshot" not in options and str(gvr) == SECRETS:
+            settings["snapshot"] = None  # a default is nobody's word that Secrets may be written to disk
+        identity = InformerIdentity.of(gvr, settings)
+        if model is not None and indexers:
+            reads_as = Model(model, str(gvr))
+            indexers = {name: reads_as.reading(func) if callable(func) else func for name, func in indexers.items()}
+        indexers = {**(self._defaults["indexers"] or {}), **(indexers or {})}
+        check_index_paths(gvr, indexers, fields=settings["fields"], metadata_only=settings["metadata_only"])
+        held = self._held.get(identity)
+        if held is not None:
+            _refuse_other_options(gvr, held.options, settings)
+            held.informer.add_indexers(indexers)
+            held.holders += 1
+            return held.read_as(model)
+        informer = self._make(gvr, identity, indexers, settings)
+        self._refuse_shared_file(informer)
+        if self._entered:
+            informer.start_tasks()
+        self._held[identity] = held = _Held(informer, settings)
+        return held.read_as(model)
+
+    def _make(
+        self,
+        gvr: GroupVersionResource,
+        identity: InformerIdentity,
+        indexers: Indexers,
+        settings: dict[str, Any],
+    ) -> SharedInformer:
+        def source(namespace: str | None) -> ListWatch:
+            return ListWatch(
+                self._client,
+                gvr,
+                namespace=namespace,
+                label_selector=identity.label_selector,
+                field_selector=identity.field_selector,
+                shard_selector=identity.shard_selector,
+                tweak_list_options=settings["tweak_list_options"],
+                metadata_only=identity.metadata_only,
+                fields=identity.fields,
+                keep_managed_fields=identity.keep_managed_fields,
+                max_event_bytes=settings["max_event_bytes"],
+            )
+
+        namespaces = identity.namespaces
+        return SharedInformer(
+            {name: source(name) for name in namespaces} if namespaces else source(None),
+            name=str(gvr),
+            indexers=indexers,
+            transform=settings["transform"],
+            optional=settings["optional"],
+            on_error=settings["on_error"],
+            shutdown_timeout=settings["shutdown_timeout"],
+            compact=settings["compact"],
+            snapshot=settings["snapshot"],
+            metrics=settings["metrics"],
+            **{option: settings[option] for option in _SHARED},
+        )
+
+    def _refuse_shared_file(self, informer: SharedInformer) -> None:
+        for held in self._held.values():
+            if informer.snapshot_file is not None and held.informer.snapshot_file == informer.snapshot_file:
+                raise ConfigError(
+                    f"snapshot: {informer.name} and {held.informer.name} would write to the same file, "
+                    f"{informer.snapshot_file}; give a folder, or a file for each"
+                )
+
+    async def release(self, informer: SharedInformer) -> None:
+        """Give an informer back; when its last holder has, it is stopped.
+
+        Raises:
+            ValueError: It is not of this factory, or was released as often as it was asked for.
+            RuntimeError: The last holder asks from inside one of its handlers; the informer stays held.
+        """
+        identity = next((key for key, held in self._held.items() if held.informer == informer), None)
+        if identity is None:
+            raise ValueError(f"{informer!r} is not held by this factory")
+        held = self._held[identity]
+        if held.holders > 1:
+            held.holders -= 1
+            return
+        informer.refuse_leaving()
+        del self._held[identity]
+        if informer.started:
+            await informer.leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
+
+    # --- all of them --------------------------------------------------------------------------------------
+
+    async def wait_for_cache_sync(
+        self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
+    ) -> None:
+        """Until every informer has its first full list.
+
+        After 5 s, and every 10 s from then on, one warning names what is missing and why.
+
+        Args:
+            timeout: Seconds.
+            fail_fast: Raise on the second 401, 403 or 404 of a resource.
+            handlers: Wait, too, until the handlers have finished their initial adds.
+
+        Raises:
+            NotSyncedError: At the timeout; `unsynced` maps each resource to its last error or None.
+            APIError: With `fail_fast`.
+        """
+        everyone = waits = {
+            asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
+            for informer in self.informers
+        }
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        warn_at = loop.time() + _FIRST_WARNING
+        try:
+            while waits:
+                until = warn_at if deadline is None else min(warn_at, deadline)
+                done, waits = await asyncio.wait(
+                    waits, timeout=max(0.0, until - loop.time()), return_when=asyncio.FIRST_COMPLETED
+                )
+                for finished in done:
+                    finished.result()
+                if waits and deadline is not None and loop.time() >= deadline:
+                    raise self._not_synced(timeout, handlers=handlers)
+                if waits and loop.time() >= warn_at:
+                    warn_at = loop.time() + _NEXT_WARNING
+                    unsynced = self._unsynced(handlers=handlers)
+                    resources = ",".join(sorted(unsynced))
+                    log.warning(
+                        "still waiting for caches: %s", _reasons(unsynced), resource=resources, reason="unsynced"
+                    )
+        finally:
+            for wait in waits:
+                wait.cancel()
+            # All of them: of two that fail in one step only the first has been looked at.
+            await asyncio.gather(*everyone, return_exceptions=True)
+
+    def _unsynced(self, *, handlers: bool) -> dict[str, BaseException | None]:
+        return {
+            informer.name: informer.health().last_error
+            for informer in self.informers
+            if not informer.has_synced or (handlers and not informer.handlers_synced)
+        }
+
+    def _not_synced(self, timeout: float | None, *, handlers: bool) -> NotSyncedError:
+        unsynced = self._unsynced(handlers=handlers)
+        text = f"{len(unsynced)} of {len(self._held)} caches have not synced after {timeout:g} s: {_reasons(unsynced)}"
+        return NotSyncedError(text, unsynced)
+
+    def health(self) -> dict[str, InformerHealth]:
+        """The health of each informer, by resource (a resource that is held twice has a number behind it)."""
+        return {name: informer.health() for name, informer in self._by_name()}
+
+    def statistics(self) -> dict[str, InformerStatistics]:
+        """The statistics of each informer, by resource."""
+        return {name: informer.statistics() for name, informer in self._by_name()}
+
+    def _by_name(self) -> Iterable[tuple[str, SharedInformer]]:
+        seen: dict[str, int] = {}
+        for informer in self.informers:
+            number = seen[informer.name] = seen.get(informer.name, 0) + 1
+            yield (informer.name if number == 1 else f"{informer.name}#{number}"), informer
+
+
+async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
+    """Leaving was cancelled: what is left ends its tasks at once. Each has to have begun, or it would end nothing."""
+    await asyncio.sleep(0)
+    for task in leaving:
+        task.cancel()
+    await asyncio.wait(leaving)
+
+
+async def _wait_one(informer: SharedInformer, *, fail_fast: bool, handlers: bool) -> None:
+    await informer.wait_synced(fail_fast=fail_fast)
+    if handlers:
+        await informer.wait_handlers_synced()
+
+
+def _reasons(unsynced: Mapping[str, BaseException | None]) -> str:
+    return "; ".join(f"{resource}: {describe(error)}" for resource, error in sorted(unsynced.items()))
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    for option in options:
+        if option not in _DEFAULTS:
+            raise ConfigError(f"unknown option {option!r}; there are {', '.join(sorted(_DEFAULTS))}")
+
+
+def _refuse_other_options(gvr: GroupVersionResource, has: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    for option in _COMPARED:
+        if has[option] != asked[option]:
+            raise ConfigError(
+                f"{gvr} is held with {option}={has[option]!r}, and now asked for with {option}={asked[option]!r}"
+            )

@@ -1,0 +1,86 @@
+"""What makes two requests for an informer requests for the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kinformer.exceptions import ConfigError
+from kinformer.objects.json_path import covers
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.selectors import LabelSelector
+
+__all__ = ["InformerIdentity", "check_index_paths"]
+
+
+@dataclass(frozen=True, slots=True)
+class InformerIdentity:
+    """Informers with the same identity hold the same objects in the same form, so one is enough."""
+
+    resource: GroupVersionResource
+    namespaces: tuple[str, ...]
+    label_selector: str | None
+    field_selector: str | None
+    shard_selector: str | None
+    metadata_only: bool
+    fields: tuple[str, ...] | None
+    compact: bool
+    keep_managed_fields: bool
+    transform: Callable[..., Any] | None
+
+    @classmethod
+    def of(cls, resource: GroupVersionResource, options: Mapping[str, Any]) -> Self:
+        """The identity that a set of options asks for.
+
+        Raises:
+            ConfigError: Options that contradict one another, named.
+        """
+        fields = options["fields"]
+        if isinstance(fields, str):
+            raise ConfigError(f"{resource}: fields={fields!r} is one string; give a list of JSON paths")
+        if fields is not None and options["metadata_only"]:
+            raise ConfigError(f"{resource}: fields and metadata_only exclude each other")
+        selector = options["label_selector"]
+        return cls(
+            resource=resource,
+            namespaces=_namespaces(resource, options["namespace"], options["namespaces"]),
+            label_selector=str(LabelSelector.parse(selector)) or None if selector else None,
+            field_selector=options["field_selector"] or None,
+            shard_selector=options["shard_selector"] or None,
+            metadata_only=options["metadata_only"],
+            fields=None if fields is None else tuple(sorted(set(fields))),
+            compact=options["compact"],
+            keep_managed_fields=options["keep_managed_fields"],
+            transform=options["transform"],
+        )
+
+
+def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterable[str] | None) -> tuple[str, ...]:
+    if one is not None and several is not None:
+        raise ConfigError(f"{resource}: give namespace or namespaces, not both")
+    if isinstance(several, str):
+        raise ConfigError(f"{resource}: namespaces={several!r} is one string; use namespace=")
+    if several is None:
+        return (one,) if one else ()
+    names = tuple(sorted(set(several)))
+    if not names or "" in names:
+        raise ConfigError(f"{resource}: namespaces={list(names)!r} must name one at least, and none may be empty")
+    return names
+
+
+def check_index_paths(
+    resource: GroupVersionResource, indexers: Mapping[str, Any], *, fields: Iterable[str] | None, metadata_only: bool
+) -> None:
+    """Refuse an index over a JSON path that the cache will not keep.
+
+    Raises:
+        ConfigError: It names the index, the path and what drops it.
+    """
+    kept = ["metadata"] if metadata_only else None if fields is None else list(fields)
+    if kept is None:
+        return
+    what = "metadata_only" if metadata_only else f"fields={kept!r}"
+    for name, path in indexers.items():
+        if isinstance(path, str) and not covers(kept, path):
+            raise ConfigError(f"{resource}: index {name!r} is over {path!r}, which {what} does not keep")

@@ -1,0 +1,148 @@
+"""What an informer tells a metrics sink.
+
+Nearly all of it is read when the sink exports, from what the informer counts anyway, so a metric costs nothing while
+events come in. The one exception is the time that handlers take, which is measured around each call, and only where
+there is a sink. Which metrics there are, and what they are for, is in ``docs/metrics.md``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, get_args
+
+from kinformer.exceptions import cause_of
+from kinformer.informer.statistics import InformerStatistics
+from kinformer.metrics import Metrics, Reading
+from kinformer.objects.object import KubeObject
+from kinformer.reflector.health import InformerHealth, State
+
+__all__ = ["HANDLER_BUCKETS", "OVERHEAD", "InformerMetrics", "MeasuredInformer", "cause_of", "memory_of"]
+
+# Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
+HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
+
+_SAMPLE = 512  # objects that are looked at for the estimate of the memory that all of them take
+OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
+
+Series = Sequence[tuple[tuple[str, ...], float]]
+
+
+class MeasuredCache(Protocol):
+    """Where the objects are."""
+
+    @property
+    def sample(self) -> Callable[[int], Sequence[KubeObject]]: ...
+
+
+class MeasuredInformer(Protocol):
+    """What is read of an informer, from any thread."""
+
+    name: str
+
+    @property
+    def indexer(self) -> MeasuredCache: ...
+    def health(self) -> InformerHealth: ...
+    def statistics(self) -> InformerStatistics: ...
+
+
+class InformerMetrics:
+    """The metrics of one informer, from its start to its end. Without a sink it does nothing.
+
+    Args:
+        sink: Where to.
+        informer: What is measured. It is read only between `start` and `close`.
+    """
+
+    def __init__(self, sink: Metrics | None, informer: MeasuredInformer) -> None:
+        self._sink = sink
+        self._informer = informer
+        self._label = informer.name
+        self._failures: Counter[str] = Counter()
+        self._close: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Export from now on."""
+        if self._sink is not None:
+            self._close = self._sink.collector(self._informer.name, self._read)
+
+    def close(self) -> None:
+        """Export no more."""
+        if self._close is not None:
+            self._close()
+            self._close = None
+
+    def failed(self, error: BaseException) -> None:
+        """A request or a stream failed."""
+        self._failures[cause_of(error)] += 1
+
+    def handler(self, name: str) -> Callable[[float], None] | None:
+        """Where the seconds of each call of a handler go, or None where nobody wants to know."""
+        sink = self._sink
+        if sink is None:
+            return None
+        made: Callable[[float], None] | None = None
+
+        def observe(seconds: float) -> None:
+            nonlocal made
+            if made is None:  # not before the start: only then it is known what the sink calls this informer
+                labels = {"resource": self._label, "handler": name}
+                text = "Seconds that calls of a handler take"
+                made = sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
+            made(seconds)
+
+        return observe
+
+    # --- what is read at each export -----------------------------------------------------------------------
+
+    def _read(self, label: str) -> Iterator[Reading]:
+        self._label = label
+        informer = self._informer
+        health, figures = informer.health(), informer.statistics()
+        one = self._one
+        yield one("objects", "Objects in the cache", figures.objects)
+        yield one("cache_bytes", "Memory of the objects, estimated from a sample", memory_of(informer, figures.objects))
+        yield one("synced", "1 once the first full list is in the cache", health.synced)
+        yield one("live", "1 while the cache follows the server", health.live)
+        yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
+        yield one("queue_depth", "Keys with changes that are received and not in the cache yet", figures.queued)
+        yield one("last_event_age_seconds", "Seconds since the last event or bookmark", health.last_event_age)
+        yield one("last_sync_age_seconds", "Seconds since the last full list", health.last_sync_age)
+        yield one("received_bytes_total", "Bytes received, before decoding", figures.bytes)
+        yield one("watches_total", "Watches that were opened", health.watches)
+        yield one("coalesced_total", "Calls folded into others because a handler was slow", figures.coalesced)
+        yield one("handler_errors_total", "Calls of handlers and filters that raised", figures.handler_errors)
+        yield one("index_errors_total", "Objects left out of an index whose function raised", figures.index_errors)
+        yield one("decode_errors_total", "Objects left out because they cannot be read", figures.decode_errors)
+        yield one("transform_errors_total", "Objects left out because the transform failed", figures.transform_errors)
+        several = self._several
+        yield several("events_total", "Changes that were applied to the cache", "type", figures.events)
+        yield several("relists_total", "Full lists after the first", "cause", figures.relists)
+        yield several("watch_restarts_total", "Watches that ended", "cause", figures.watch_restarts)
+        yield several("failures_total", "Requests and streams that failed", "cause", dict(self._failures))
+        yield several("snapshots_total", "What became of snapshots", "outcome", figures.snapshots)
+        yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
+        states = {state: int(state == health.state) for state in get_args(State)}
+        yield several("state", "1 for the state that the informer is in", "state", states)
+
+    def _one(self, name: str, text: str, value: float | None) -> Reading:
+        # Without a value there is no series, and the metric is known all the same.
+        return self._reading(name, text, (), [] if value is None else [((), value)])
+
+    def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> Reading:
+        return self._reading(name, text, (label,), [((value,), figure) for value, figure in of.items()])
+
+    def _reading(self, name: str, text: str, labels: tuple[str, ...], values: Series) -> Reading:
+        return Reading(
+            name=f"kinformer_{name}",
+            text=text,
+            kind="counter" if name.endswith("_total") else "gauge",
+            labels=("resource", *labels),
+            values=[((self._label, *more), float(figure)) for more, figure in values],
+        )
+
+
+def memory_of(informer: MeasuredInformer, objects: int) -> float:
+    """Bytes that so many objects of a cache take, estimated from a sample of them."""
+    sample = informer.indexer.sample(_SAMPLE)
+    return sum(OVERHEAD + len(obj._data) for obj in sample) / len(sample) * objects if sample else 0.0

@@ -1,0 +1,76 @@
+"""Waiting for an object to be as it should be, without asking the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kinformer.exceptions import StoppedError
+from kinformer.informer.informer import SharedInformer
+from kinformer.objects.object import KubeObject, view
+
+__all__ = ["is_gone", "wait_for"]
+
+Condition = Callable[[KubeObject | None], Any]
+
+
+async def wait_for(
+    informer: SharedInformer, key: str, condition: Condition, timeout: float | None = None
+) -> KubeObject | None:
+    """Until `condition` is true of the object with this key, as an informer's cache has it.
+
+    ::
+
+        pod = await wait_for(pods, "default/web-1", lambda pod: pod and pod.path("status.phase") == "Running", 60)
+
+    Each state that the informer hears of is shown to it, in order, beginning with the one in the cache; a state that
+    the server's watch folded away, or that passed during a relist, is not. While the condition does not hold at
+    once, it costs a pass over the keys of the cache, in slices. Cancelling it is safe.
+
+    Args:
+        informer: One that follows the resource; entered, perhaps not yet synced.
+        key: `"namespace/name"` or `"name"`.
+        condition: A plain function of the object, or of None while there is none. What it raises comes out.
+        timeout: Seconds; None waits for ever.
+
+    Returns:
+        The object for which it was true; None if that was its absence.
+
+    Raises:
+        TimeoutError: `timeout` seconds have passed; the text names the object as it is.
+        StoppedError: The informer has been left; what it crashed of, if it crashed.
+    """
+    seen: KubeObject | None = None
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            await informer.wait_synced()
+            seen = _viewed(informer.indexer.get_by_key(key))
+            if condition(seen):
+                return seen
+            async with informer.events(filter=lambda obj: obj.key == key, name=f"wait_for {key}") as stream:
+                async for event in stream:
+                    seen = None if event.type == "DELETED" else event.object
+                    if condition(seen):
+                        return seen
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # the condition's own
+        state = "is absent" if seen is None else f"is at resourceVersion {seen.resource_version}"
+        name = getattr(condition, "__name__", "the condition")
+        raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from error
+    raise StoppedError(f"{informer.name} was left while something waited for {key}")
+
+
+def is_gone(uid: str | None = None) -> Condition:
+    """A condition for `wait_for`: the object is absent, or, with `uid`, another one has its name by now."""
+
+    def gone(obj: KubeObject | None) -> bool:
+        return obj is None or (uid is not None and obj.uid != uid)
+
+    return gone
+
+
+def _viewed(obj: KubeObject | None) -> KubeObject | None:
+    return None if obj is None else view(obj)

@@ -1,0 +1,5 @@
+"""Leader election on Leases.
+
+May import: `client` and below.
+Reading order: leader_election, lease, lease_client.
+"""

@@ -1,0 +1,375 @@
+"""A source of objects on HTTP: lists and watches one resource, in all namespaces or one."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.log_once import LogOnce
+from kinformer._runtime.logs import get_logger
+from kinformer.client.body import Body
+from kinformer.client.client import Client
+from kinformer.client.discovery import nearest_resource, presence
+from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
+from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
+from kinformer.listwatch.http_page import BodyReader, StreamedItems, StreamedPage
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject, Remnant
+from kinformer.reflector.resume import ReadBack
+from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
+from kinformer.wire.list_parser import MAX_LIST_BYTES, ListHeader, ListSplitter
+
+__all__ = ["IngestStats", "ListWatch"]
+
+log = get_logger("kinformer.list_watch")
+
+_SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
+_LINES = 16  # events that are decoded between two looks at the clock
+_TIP_TTL = 1.0  # seconds: informers that reconnect together ask once
+_UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
+_ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
+_HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
+
+_AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+
+
+@dataclass(slots=True)
+class IngestStats:
+    """What has come in: `bytes` of bodies, and objects that could not be decoded and were left out."""
+
+    bytes: int = 0
+    decode_errors: int = 0
+
+
+class ListWatch:
+    """A `ListerWatcher` and `ServerProbe` on a client (client-go, tools/cache/listwatch.go).
+
+    Usable any number of times, also at once. Every request is made as it is asked for: no retry, no backoff, no
+    time limit but the client's for the head of an answer; all that is a reflector's affair.
+
+    Args:
+        client: Where to; entered before the first request.
+        resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
+        namespace: One; None is all of them, and what cluster-scoped resources need.
+        label_selector, field_selector, shard_selector: What the server filters by.
+        tweak_list_options: Takes the options of each request and returns those to send; sees the selectors.
+        metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of what comes.
+        fields: JSON paths; the rest of each object is dropped.
+        keep_managed_fields: False, because they are a third of many objects and next to nobody reads them.
+        max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
+        max_list_bytes: Bytes of one answer to a LIST, above which it fails; 16 GiB, which no API server sends in the
+            60 s that it gives a request. A program with less memory may want less.
+
+    Raises:
+        ConfigError: `resource` or a path of `fields` does not parse.
+
+    Attributes:
+        stats: Counts, since the beginning.
+        name: `"v1/pods in default"`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: str | GroupVersionResource,
+        *,
+        namespace: str | None = None,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        shard_selector: str | None = None,
+        tweak_list_options: Callable[[ListOptions], ListOptions] | None = None,
+        metadata_only: bool = False,
+        fields: Sequence[str] | None = None,
+        keep_managed_fields: bool = False,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        max_list_bytes: int = MAX_LIST_BYTES,
+    ) -> None:
+        self.client = client
+        self.resource = GroupVersionResource.parse(resource)
+        self.namespace = namespace or None
+        self.stats = IngestStats()
+        self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
+        self._path = self.resource.path(self.namespace)
+        self._selectors = {
+            name: value
+            for name, value in (
+                ("label_selector", label_selector),
+                ("field_selector", field_selector),
+                ("shard_selector", shard_selector),
+            )
+            if value
+        }
+        self._tweak = tweak_list_options
+        self._accept = _AS_METADATA if metadata_only else "application/json"
+        self._max_event_bytes = max_event_bytes
+        self._max_list_bytes = max_list_bytes
+        self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
+        self._told = LogOnce()
+        self._warned_of_shards = False
+        self._kind = ""  # of what has come; "" before
+        self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
+
+    def __repr__(self) -> str:
+        return f"<ListWatch {self.name}>"
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """One page; returns with the head of the answer, and `items` come as their bytes arrive.
+
+        `items` gives a list for each piece that arrived, also where no item was complete with it: an empty one says
+        that the server lives. The page's resourceVersion and continue token are there after the last. Iterating to
+        the end, being cancelled, and an error close the stream; whoever stops before that calls `items.aclose()`.
+
+        Raises:
+            APIError, ConnectError: As `Client.stream`; a 404 names the nearest resource that the server has.
+            ConnectError, DecodeError: (from `items`) the body broke off, or is no list. A list cut short is an
+                error, never a short list.
+        """
+        sent = self._options(options)
+        try:
+            async with AsyncExitStack() as stack:
+                body = await stack.enter_async_context(
+                    self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
+                )
+                page = StreamedPage(items=())
+                page.items = StreamedItems(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
+                return page
+        except NotFoundError as error:
+            raise await self._with_hint(error) from error
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        """A stream of lists of events, one for each piece that arrived, also where it completed none.
+
+        Ends when the server ends it, or when the connection is cut: what had not arrived completely is dropped, to
+        come again from the last resourceVersion on. An object that cannot be decoded is left out, counted, logged
+        once, and stands in the stream as a DELETED of its key and resourceVersion, so that an older state of it goes
+        (as a BOOKMARK where its name cannot be read either). What came before an error is given first.
+
+        Raises:
+            APIError, ConnectError: (on entering) as `Client.stream`; a 404 of an initial stream is as that of `list`.
+            APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
+            WatchError, DecodeError: (from the stream) what came is no watch, or of another kind, or cannot be read.
+        """
+        params = {**self._options(options).params(), "watch": "true"}
+        if options.send_initial_events:
+            self._kind = ""
+        async with AsyncExitStack() as stack:
+            stream = self.client.stream(self._path, params, accept=self._accept.format(""), watch=True)
+            try:
+                body = await stack.enter_async_context(stream)
+            except NotFoundError as error:
+                if not options.send_initial_events:
+                    raise
+                raise await self._with_hint(error) from error
+            yield await stack.enter_async_context(aclosing(self._events(body)))
+
+    async def tip(self) -> ServerTip:
+        """Where the server stands now, and which cluster it is: the uid of kube-system, None where that is hidden.
+
+        By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
+        ListWatches of a client for the resource and namespace, for 1 s.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        client, path = self.client, self._path
+        version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=_TIP_TTL)
+        return ServerTip(version, await self.cluster())
+
+    async def cluster(self) -> str | None:
+        """Which cluster it is, as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        # Only the first probe is kept, which remembers for all that it may not ask.
+        uid: str | None = await self.client.shared("cluster", _ClusterProbe(self.client).uid, ttl=_TIP_TTL)
+        return uid
+
+    async def presence(self) -> bool | None:
+        """Whether discovery serves the resource: True, False, or None where that cannot be had or trusted."""
+        return await presence(self.client, self.resource)
+
+    async def nearest(self) -> str | None:
+        """The resource that the server has and that comes nearest to this one, as text; None if nothing does."""
+        return await nearest_resource(self.client, self.resource)
+
+    @property
+    def contents(self) -> Mapping[str, str]:
+        """What the objects are, and in which form, in words: equal for sources that give the same."""
+        query = urlencode(sorted(self._options(ListOptions()).params().items()))
+        where = {"resource": str(self.resource), "namespace": self.namespace or ""}
+        return {**where, "query": query, "accept": self._accept, **self._kept}
+
+    def keep(self, obj: KubeObject) -> KubeObject:
+        """An object of an earlier time, in the form in which this source gives objects."""
+        return self._decoder.keep(obj)
+
+    async def read_back(self, namespace: str, name: str) -> ReadBack:
+        """The metadata of one object as etcd has it now; None where it is not, or no longer selected.
+
+        By a LIST of that one name, which costs a server no more than a GET, and needs no other permission than the
+        informer has.
+
+        Raises:
+            APIError, ConnectError, DecodeError: It cannot be had.
+        """
+        own = self._options(ListOptions())
+        escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
+        selector = ",".join(part for part in (own.field_selector, f"metadata.name={escaped}") if part)
+        path = self.resource.path(self.namespace or namespace)
+        headers = {"Accept": _AS_METADATA.format("List")}
+        answer = await self.client.request(
+            "GET", path, params=own.replace(field_selector=selector).params(), headers=headers
+        )
+        found = answer.get("items") or []
+        return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
+
+    def _options(self, options: ListOptions) -> ListOptions:
+        merged = options.replace(**self._selectors) if self._selectors else options
+        return self._tweak(merged) if self._tweak else merged
+
+    async def _with_hint(self, error: NotFoundError) -> NotFoundError:
+        try:
+            async with asyncio.timeout(_HINT_TIMEOUT):
+                nearest = await self.nearest()
+        except TimeoutError:
+            return error
+        if nearest is None:
+            return error
+        message = f"{error.message or 'not found'}: the server has no {self.resource}, the nearest is {nearest}"
+        return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+
+    async def _items(
+        self, body: Body, page: weakref.ref[StreamedPage], options: ListOptions
+    ) -> AsyncGenerator[builtins.list[KubeObject], None]:
+        splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
+        budget = YieldBudget()
+        reader = BodyReader(body, budget, DecodeError)
+        while chunk := await reader.read():
+            self.stats.bytes += len(chunk)
+            view = memoryview(chunk)
+            items: builtins.list[KubeObject] = []
+            for start in range(0, len(chunk), _SLICE):
+                items += splitter.feed(view[start : start + _SLICE])
+                if budget.exhausted():
+                    await budget.pause()
+            if items:
+                self._kind = items[-1].kind
+            yield items
+        header = splitter.close()
+        if options.shard_selector:
+            self._check_shards(header, typed=bool(splitter.kind))
+        if (read := page()) is not None:
+            read.resource_version = header.resource_version
+            read.continue_token = header.continue_token
+
+    def _item(self, raw: bytes, api_version: str, kind: str) -> KubeObject | None:
+        try:
+            return self._decoder.item(raw, api_version, kind)
+        except PoisonObjectError as error:
+            self._count_poison(error)
+            return None
+
+    async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        framer = LineFramer(self._max_event_bytes)
+        budget = YieldBudget()
+        reader = BodyReader(body, budget, WatchError)
+        decoder = self._decoder
+        while chunk := await reader.read():
+            self.stats.bytes += len(chunk)
+            events: builtins.list[WatchEvent] = []
+            try:
+                for lines in framer.feed(chunk):
+                    while lines:
+                        before = lines.read
+                        decoder.usual(lines, _LINES, events)
+                        if lines.read - before < _LINES and lines and (line := lines.take()):
+                            events.append(self._event(line))
+                        if budget.exhausted():
+                            await budget.pause()
+            except (APIError, DecodeError, WatchError):
+                if events:
+                    yield events
+                raise
+            yield events
+        if framer.pending:
+            log.debug("%s: a watch ended within a line", self.name, resource=self.name, reason="fragment")
+
+    def _event(self, line: bytes) -> WatchEvent:
+        try:
+            event = self._decoder.event(line)
+        except PoisonObjectError as error:
+            if not error.resource_version:
+                self.stats.decode_errors += 1
+                raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
+            self._count_poison(error)
+            return WatchEvent("DELETED" if error.key else "BOOKMARK", Remnant.of(error.key, error.resource_version))
+        obj = event.object
+        if obj.kind is not self._kind and obj.key:  # kinds are interned
+            self._meet_kind(obj)
+        return event
+
+    def _meet_kind(self, obj: KubeObject) -> None:
+        """The first object of a kind says what the others are to be; the next list may say something else."""
+        expected, self._kind = self._kind, obj.kind
+        if expected:
+            self._kind = ""
+            raise WatchError(f"{self.name}: {obj!r} came in a watch of the kind {expected}")
+
+    def _count_poison(self, error: PoisonObjectError) -> None:
+        self.stats.decode_errors += 1
+        key = error.key or "(an object without a name)"
+        if not self._told.is_news(key):
+            return
+        text = "%s: %s cannot be decoded and is left out: %s"  # its cause: its own text quotes the object
+        log.error(text, self.name, key, error.__cause__, resource=self.name, key=error.key, reason="decode_error")
+
+    def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
+        # Servers that do not know the parameter ignore it, and send everything; those that do, say so in the lists
+        # of built-in types, which put kind before the items. Lists of custom resources never tell.
+        if typed and not header.shard_info and not self._warned_of_shards:
+            self._warned_of_shards = True
+            log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
+
+
+class _ClusterProbe:
+    """Asks for the uid of kube-system, and remembers for a while that it may not."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unreadable_until = 0.0
+
+    async def uid(self) -> str | None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._unreadable_until:
+            return None
+        try:
+            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system")
+        except APIError as error:
+            if error.status not in (401, 403, 404):
+                raise
+            self._unreadable_until = loop.time() + _UNREADABLE_TTL
+            return None
+        return answer.uid or None if isinstance(answer, KubeObject) else None
+
+
+async def _resource_version(client: Client, path: str) -> str:
+    headers = {"Accept": _AS_METADATA.format("List")}
+    return _version_of(await client.request("GET", path, params={"limit": "1"}, headers=headers), path)
+
+
+def _version_of(answer: Mapping[str, Any], path: str) -> str:
+    metadata: Any = answer.get("metadata")
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    if not isinstance(version, str) or not version:
+        raise DecodeError(f"GET {path}: a list without a resourceVersion")
+    return version

@@ -1,0 +1,192 @@
+"""The transform: a user's function between a source and everything that is kept of it."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.log_once import LogOnce
+from kinformer._runtime.logs import get_logger
+from kinformer.exceptions import ConfigError, DecodeError, KinformerError
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.listwatch.wrapper import SourceAround, map_page
+from kinformer.objects.json_path import Projection
+from kinformer.objects.object import KubeObject, Remnant
+from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+
+__all__ = ["TransformError", "TransformingListerWatcher"]
+
+log = get_logger("kinformer.transform")
+
+# Keys of which it is remembered that their failure has been logged; beyond that all may be logged once more.
+
+_encode = msgspec.json.Encoder().encode
+_identity_only = Projection(())
+
+
+class TransformError(KinformerError):
+    """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
+
+
+class TransformingListerWatcher(SourceAround):
+    """A `ListerWatcher` around another, which applies a user's transform to every object, once.
+
+    The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
+    raises, returns no dict, or changes name, namespace, uid or resourceVersion, the object is left out too, which is
+    counted in `transform_errors`, logged once per key, and given to `on_error`.
+
+    What is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and the
+    resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries what is
+    cached, else only what identifies the object (in the place of an ADDED its key and version, as a `Remnant`): never
+    what the transform might have removed.
+
+    Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
+    cancellation are those of the inner source. Long lists are transformed in slices of 1 ms.
+
+    Args:
+        inner: The source.
+        transform: dict -> dict or None. It should give equal results for equal objects, for a relist may ask again.
+        on_error: Called as `on_error(key, error)` at each failure with a TransformError; what it raises comes out of
+            the list or watch.
+        known: key -> the object in the cache, or None. One of the same uid and resourceVersion is used again, instead
+            of transforming anew.
+
+    Raises:
+        ConfigError: the transform is no callable, or a coroutine function.
+    """
+
+    def __init__(
+        self,
+        inner: ListerWatcher,
+        transform: Callable[[dict[str, Any]], dict[str, Any] | None],
+        *,
+        on_error: Callable[[str, TransformError], Any] | None = None,
+        known: Callable[[str], Any] | None = None,
+    ) -> None:
+        if not callable(transform) or inspect.iscoroutinefunction(transform):
+            raise ConfigError(f"transform is to be a plain function dict -> dict, not {transform!r}")
+        self.transform_errors = 0
+        super().__init__(inner)
+        self._transform = transform
+        self._on_error = on_error
+        self._known = known
+        # What the source has kept of managedFields is the transform's to keep or not.
+        self._decoder = EntryDecoder(keep_managed_fields=True)
+        self._told = LogOnce()
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """One page of what the transform left; `items` is an async iterable of lists."""
+        return map_page(await self._inner.list(options), self._objects)
+
+    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
+        """A stream of lists of transformed events; BOOKMARKs pass as they are, and so do empty lists."""
+        return self._watch(options)
+
+    @asynccontextmanager
+    async def _watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
+            yield events
+
+    async def _events(
+        self, inner: AsyncIterator[builtins.list[WatchEvent]]
+    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        budget = YieldBudget()
+        async for events in inner:
+            budget.restart()
+            transformed: builtins.list[WatchEvent] = []
+            for event in events:
+                if budget.exhausted():
+                    await budget.pause()
+                as_it_is = event.type == "BOOKMARK" or type(event.object) is Remnant
+                transformed.append(event if as_it_is else self._event(event))
+            yield transformed
+
+    def _event(self, event: WatchEvent) -> WatchEvent:
+        entry = _entry(event.object)
+        result = self.apply(entry)
+        if result is not None:
+            return WatchEvent(event.type, result)
+        if event.type == "ADDED":  # a Remnant may come of an initial event, and so ends no initial stream
+            return WatchEvent("DELETED", Remnant.of(entry.key, entry.resource_version))
+        return WatchEvent("DELETED", self._leaving(entry))
+
+    async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
+        budget = YieldBudget()
+        transformed: builtins.list[KubeObject] = []
+        for obj in objects:
+            if budget.exhausted():
+                await budget.pause()
+            result = self.apply(_entry(obj))
+            if result is not None:
+                transformed.append(result)
+        return transformed
+
+    def apply(self, entry: KubeObject) -> KubeObject | None:
+        """The transformed object, or None if it is left out; failures are counted and reported as described above."""
+        cached = self._cached(entry)
+        if cached is not None and cached.resource_version == entry.resource_version:
+            return cached
+        try:
+            result = self._transformed(entry)
+        except TransformError as error:
+            self._failed(entry.key, error)
+            return None
+        return result
+
+    def _transformed(self, entry: KubeObject) -> KubeObject | None:
+        try:
+            result: Any = self._transform(entry.to_dict())
+        except Exception as error:
+            raise TransformError(f"the transform raised on {entry!r}: {error!r}") from error
+        if result is None:
+            return None
+        if not isinstance(result, dict):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise TransformError(f"the transform returned {type(result).__name__}, no dict, for {entry!r}")
+        try:
+            transformed = self._decoder.item(_encode(result), entry.api_version, entry.kind)
+        except (DecodeError, TypeError, ValueError, RecursionError) as error:
+            reason = error.__cause__ if isinstance(error, PoisonObjectError) else error
+            raise TransformError(f"the transform returned no object for {entry!r}: {reason}") from error
+        if (transformed.key, transformed.uid, transformed.resource_version) != (
+            entry.key,
+            entry.uid,
+            entry.resource_version,
+        ):
+            raise TransformError(f"the transform changed name, namespace, uid or resourceVersion of {entry!r}")
+        return transformed
+
+    def _cached(self, entry: KubeObject) -> KubeObject | None:
+        if self._known is None:
+            return None
+        cached = self._known(entry.key)
+        return cached if isinstance(cached, KubeObject) and entry.uid and cached.uid == entry.uid else None
+
+    def _leaving(self, entry: KubeObject) -> KubeObject:
+        # With the new resourceVersion, which the reader goes on from.
+        cached = self._cached(entry)
+        if cached is None:
+            return self._decoder.item(_identity_only(entry.raw))
+        document = cached.to_dict()
+        document["metadata"]["resourceVersion"] = entry.resource_version
+        return self._decoder.item(_encode(document))
+
+    def _failed(self, key: str, error: TransformError) -> None:
+        self.transform_errors += 1
+        if self._told.is_news(key):
+            name = getattr(self._inner, "name", "")
+            cause = error.__cause__
+            log.error("left out: %s", error, exc_info=cause, resource=name, key=key, reason="transform_failed")
+        if self._on_error is not None:
+            self._on_error(key, error)
+
+
+def _entry(obj: Any) -> KubeObject:
+    return obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)

@@ -1,0 +1,55 @@
+"""The types of what a program hands to an informer: callbacks, and objects with some of them as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from kinformer._runtime.typevars import M, M_contra
+from kinformer.objects.object import KubeObject
+
+__all__ = ["EventHandler", "Filter", "OnAdd", "OnDelete", "OnUpdate", "Transform"]
+
+
+class AddCallback(Protocol[M_contra]):
+    """What is called for an object that has come, and takes the flag."""
+
+    def __call__(self, obj: KubeObject[M_contra], /, *, is_in_initial_list: bool) -> Any: ...
+
+
+class DeleteCallback(Protocol[M_contra]):
+    """What is called for an object that has gone, and takes the flag."""
+
+    def __call__(self, obj: KubeObject[M_contra], /, *, final_state_unknown: bool) -> Any: ...
+
+
+# Coroutine functions or plain ones: what a plain one returns is awaited where it can be, and dropped otherwise.
+OnAdd: TypeAlias = Callable[[KubeObject[M]], Any] | AddCallback[M]
+OnUpdate: TypeAlias = Callable[[KubeObject[M], KubeObject[M]], Any]
+OnDelete: TypeAlias = Callable[[KubeObject[M]], Any] | DeleteCallback[M]
+Filter: TypeAlias = Callable[[KubeObject[M]], Any]
+Transform: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class HandlesAdds(Protocol[M_contra]):
+    """An object with a method `on_add`."""
+
+    @property
+    def on_add(self) -> OnAdd[M_contra]: ...
+
+
+class HandlesUpdates(Protocol[M_contra]):
+    """An object with a method `on_update`."""
+
+    @property
+    def on_update(self) -> OnUpdate[M_contra]: ...
+
+
+class HandlesDeletes(Protocol[M_contra]):
+    """An object with a method `on_delete`."""
+
+    @property
+    def on_delete(self) -> OnDelete[M_contra]: ...
+
+
+EventHandler: TypeAlias = HandlesAdds[M] | HandlesUpdates[M] | HandlesDeletes[M]

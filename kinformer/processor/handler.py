@@ -1,0 +1,248 @@
+"""A user's handler: how it is called, what runs it, and the handle to it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from types import CoroutineType
+from typing import Any
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.log_once import LogOnce
+from kinformer._runtime.logs import get_logger
+from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
+from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
+from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
+
+__all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
+
+log = get_logger("kinformer.handler")
+
+_CALLS_A_LOOK = 32  # calls between two looks at the clock, at most: of slow calls fewer
+_LONG = 0.0005  # seconds between two looks that are too many
+
+Callback = Callable[..., Any]
+
+
+class Handler:
+    """The three callbacks of a handler, each a coroutine function, a plain function, or None.
+
+    `is_in_initial_list` and `final_state_unknown` are passed only to those that take them
+    (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
+    """
+
+    def __init__(
+        self,
+        handler: Any = None,
+        *,
+        on_add: Callback | None = None,
+        on_update: Callback | None = None,
+        on_delete: Callback | None = None,
+    ) -> None:
+        if handler is not None:
+            if on_add or on_update or on_delete:
+                raise ConfigError("add_event_handler: give a handler object or callbacks, not both")
+            on_add, on_update, on_delete = (
+                getattr(handler, method, None) for method in ("on_add", "on_update", "on_delete")
+            )
+            if not (on_add or on_update or on_delete):
+                raise ConfigError(
+                    f"add_event_handler: {type(handler).__name__} has none of on_add, on_update, on_delete"
+                )
+        elif not (on_add or on_update or on_delete):
+            raise ConfigError("add_event_handler: no handler and no callback given")
+        self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
+        self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
+        self.on_update = on_update
+        self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
+
+    def call(self, call: Notification) -> Any:
+        """Make the call, and return what it returns: perhaps something to be awaited."""
+        kind, _, old, new, flag = call
+        if kind == ADD:
+            if self._on_add is not None:
+                obj = view(new)
+                return self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
+        elif kind == DELETE:
+            if self._on_delete is not None:
+                obj = view(new)
+                return self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
+        elif self.on_update is not None:
+            obj = view(new)
+            return self.on_update(view(old) if kind == UPDATE else obj, obj)
+        return None
+
+
+def _takes(callback: Callback | None, name: str) -> bool:
+    if callback is None:
+        return False
+    try:
+        parameters = inspect.signature(callback).parameters
+    except (TypeError, ValueError):  # a callable of C without a signature: the documented flag is keyword-only
+        return False
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _name_of(handler: Any) -> str:
+    name = getattr(handler, "__qualname__", None)
+    if name is None:
+        return type(handler).__qualname__
+    return str(name)
+
+
+class _Pace:
+    """How many calls that never suspend a runner makes between two looks at the clock; slow ones soon one by one."""
+
+    __slots__ = ("_budget", "_looked", "step")
+
+    def __init__(self) -> None:
+        self._budget = YieldBudget()
+        self._looked = perf_counter()
+        self.step = _CALLS_A_LOOK
+
+    def waited(self) -> None:
+        """The runner had nothing to do."""
+        self._budget.restart()
+        self._looked = perf_counter()
+
+    async def look(self) -> None:
+        """Give the loop its turn, if that is due; and decide when to look again."""
+        if perf_counter() - self._looked > _LONG:
+            self.step = max(1, self.step // 2)
+        else:
+            self.step = min(_CALLS_A_LOOK, self.step * 2)
+        if self._budget.exhausted():
+            await self._budget.pause()
+        self._looked = perf_counter()
+
+
+class HandlerRunner:
+    """The task that takes calls out of a mailbox and makes them, one after the other."""
+
+    def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None], *, resource: str) -> None:
+        self.handler = handler
+        self.mailbox = mailbox
+        self.task: asyncio.Task[None] | None = None
+        self.observe: Callable[[float], None] | None = None  # takes the seconds of each call
+        self._on_error = on_error
+        self._told = LogOnce()
+        self._resource = resource
+
+    async def run(self) -> None:
+        """Until the mailbox is closed and, when draining, empty."""
+        mailbox, observe = self.mailbox, self.observe
+        take, make, plain = mailbox.take, self.handler.call, mailbox.plain
+        update = self.handler.on_update
+        pace = _Pace()
+        left = pace.step
+        started = 0.0
+        while not mailbox.closed:
+            call = plain.popleft() if plain and not mailbox.folds else take()
+            if call is None:
+                if mailbox.draining and not len(mailbox):
+                    return
+                await mailbox.wait()
+                pace.waited()
+                continue
+            if observe is not None:
+                started = perf_counter()
+            try:
+                # By far the most calls are updates, of coroutine functions: no function more than these need.
+                if call[0] == UPDATE and update is not None:
+                    old, new = call[2], call[3]
+                    if type(old) is KubeObject and type(new) is KubeObject:
+                        result = update(ObjectView(*fields_of(old)), ObjectView(*fields_of(new)))
+                    else:
+                        result = update(view(old), view(new))
+                else:
+                    result = make(call)
+                if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
+                    await result
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # The handler's own: it awaited something that somebody cancelled.
+                self._failed(call, error)
+            except Exception as error:  # noqa: BLE001 - counted and logged; the other objects go on
+                self._failed(call, error)
+            finally:
+                if call[4]:  # else nobody waits for it
+                    mailbox.finished(call)
+                if observe is not None:
+                    observe(perf_counter() - started)
+            left -= 1
+            if not left:
+                await pace.look()
+                left = pace.step
+
+    def _failed(self, call: Notification, error: BaseException) -> None:
+        self._on_error()
+        # With its traceback once for each object and error; what is wrong with it is so with each of its events.
+        level = logging.ERROR if self._told.is_news((call[1], type(error))) else logging.DEBUG
+        log.log(
+            level,
+            "handler %s failed on %s of %s",
+            self.mailbox.name,
+            call[0],
+            call[1],
+            exc_info=error if level == logging.ERROR else None,
+            resource=self._resource,
+            key=call[1],
+            reason="handler_failed",
+        )
+
+
+class HandlerRegistration:
+    """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`)."""
+
+    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float) -> None:
+        self.runner = runner
+        self._resource = resource
+        self.resync_period = resync_period
+        """Seconds between two replays of the cache to this handler; 0 is off."""
+        self.next_resync = 0.0
+
+    @property
+    def name(self) -> str:
+        """The handler's name, as in `statistics().pending` and the log."""
+        return self.runner.mailbox.name
+
+    @property
+    def has_synced(self) -> bool:
+        """The handler has finished the adds that it started with."""
+        return self.runner.mailbox.has_synced
+
+    async def wait_synced(self, timeout: float | None = None) -> None:
+        """Until `has_synced`.
+
+        Raises:
+            NotSyncedError: `timeout` seconds have passed.
+            StoppedError: The handler was removed, or the informer left.
+            RuntimeError: Called from inside the handler that it waits for.
+        """
+        self.refuse_inside("wait_synced")
+        mailbox = self.runner.mailbox
+        if mailbox.closed and not mailbox.has_synced:
+            raise StoppedError(f"handler {self.name} of {self._resource} was removed before it had synced")
+        try:
+            async with asyncio.timeout(timeout):
+                await mailbox.wait_synced()
+        except TimeoutError as error:
+            if isinstance(error, NotSyncedError):
+                raise
+            text = (
+                f"handler {self.name} of {self._resource} has not synced after {timeout:g} s ({len(mailbox)} waiting)"
+            )
+            raise NotSyncedError(text, {self._resource: None}) from None
+
+    def refuse_inside(self, what: str) -> None:
+        """Raise RuntimeError where the handler itself asks to wait for the handler."""
+        if self.runner.task is not None and asyncio.current_task() is self.runner.task:
+            raise RuntimeError(f"{what} was called inside handler {self.name}, which it would wait for")
+
+    def __repr__(self) -> str:
+        return f"<HandlerRegistration {self.name} of {self._resource}>"

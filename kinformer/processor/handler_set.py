@@ -1,0 +1,195 @@
+"""Everyone who hears of an informer's changes: its handlers, each with a task of its own, and its streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kinformer._runtime.log_once import LogOnce
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import Tasks
+from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.processor.callbacks import Filter
+from kinformer.processor.event_stream import EventStream
+from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRunner
+from kinformer.processor.mailbox import Mailbox
+from kinformer.processor.processor import Processor
+from kinformer.processor.resync_schedule import ResyncSchedule
+
+__all__ = ["HandlerSet"]
+
+log = get_logger("kinformer.handler")
+
+
+class HandlerSet:
+    """The handlers and streams of one informer, by name, from their joining to their end.
+
+    Args:
+        informer: What the informer is called in errors and the log.
+        processor: Who hands the changes out.
+        schedule: Who is due for a resync.
+        tasks: Where the handlers' tasks are kept.
+        admit: Raises where nobody may join any more; called with what was asked for.
+        observer: Name of a handler -> what takes the seconds of each of its calls, or None.
+    """
+
+    def __init__(
+        self,
+        informer: str,
+        processor: Processor,
+        schedule: ResyncSchedule,
+        tasks: Tasks,
+        admit: Callable[[str], None],
+        observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
+    ) -> None:
+        self.errors = 0
+        """Calls of handlers and filters that raised."""
+        self._informer = informer
+        self._processor = processor
+        self._schedule = schedule
+        self._tasks = tasks
+        self._admit = admit
+        self._observer = observer
+        self._started = False
+        self._runners: list[HandlerRunner] = []
+        self._streams: list[EventStream[Any]] = []
+
+    # --- joining and leaving ----------------------------------------------------------------------------
+
+    def add(
+        self, handler: Handler, *, name: str | None, queue_size: int, only: Filter | None, resync_period: float
+    ) -> HandlerRegistration:
+        """Have a handler called from now on, after what the cache holds."""
+        self._admit("add_event_handler")
+        mailbox = self._mailbox(name or handler.name, queue_size, only)
+        runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
+        self._attach(mailbox, resync_period)
+        self._runners.append(runner)
+        if self._started:
+            self._run(runner)
+        return HandlerRegistration(runner, self._informer, resync_period=resync_period)
+
+    async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
+        """Call a handler no more; with `drain` after what waits for it."""
+        runner = registration.runner
+        if drain:
+            registration.refuse_inside("remove_event_handler(drain=True)")
+        if runner in self._runners:
+            self._runners.remove(runner)
+            self._detach(runner.mailbox)
+            runner.mailbox.close(drain=drain and runner.task is not None)
+            runner.mailbox.fail(StoppedError(f"handler {registration.name} of {self._informer} was removed"))
+        if drain and runner.task is not None:
+            await asyncio.wait({runner.task})
+
+    def stream(
+        self,
+        name: str,
+        *,
+        queue_size: int,
+        only: Filter | None,
+        resync_period: float,
+        make: Callable[..., EventStream[Any]] = EventStream,
+    ) -> EventStream[Any]:
+        """A stream that joins when it is entered; `make` is its class, or makes one as that does."""
+        self._admit("events")
+
+        def attach(stream: EventStream[Any]) -> None:
+            self._admit("events")
+            self._attach(stream.mailbox, resync_period)
+            self._streams.append(stream)
+
+        def detach(stream: EventStream[Any]) -> None:
+            self._detach(stream.mailbox)
+            if stream in self._streams:
+                self._streams.remove(stream)
+
+        return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
+
+    def _mailbox(self, name: str, queue_size: int, only: Filter | None) -> Mailbox:
+        if queue_size < 1:
+            raise ConfigError(f"queue_size={queue_size}: a handler needs room for one call at least")
+        told = LogOnce()
+
+        def filter_failed(key: str, error: BaseException) -> None:
+            self.errors += 1
+            if told.is_news(key):
+                log.error(
+                    "the filter of handler %s of %s failed on %s",
+                    mailbox.name,
+                    self._informer,
+                    key,
+                    exc_info=error,
+                    resource=self._informer,
+                    key=key,
+                    reason="filter_failed",
+                )
+
+        mailbox = Mailbox(name, queue_size=queue_size, filter=only, on_filter_error=filter_failed)
+        return mailbox
+
+    def _attach(self, mailbox: Mailbox, period: float) -> None:
+        mailbox.name = self._unique(mailbox.name)
+        self._processor.attach(mailbox)
+        self._schedule.add(mailbox, period)
+
+    def _unique(self, name: str) -> str:
+        taken = {mailbox.name for mailbox in self.mailboxes}
+        unique, number = name, 2
+        while unique in taken:
+            unique, number = f"{name}#{number}", number + 1
+        return unique
+
+    def _detach(self, mailbox: Mailbox) -> None:
+        self._processor.detach(mailbox)
+        self._schedule.remove(mailbox)
+
+    def _count_error(self) -> None:
+        self.errors += 1
+
+    # --- start and end ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the task of each handler, and of those who join from now on at once."""
+        self._started = True
+        for runner in self._runners:
+            self._run(runner)
+
+    def _run(self, runner: HandlerRunner) -> None:
+        runner.observe = self._observer(runner.mailbox.name)
+        runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self._informer}")
+
+    def refuse_inside(self, what: str) -> None:
+        """Raise RuntimeError where a handler asks for something that would wait for the handler."""
+        for runner in self._runners:
+            if runner.task is not None and asyncio.current_task() is runner.task:
+                raise RuntimeError(f"{what} from inside its handler {runner.mailbox.name}")
+
+    async def finish(self, deadline: float) -> None:
+        """Let the handlers have what waits for them, until `deadline` on the loop's clock."""
+        for runner in self._runners:
+            runner.mailbox.close(drain=True)
+        await self._tasks.finish([runner.task for runner in self._runners if runner.task is not None], deadline)
+
+    def end_streams(self, error: BaseException | None) -> None:
+        """The streams end after what waits for them, with `error` if there is one."""
+        for stream in list(self._streams):
+            stream.end(error)
+
+    # --- how they do ----------------------------------------------------------------------------------------
+
+    @property
+    def synced(self) -> bool:
+        """Every handler has finished the adds that it started with."""
+        return all(runner.mailbox.has_synced for runner in self._runners)
+
+    async def wait_synced(self) -> None:
+        """Until `synced`, for the handlers that there are now."""
+        for runner in list(self._runners):
+            await runner.mailbox.wait_synced()
+
+    @property
+    def mailboxes(self) -> list[Mailbox]:
+        """What waits, for each of them."""
+        return [*(runner.mailbox for runner in self._runners), *(stream.mailbox for stream in self._streams)]

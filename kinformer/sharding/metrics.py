@@ -1,0 +1,74 @@
+"""The figures of a replica among those that share a resource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kinformer.metrics import Metrics, Reading
+from kinformer.sharding.membership import ShardMembershipHealth
+
+__all__ = ["ShardFigures", "ShardMetrics"]
+
+
+class ShardFigures(NamedTuple):
+    """A moment of a replica.
+
+    Attributes:
+        health: Of its membership.
+        dropped: Objects and events that came and were not its own.
+        ledger: Objects of the whole resource that it knows of.
+        doubts: Those that somebody else may still be busy with.
+    """
+
+    health: ShardMembershipHealth
+    dropped: int
+    ledger: int
+    doubts: int
+
+
+class ShardMetrics:
+    """Exports the figures of a replica, from `open` to `close`. Without a sink it does nothing.
+
+    Args:
+        sink: Where to.
+        name: Of the controller.
+        figures: Gives those of the moment.
+    """
+
+    def __init__(self, sink: Metrics | None, name: str, figures: Callable[[], ShardFigures]) -> None:
+        self._sink = sink
+        self._name = name
+        self._figures = figures
+        self._close: Callable[[], None] | None = None
+
+    def open(self) -> None:
+        """Export from now on."""
+        if self._sink is not None:
+            self._close = self._sink.collector(self._name, self._read)
+
+    def close(self) -> None:
+        """Export no more."""
+        if self._close is not None:
+            self._close()
+            self._close = None
+
+    def _read(self, name: str) -> Iterator[Reading]:
+        health, dropped, ledger, doubts = self._figures()
+        for metric, text, value in (
+            ("live", "1 while the replica takes part, and its right to its slots holds", health.live),
+            ("balanced", "1 while all replicas know of the same ones, and every slot is held", health.balanced),
+            ("slots", "Slots that the replica holds, of 256", health.slots),
+            ("pending_slots", "Slots that it is to have, and has not yet", health.pending),
+            ("members", "Replicas that live, this one included", health.members),
+            ("ledger_objects", "Objects of all replicas, of which it knows the uid", ledger),
+            ("doubts", "Objects that another replica may still be busy with", doubts),
+            ("dropped_total", "Objects and events that came and were another replica's", dropped),
+        ):
+            yield Reading(
+                name=f"kinformer_shard_{metric}",
+                text=text,
+                kind="counter" if metric.endswith("_total") else "gauge",
+                labels=("controller",),
+                values=[((name,), float(value))],
+            )

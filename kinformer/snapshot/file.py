@@ -1,0 +1,234 @@
+"""The file of a snapshot: every call that may wait for a disk is made in a worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import glob
+import itertools
+import os
+import stat
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import anyio.to_thread
+
+from kinformer.snapshot.format import Block, BlockReader, Seal, SnapshotHeader, SnapshotRefusedError
+
+__all__ = ["SnapshotReader", "SnapshotWriter"]
+
+_BATCH = 1024 * 1024  # bytes that a thread reads in one go: a hop there and back costs as much as half of it
+
+
+_STALE = 3600.0  # seconds after which nobody is still writing a file
+_numbers = itertools.count(1)
+
+
+class SnapshotWriter:
+    """Writes a new file beside the old one, and puts it in its place when it is complete and on the disk.
+
+    As an async context manager: without `commit`, and where that fails or is cancelled, the old file stays and nothing
+    of the new one does. Cancelling never waits for the disk: a thread that is at work cleans up behind itself.
+
+    Args:
+        path: The file. Missing folders are made, for their owner alone.
+
+    Raises:
+        OSError: From any of its methods.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
+        self._file: BinaryIO | None = None
+        self._seal = Seal()
+        self._working = threading.Lock()  # held by whoever touches the file
+        self._given_up = False
+
+    async def __aenter__(self) -> SnapshotWriter:
+        try:
+            await self._in_thread(self._open)
+        except BaseException:
+            self._give_up()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._give_up()
+
+    async def header(self, header: SnapshotHeader) -> None:
+        """The beginning."""
+        await self._in_thread(lambda: self._write(self._seal.header(header)))
+
+    async def blocks(self, blocks: Sequence[tuple[int, bytes, Sequence[bytes]]]) -> None:
+        """Some more blocks: kind, head and body of each."""
+        await self._in_thread(lambda: self._write([piece for block in blocks for piece in self._seal.block(*block)]))
+
+    async def commit(self) -> None:
+        """End it, wait until the disk has it, and give it its name."""
+        await self._in_thread(self._commit)
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        await anyio.to_thread.run_sync(self._guarded, work, abandon_on_cancel=True)
+
+    def _guarded(self, work: Callable[[], object]) -> None:
+        try:
+            with self._working:
+                if not self._given_up:
+                    work()
+        finally:
+            if self._given_up:
+                self._discard()
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._discard()
+
+    def _discard(self) -> None:
+        # Whoever has the file does it; both ask, so that one of them comes last.
+        if not self._working.acquire(blocking=False):
+            return
+        try:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+                self._temporary.unlink(missing_ok=True)
+        finally:
+            self._working.release()
+
+    # --- in the thread ---------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for stale in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.tmp"):
+            with contextlib.suppress(FileNotFoundError):  # another writer's, which has ended meanwhile
+                if stale == self._temporary or stale.stat().st_mtime < time.time() - _STALE:
+                    stale.unlink()  # of a process that was killed
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        self._file = os.fdopen(os.open(self._temporary, flags, 0o600), "wb")
+
+    def _write(self, pieces: Sequence[bytes]) -> None:
+        assert self._file is not None
+        self._file.writelines(pieces)
+
+    def _commit(self) -> None:
+        file = self._file
+        assert file is not None
+        file.writelines(self._seal.end())
+        file.flush()
+        os.fsync(file.fileno())
+        if self._given_up:
+            return
+        file.close()
+        self._temporary.replace(self._path)
+        self._file = None
+        _sync_folder(self._path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the disk know the new name too."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows: a folder cannot be opened, and renames are journalled
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class SnapshotReader:
+    """Reads a file, block by block, with the next ones on their way while the last ones are used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._blocks: BlockReader | None = None
+
+    async def __aenter__(self) -> SnapshotReader:
+        await anyio.to_thread.run_sync(self._open)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def header(self) -> SnapshotHeader:
+        """What the file says that it is."""
+        assert self._blocks is not None
+        return self._blocks.header
+
+    async def batches(self) -> AsyncGenerator[list[Block], None]:
+        """The blocks, some at a time, to be closed by who stops early.
+
+        Raises:
+            SnapshotRefusedError: `torn`, or `unreadable`.
+        """
+        following = _reading(self._next)
+        try:
+            while blocks := await following:
+                following = _reading(self._next)
+                yield blocks
+        finally:
+            # A thread that reads has to be waited for before the file can be closed; it reads 1 MiB.
+            following.cancel()
+            await asyncio.wait({following})
+            if not following.cancelled():
+                following.exception()  # seen: nobody will ask for it
+
+    # --- in the thread ---------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Open it, and read its header.
+
+        Raises:
+            SnapshotRefusedError: `missing`, `unreadable`, or what is wrong with it.
+        """
+        try:
+            # A pipe would wait for somebody to write to it.
+            descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        except FileNotFoundError as error:
+            raise SnapshotRefusedError("missing", "there is none yet") from error
+        except OSError as error:
+            raise SnapshotRefusedError("unreadable", f"it cannot be opened: {error}") from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH:
+            os.close(descriptor)
+            why = "anybody may write to it" if stat.S_ISREG(status.st_mode) else "it is no file"
+            raise SnapshotRefusedError("unreadable", f"{why}, so it cannot be trusted")
+        file = os.fdopen(descriptor, "rb")
+        try:
+            self._blocks = BlockReader(_readable(file), status.st_size)
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+
+    def _next(self) -> list[Block]:
+        assert self._blocks is not None
+        batch: list[Block] = []
+        size = 0
+        while size < _BATCH and (block := self._blocks.objects()) is not None:
+            batch.append(block)
+            size += len(block.body)
+        return batch
+
+
+def _reading(work: Callable[[], list[Block]]) -> asyncio.Task[list[Block]]:
+    async def reading() -> list[Block]:
+        return await anyio.to_thread.run_sync(work)
+
+    return asyncio.get_running_loop().create_task(reading(), name="kinformer snapshot reader")
+
+
+def _readable(file: BinaryIO) -> Callable[[int], bytes]:
+    def read(count: int) -> bytes:
+        try:
+            return file.read(count)
+        except OSError as error:
+            raise SnapshotRefusedError("unreadable", f"it cannot be read: {error}") from error
+
+    return read

@@ -1,0 +1,271 @@
+r"""The bytes of a snapshot: a row of blocks, each with a checksum over itself and all that came before it.
+
+::
+
+    kinformer snapshot 1\n
+    block: header     what the cache holds, of which server, at which resourceVersion, and how many objects
+    block: objects    some objects: what identifies each, then their JSON as it is kept
+    ...
+    block: end        and nothing behind it
+
+A block is its kind, the lengths of its two parts and a CRC-32, then the parts. The CRC goes on from that of the block
+before, so a block that is changed, missing, doubled or in the wrong place is noticed before anything of it is used.
+
+What identifies an object is written apart from its JSON, so that reading needs no look into the JSON; what many objects
+share (namespace, kind, labels, owners: a *stamp*) is written once, and shared again when it is read.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from kinformer.objects.meta import OwnerReference
+from kinformer.objects.object import KubeObject
+
+__all__ = ["OBJECTS", "BlockReader", "ObjectReader", "ObjectWriter", "Seal", "SnapshotHeader", "SnapshotRefusedError"]
+
+MAGIC = b"kinformer snapshot 1\n"
+_ANY_VERSION = b"kinformer snapshot "
+HEADER, OBJECTS, END = 1, 2, 3
+
+_FRAME = struct.Struct("<BIII")  # kind, length of the head, length of the body, checksum
+
+
+class SnapshotRefusedError(Exception):
+    """A snapshot that is not used; `reason` is one word for the statistics, the text says the rest."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a snapshot is of.
+
+    Attributes:
+        contents: What the cache holds, in words that are compared: resource, selectors, fields and so on.
+        resource_versions: The version of each namespace, or of `""` where there is one source for all.
+        cluster: Which cluster it was, or None where that is not known.
+        objects: How many follow.
+        taken_at: Seconds since 1970, for people.
+    """
+
+    contents: Mapping[str, str]
+    resource_versions: Mapping[str, str]
+    cluster: str | None
+    objects: int
+    taken_at: float
+
+
+class Block(NamedTuple):
+    """One block whose checksum is right."""
+
+    kind: int
+    head: bytes
+    body: bytes
+
+
+class _Stamp(msgspec.Struct, frozen=True, array_like=True):
+    namespace: str
+    api_version: str
+    kind: str
+    labels: dict[str, str]
+    owners: tuple[OwnerReference, ...]
+
+
+class _Record(NamedTuple):
+    key: str
+    uid: str
+    resource_version: str
+    stamp: Annotated[int, msgspec.Meta(ge=0)]
+    length: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Objects(msgspec.Struct, frozen=True, array_like=True):
+    stamps: list[_Stamp]  # those that are new in this block; they are numbered from the first block on
+    records: list[_Record]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_header = msgspec.msgpack.Decoder(SnapshotHeader).decode
+_decode_objects = msgspec.msgpack.Decoder(_Objects).decode
+
+
+class Seal:
+    """Puts frames around blocks; one for each file, for the checksums are chained."""
+
+    def __init__(self) -> None:
+        self._crc = zlib.crc32(MAGIC)
+
+    def header(self, header: SnapshotHeader) -> list[bytes]:
+        """The beginning of the file."""
+        return [MAGIC, *self.block(HEADER, _encode(header), ())]
+
+    def block(self, kind: int, head: bytes, body: Sequence[bytes]) -> list[bytes]:
+        """The pieces of a block, in order."""
+        lengths = len(head), sum(map(len, body))
+        crc = zlib.crc32(head, zlib.crc32(_FRAME.pack(kind, *lengths, 0), self._crc))
+        for piece in body:
+            crc = zlib.crc32(piece, crc)
+        self._crc = crc
+        return [_FRAME.pack(kind, *lengths, crc), head, *body]
+
+    def end(self) -> list[bytes]:
+        """The end of the file."""
+        return self.block(END, b"", ())
+
+
+class ObjectWriter:
+    """Makes blocks of objects.
+
+    Args:
+        secrets: Whether Secrets may be among them.
+    """
+
+    def __init__(self, *, secrets: bool = False) -> None:
+        self._secrets = secrets
+        self._numbers: dict[tuple[int, int, str, str, str], int] = {}
+        self._kept: list[tuple[Any, Any]] = []  # what is known by its id has to live
+
+    def block(self, objects: Sequence[KubeObject]) -> tuple[bytes, list[bytes]]:
+        """The head and the body of a block.
+
+        Raises:
+            SnapshotRefusedError: A Secret, that was not asked for.
+        """
+        stamps: list[_Stamp] = []
+        records: list[tuple[str, str, str, int, int]] = []
+        body: list[bytes] = []
+        numbers = self._numbers
+        for obj in objects:
+            labels, owners = obj._labels, obj.owner_references
+            mark = (id(labels), id(owners), obj.namespace, obj.api_version, obj.kind)
+            number = numbers.get(mark)
+            if number is None:
+                if obj.kind == "Secret" and obj.api_version == "v1" and not self._secrets:
+                    raise SnapshotRefusedError("secrets", f"{obj!r} is among the objects; Secrets are not written")
+                number = numbers[mark] = len(numbers)
+                self._kept.append((labels, owners))
+                stamps.append(_Stamp(obj.namespace, obj.api_version, obj.kind, labels, owners))
+            raw = obj.raw
+            records.append((obj.key, obj.uid, obj.resource_version, number, len(raw)))
+            body.append(raw)
+        return _encode((stamps, records)), body
+
+
+class BlockReader:
+    """Reads the blocks of a file, and believes nothing before its checksum is right.
+
+    Args:
+        read: Gives so many bytes, or fewer at the end of the file.
+        size: Of the file, in bytes: no length in it can be larger.
+
+    Raises:
+        SnapshotRefusedError: `format`: it is no snapshot, or one of another version. `torn`: it is damaged.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], size: int) -> None:
+        self._read = read
+        self._size = size
+        magic = read(len(MAGIC))
+        if magic != MAGIC:
+            if MAGIC.startswith(magic):
+                raise SnapshotRefusedError("torn", "it ends too early")
+            other = f"it is of another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is no snapshot"
+            raise SnapshotRefusedError("format", other)
+        self._crc = zlib.crc32(magic)
+        self._ended = False
+        try:
+            self.header: SnapshotHeader = _decode_header(self._block(HEADER).head)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise SnapshotRefusedError("torn", f"its header cannot be read: {error}") from error
+
+    def objects(self) -> Block | None:
+        """The next block of objects; None at the end of the file.
+
+        Raises:
+            SnapshotRefusedError: `torn`.
+        """
+        if self._ended:
+            return None
+        block = self._block(OBJECTS, END)
+        if block.kind == OBJECTS:
+            return block
+        self._ended = True
+        if self._read(1):
+            raise SnapshotRefusedError("torn", "there is something behind its end")
+        return None
+
+    def _block(self, *kinds: int) -> Block:
+        frame = self._read(_FRAME.size)
+        if len(frame) < _FRAME.size:
+            raise SnapshotRefusedError("torn", "it ends too early")
+        kind, head_length, body_length, said = _FRAME.unpack(frame)
+        if kind not in kinds or head_length + body_length > self._size:
+            raise SnapshotRefusedError("torn", "a block of it cannot be")
+        head, body = self._read(head_length), self._read(body_length)
+        crc = zlib.crc32(_FRAME.pack(kind, head_length, body_length, 0), self._crc)
+        crc = zlib.crc32(body, zlib.crc32(head, crc))
+        if crc != said or len(head) != head_length or len(body) != body_length:
+            raise SnapshotRefusedError("torn", "a checksum in it is wrong")
+        self._crc = crc
+        return Block(kind, head, body)
+
+
+class ObjectReader:
+    """Makes objects of blocks, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._stamps: list[_Stamp] = []
+        self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._owners: dict[tuple[OwnerReference, ...], tuple[OwnerReference, ...]] = {}
+
+    def read(self, block: Block) -> list[KubeObject]:
+        """The objects of a block.
+
+        Raises:
+            SnapshotRefusedError: `torn`: the checksum is right, and yet it is none of ours.
+        """
+        try:
+            head = _decode_objects(block.head)
+            self._stamps += [self._shared(stamp) for stamp in head.stamps]
+            stamps, body, at = self._stamps, block.body, 0
+            objects: list[KubeObject] = []
+            for key, uid, version, number, length in head.records:
+                stamp = stamps[number]
+                raw = body[at : at + length]
+                at += length
+                objects.append(
+                    KubeObject(
+                        key,
+                        stamp.namespace,
+                        uid,
+                        version,
+                        stamp.api_version,
+                        stamp.kind,
+                        stamp.labels,
+                        stamp.owners,
+                        raw,
+                    )
+                )
+        except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, RecursionError) as error:
+            raise SnapshotRefusedError("torn", f"a block of it cannot be read: {error}") from error
+        if at != len(body):
+            raise SnapshotRefusedError("torn", "a block of it has another length than its objects")
+        return objects
+
+    def _shared(self, stamp: _Stamp) -> _Stamp:
+        owners = stamp.owners
+        return _Stamp(
+            sys.intern(stamp.namespace),
+            sys.intern(stamp.api_version),
+            sys.intern(stamp.kind),
+            self._labels.setdefault(tuple(stamp.labels.items()), stamp.labels),
+            self._owners.setdefault(owners, owners),
+        )

@@ -1,0 +1,4 @@
+"""The verbs: list, watch, create, update, patch, apply and delete, with discovery and OpenAPI. No HTTP here.
+
+May import: `rules`, `store`, `codec`, `kinds`.
+"""

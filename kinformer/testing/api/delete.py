@@ -1,0 +1,149 @@
+"""DELETE: preconditions, finalizers, grace periods and terminating namespaces (registry/generic/registry/store.go)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import conflict, success
+from kinformer.testing.rules.admission import Admission
+from kinformer.testing.store.forms import copied, decode_stored
+from kinformer.testing.store.ledger import Ledger, Written, same
+from kinformer.testing.store.storage import Stored
+
+__all__ = ["CLEANUP", "DeleteOptions", "Deleter"]
+
+Object = dict[str, Any]
+
+_DEPENDENTS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # holds a definition that has instances
+_PODS_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set"
+    " propagationPolicy=Orphan to suppress this warning"
+)
+_ORPHANING = ("Job", "ReplicationController")  # strategy.go, DefaultGarbageCollectionPolicy
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """The body or the query of a DELETE; `grace` in seconds, None for the kind's default."""
+
+    grace: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    propagation: str = ""
+    dry_run: bool = False
+    admin: bool = False
+
+
+class Deleter:
+    """All deletions of one server. Plain, and done at once."""
+
+    def __init__(self, ledger: Ledger, admission: Admission) -> None:
+        self._ledger = ledger
+        self._admission = admission
+
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+        """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
+        if not options.admin:
+            self._admission.check_delete(resource, name)
+        existing = self._ledger.stored(resource, namespace, name)
+        self._check_preconditions(resource, existing, options)
+        obj = decode_stored(resource, existing)
+        metadata = obj["metadata"]
+        old = copied(obj)
+        if resource.kind == "Namespace" and resource.builtin:
+            return self._delete_namespace(resource, existing, obj, options)
+        if resource.kind == "CustomResourceDefinition" and resource.builtin and "deletionTimestamp" not in metadata:
+            return self._delete_definition(resource, obj, options)
+        self._set_propagation(resource, metadata, options)
+        grace = self._grace(resource, obj, options)
+        marked = "deletionTimestamp" in metadata
+        waits = bool(metadata.get("finalizers")) or grace > 0
+        if waits or (grace == 0 and resource.kind == "Pod" and resource.builtin and not options.admin):
+            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and same(old, obj):
+                return Written(existing)
+            metadata["deletionTimestamp"] = self._ledger.timestamp(grace)
+            metadata["deletionGracePeriodSeconds"] = grace
+            if not marked and "generation" in metadata:
+                metadata["generation"] += 1
+            saved = self._ledger.save(resource, old, obj, dry_run=options.dry_run)
+            if waits:
+                warned = resource.kind == "Job" and not (options.propagation or options.admin)
+                return Written(saved, warnings=(_PODS_STAY,) if warned else ())
+            obj = decode_stored(resource, saved) if not options.dry_run else obj
+        _, gone = self._ledger.remove(resource, obj, dry_run=options.dry_run)
+        if resource.returns_deleted:
+            return Written(gone)
+        return Written(gone, status=self._deleted(resource, gone))
+
+    def _set_propagation(self, resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
+        """The finalizer that stands for what becomes of dependents; one excludes the other."""
+        policy = options.propagation
+        if not policy and resource.builtin and resource.kind in _ORPHANING and not options.admin:
+            policy = "Orphan"
+        if not policy:
+            return
+        finalizers = [one for one in metadata.get("finalizers") or [] if one not in _DEPENDENTS.values()]
+        if policy in _DEPENDENTS:
+            finalizers.append(_DEPENDENTS[policy])
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            del metadata["finalizers"]
+
+    def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
+        details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
+        return success(details={key: value for key, value in details.items() if value})
+
+    def _check_preconditions(self, resource: ResourceType, existing: Stored, options: DeleteOptions) -> None:
+        for what, given, actual in (
+            ("UID", options.uid, existing.uid),
+            ("ResourceVersion", options.resource_version, str(existing.revision)),
+        ):
+            if given and given != actual:
+                raise conflict(
+                    resource.group,
+                    resource.kind,
+                    existing.name,
+                    f"the {what} in the precondition ({given}) does not match the {what} in record ({actual})."
+                    " The object might have been " + ("deleted and then recreated" if what == "UID" else "modified"),
+                )
+
+    def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
+        """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
+        if not (resource.builtin and resource.kind == "Pod") or options.admin:
+            return 0
+        spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+        if not spec.get("nodeName") and not options.grace:
+            return 0
+        if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace is None else options.grace
+        return 1 if grace < 0 else int(grace)
+
+    def _delete_namespace(
+        self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions
+    ) -> Written:
+        if "deletionTimestamp" in obj["metadata"]:
+            return Written(existing)
+        old = copied(obj)
+        obj["metadata"]["deletionTimestamp"] = self._ledger.timestamp()
+        obj.setdefault("status", {})["phase"] = "Terminating"
+        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
+
+    def _delete_definition(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> Written:
+        """It stays until its instances are gone (apiextensions-apiserver, etcd.go)."""
+        old, now = copied(obj), self._ledger.timestamp()
+        metadata = obj["metadata"]
+        metadata["deletionTimestamp"] = now
+        metadata["finalizers"] = [one for one in metadata.get("finalizers") or [] if one != CLEANUP] + [CLEANUP]
+        terminating = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        obj.setdefault("status", {}).setdefault("conditions", []).append(terminating)
+        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))

@@ -1,0 +1,82 @@
+"""Which objects a request selects: by namespace, labels and fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kinformer.testing.api.options import Options
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import bad_request
+from kinformer.testing.store.selection import parse_fields, parse_labels
+from kinformer.testing.store.storage import Stored
+
+__all__ = ["Filter"]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+class Filter:
+    """A predicate over stored objects. Building it raises a 400 `StatusError` for a selector that is none."""
+
+    def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:
+        self.namespace = namespace
+        self._labels = parse_labels(options.label_selector) if options.label_selector else None
+        self._terms: list[tuple[tuple[str, ...], str, bool]] = []
+        self._own: list[tuple[str, str, bool]] = []
+        self.name = ""  # a selector by name addresses one object, also for authorization
+        for label, value, wanted in parse_fields(options.field_selector):
+            if label in ("metadata.name", "metadata.namespace"):
+                self._own.append((label, value, wanted))
+                if label == "metadata.name" and wanted:
+                    self.name = value
+            elif label in resource.selectable:
+                self._terms.append((resource.selectable[label], value, wanted))
+            else:
+                raise bad_request(_unsupported(resource, label))
+        self.shards = options.shards
+        self.selects = bool(self._labels or self._terms or self._own or self.shards)  # more than the namespace
+        self.everything = not self.selects and not namespace
+
+    def matches(self, stored: Stored) -> bool:
+        """True where the object is selected."""
+        if self.everything:
+            return True
+        if self.namespace and stored.namespace != self.namespace:
+            return False
+        if self.shards is not None and not self.shards.matches(stored):
+            return False
+        for label, value, wanted in self._own:
+            own = stored.name if label == "metadata.name" else stored.namespace
+            if (own == value) is not wanted:
+                return False
+        if self._labels is not None and not self._labels(stored.labels):
+            return False
+        return all((self._field(stored, path) == value) is wanted for path, value, wanted in self._terms)
+
+    def _field(self, stored: Stored, path: tuple[str, ...]) -> str:
+        # Kept with the object: the next list, and every watcher of its events, asks for the same.
+        name = ".".join(path)
+        if stored.fields is None:
+            stored.fields = {}
+        found = stored.fields.get(name)
+        if found is None:
+            value: Any = msgspec.json.decode(stored.raw)
+            for part in path:
+                value = value.get(part) if isinstance(value, dict) else None
+            found = stored.fields[name] = _text(value)
+        return found
+
+
+def _unsupported(resource: ResourceType, label: str) -> str:
+    if not resource.builtin or resource.selectable:
+        return f"field label not supported: {label}"
+    # runtime.DefaultMetaV1FieldSelectorConversion
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -1,0 +1,188 @@
+"""What follows from a write: the work of the namespace controller and of the CRD controllers, done at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
+from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.kinds.crds import established_status, types_of
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.rules.admission import PROTECTION
+from kinformer.testing.store.forms import decode_stored
+from kinformer.testing.store.ownership import FieldManager
+
+__all__ = ["Lifecycle"]
+
+Object = dict[str, Any]
+
+_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Lifecycle:
+    """Listens to the writes of one server."""
+
+    def __init__(self, writer: Writer, deleter: Deleter, initializing: float = 0.0) -> None:
+        self._initializing = initializing
+        self._writer = writer
+        self._deleter = deleter
+        self._ledger = writer.ledger
+        self._registry = self._ledger.registry
+        self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
+        self._emptying: set[str] = set()  # namespaces, and definitions, whose names have dots
+        self._ledger.on_change.append(self._changed)
+
+    def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        if resource.builtin and resource.kind == "Namespace":
+            if new is not None and new["metadata"].get("deletionTimestamp"):
+                self._empty(new["metadata"]["name"])
+        elif resource.builtin and resource.kind == "CustomResourceDefinition":
+            self._definition_changed(resource, old, new)
+        elif new is not None and resource.builtin and resource.kind in PROTECTION:
+            self._release(resource, new, PROTECTION[resource.kind])  # as if used by nobody
+        elif new is None and old is not None:
+            if not resource.builtin:
+                self._empty_definition(f"{resource.plural}.{resource.group}")
+            if resource.namespaced:
+                self._left(old["metadata"].get("namespace", ""))
+
+    def _release(self, resource: ResourceType, obj: Object, mark: str) -> None:
+        """What a controller does with an object that is deleted, and that its finalizer has no reason to hold."""
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
+            return
+
+        def free(obj: Object) -> Object:
+            obj["metadata"]["finalizers"] = [one for one in obj["metadata"]["finalizers"] if one != mark]
+            return obj
+
+        options = WriteOptions(FieldManager("kube-controller-manager"), internal=True)
+        self._writer.patch(resource, metadata.get("namespace", ""), metadata["name"], free, options)
+
+    # -- namespaces -----------------------------------------------------------------------------------------------
+
+    def _empty(self, namespace: str) -> None:
+        """Deletes all that is in a terminating namespace, then the namespace, if nothing with finalizers is left."""
+        if namespace in self._emptying:
+            return
+        self._emptying.add(namespace)
+        try:
+            left = 0
+            for resource in list(self._registry):
+                if resource.namespaced and resource.is_storage:
+                    left += self._delete_all(resource, namespace)
+        finally:
+            self._emptying.discard(namespace)
+        if not left:
+            self._finish(namespace)
+
+    def _delete_all(self, resource: ResourceType, namespace: str) -> int:
+        collection = self._ledger.collection(resource)
+        for stored in list(collection.snapshot().within(namespace).items):
+            self._deleter.delete(resource, stored.namespace, stored.name, DeleteOptions(admin=True))
+        return len(collection.snapshot().within(namespace).items)
+
+    def _left(self, namespace: str) -> None:
+        """An object is gone: perhaps it was the last in a namespace that waits for that."""
+        if namespace in self._emptying:
+            return
+        spaces = self._registry.find("v1/namespaces")
+        stored = self._ledger.collection(spaces).get(namespace)
+        if stored is None or b'"deletionTimestamp"' not in stored.raw:
+            return
+        if decode_stored(spaces, stored)["metadata"].get("deletionTimestamp"):
+            self._empty(namespace)
+
+    def _finish(self, namespace: str) -> None:
+        spaces = self._registry.find("v1/namespaces")
+        stored = self._ledger.collection(spaces).get(namespace)
+        if stored is None:
+            return
+        space = decode_stored(spaces, stored)
+        # What `/finalize` does: without a finalizer a terminating namespace goes (registry/core/namespace/storage).
+        if space["metadata"].get("finalizers"):
+            return
+        self._ledger.remove(spaces, space)
+
+    # -- custom resource definitions ------------------------------------------------------------------------------
+
+    def _definition_changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self._unserve(name)
+            return
+        if old is None or old.get("spec") != new.get("spec") or name not in self._served:
+            self._establish(resource, name, new)
+        if new["metadata"].get("deletionTimestamp"):
+            self._empty_definition(name)
+
+    def _establish(self, resource: ResourceType, name: str, new: Object) -> None:
+        self._serve(name, new)
+        status = established_status(new, self._ledger.timestamp())
+        if new.get("status") != status:
+            manager = FieldManager("kube-apiserver")
+            body = {**new, "status": status}
+            metadata = new["metadata"]
+            body["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+            self._writer.update(resource, "", name, body, WriteOptions(manager, internal=True), subresource="status")
+
+    def _empty_definition(self, name: str) -> None:
+        """Deletes the instances of a terminating definition, then lets it go, if none with finalizers is left."""
+        definitions = self._registry.find(_DEFINITIONS)
+        stored, types = self._ledger.collection(definitions).get(name), self._served.get(name)
+        if stored is None or not types or name in self._emptying:
+            return
+        crd = decode_stored(definitions, stored)
+        if not crd["metadata"].get("deletionTimestamp"):
+            return
+        for one in types:
+            one.terminating = True
+        self._emptying.add(name)
+        try:
+            left = self._delete_all(types[-1], "")
+        finally:
+            self._emptying.discard(name)
+        if not left:
+            self._release(definitions, crd, CLEANUP)
+
+    def refresh(self) -> None:
+        """Serves what the stored definitions say, after they changed without a write: the server went back in time."""
+        resource = self._registry.find(_DEFINITIONS)
+        collection = self._ledger.collection(resource)
+        for name in [name for name in self._served if collection.get(name) is None]:
+            for one in self._served.pop(name):
+                self._registry.remove(one)
+        for stored in collection.snapshot().items:
+            self._serve(stored.name, decode_stored(resource, stored))
+
+    def _serve(self, name: str, crd: Object) -> None:
+        before = self._served.get(name, [])
+        for one in before:
+            self._registry.remove(one)
+        types = self._served[name] = types_of(crd)
+        for one in types:
+            one.terminating = "deletionTimestamp" in crd["metadata"]
+            self._registry.add(one)
+        if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
+            self._ledger.collection(types[0] if types else before[0]).end_watches()
+            if self._initializing:
+                until = asyncio.get_running_loop().time() + self._initializing
+                for one in types:
+                    one.initializing_until = until
+
+    def _unserve(self, name: str) -> None:
+        types = self._served.pop(name, [])
+        for resource in types:
+            if resource.is_storage or resource is types[-1]:
+                self._drop_instances(resource)
+        for resource in types:
+            self._registry.remove(resource)
+        if types:
+            self._ledger.collection(types[0]).end_watches()
+
+    def _drop_instances(self, resource: ResourceType) -> None:
+        """All instances go with their definition, each with its DELETED."""
+        collection = self._ledger.collection(resource)
+        for stored in list(collection.snapshot().items):
+            self._ledger.remove(resource, decode_stored(resource, stored))

@@ -1,0 +1,168 @@
+"""LIST: which snapshot of a resource is shown, and how it is cut into pages (storage/cacher, storage/etcd3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from kinformer.testing.api.filters import Filter
+from kinformer.testing.api.options import EXACT, ContinueToken, Options
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import (
+    TOO_OLD_CONTINUE,
+    TOO_OLD_LIST,
+    expired,
+    internal,
+    timeout_too_large,
+)
+from kinformer.testing.store.forms import View, dumps
+from kinformer.testing.store.storage import Collection, Compacted, Snapshot, Storage, Stored
+
+__all__ = ["Page", "chunks", "reach", "read_page"]
+
+WAIT = 3.0  # seconds that a request waits for a resourceVersion which is not there yet (cacher, blockTimeout)
+_SLICE = 200  # items that are joined into one piece of a body
+
+
+async def reach(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
+    """Waits until the server has a revision. A 504 `StatusError` after `wait` seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait
+    while storage.revision < revision:
+        left = deadline - loop.time()
+        if left <= 0:
+            raise timeout_too_large(revision, storage.revision)
+        await asyncio.sleep(min(left, 0.05))
+
+
+class Page:
+    """One page of a LIST: its items and what stands in its metadata."""
+
+    shards = ""  # the selector by which they were chosen
+
+    def __init__(self, items: list[Stored], revision: int, token: str = "", remaining: int | None = None) -> None:
+        self.items = items
+        self.revision = revision
+        self.token = token
+        self.remaining = remaining
+
+    def metadata(self) -> dict[str, Any]:
+        """ListMeta, with only what is set."""
+        metadata: dict[str, Any] = {"resourceVersion": str(self.revision)}
+        if self.token:
+            metadata["continue"] = self.token
+        if self.remaining is not None:
+            metadata["remainingItemCount"] = self.remaining
+        if self.shards:
+            metadata["shardInfo"] = {"selector": self.shards}
+        return metadata
+
+
+async def read_page(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
+    """The page that a request asks for. `StatusError` of 410 or 504."""
+    page = await _chosen(storage, collection, selected, options)
+    if selected.shards is not None:
+        page.shards = selected.shards.text
+    return page
+
+
+async def _chosen(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
+    limit = options.limit
+    if options.token:
+        return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)
+    revision = options.revision
+    if not revision:
+        # Without a version, the newest; with "0", whatever the cache has, which ignores the limit.
+        return _cut(collection, collection.snapshot(), selected, storage.revision, 0 if revision == 0 else limit)
+    await reach(storage, revision)
+    exact = options.match == EXACT or (not options.match and limit)  # a limit alone is the old form of Exact
+    if not exact:
+        return _cut(collection, collection.snapshot(), selected, storage.revision, limit)
+    try:
+        snapshot = _past(storage, collection, revision)
+    except Compacted:
+        raise expired(TOO_OLD_LIST) from None
+    return _cut(collection, snapshot, selected, revision, limit)
+
+
+def _past(storage: Storage, collection: Collection, revision: int) -> Snapshot:
+    if revision < storage.compacted:
+        raise Compacted
+    return collection.at(revision)
+
+
+def _continued(storage: Storage, collection: Collection, selected: Filter, token: ContinueToken, limit: int) -> Page:
+    start = _absolute(selected.namespace, token.start)
+    if token.revision < 0:
+        return _cut(collection, collection.snapshot().after(start), selected, storage.revision, limit)
+    if token.revision > storage.revision:  # a token from before the server went back in time
+        raise internal("etcdserver: mvcc: required revision is a future revision")
+    try:
+        snapshot = _past(storage, collection, token.revision)
+    except Compacted:
+        raise expired(TOO_OLD_CONTINUE, token=ContinueToken(-1, token.start).encode()) from None
+    return _cut(collection, snapshot.after(start), selected, token.revision, limit)
+
+
+def _absolute(namespace: str, start: str) -> str:
+    return f"{namespace}{start}" if namespace else start.removeprefix("/")
+
+
+def _relative(namespace: str, key: str) -> str:
+    return key[len(namespace) :] if namespace else f"/{key}"
+
+
+def _cut(collection: Collection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
+    within = snapshot.within(selected.namespace)
+    if not selected.selects:
+        items, rest = list(within.items), 0
+        if limit and len(items) > limit:
+            items, rest = items[:limit], len(items) - limit
+    else:
+        items, rest = [], 0
+        for stored in within.items:
+            if selected.matches(stored):
+                if limit and len(items) == limit:
+                    rest = 1
+                    break
+                items.append(stored)
+    if not rest:
+        return Page(items, revision)
+    collection.keep(revision)
+    token = ContinueToken(revision, _relative(selected.namespace, items[-1].key)).encode()
+    # With a selector nobody has counted what is left.
+    return Page(items, revision, token, None if selected.selects else rest)
+
+
+async def chunks(
+    resource: ResourceType, view: View, page: Page, *, breathe: Callable[[], Any] = lambda: asyncio.sleep(0)
+) -> AsyncIterator[bytes]:
+    """The body of a list in pieces; between pieces the loop may do other things."""
+    head, tail = _frame(resource, view, page)
+    if view.form == "partial" and not page.items:  # a slice that was never made, where others write an empty list
+        yield head[:-1] + b"null" + tail[1:]
+        return
+    pending = [head]
+    for start in range(0, len(page.items), _SLICE):
+        joined = b",".join([view.item(one) for one in page.items[start : start + _SLICE]])
+        pending.append(joined if start == 0 else b"," + joined)
+        yield b"".join(pending)
+        pending.clear()
+        await breathe()
+    pending.append(tail)
+    yield b"".join(pending)
+
+
+def _frame(resource: ResourceType, view: View, page: Page) -> tuple[bytes, bytes]:
+    metadata = page.metadata()
+    if view.form == "partial":
+        kind, api_version = "PartialObjectMetadataList", view.meta
+    else:
+        kind, api_version = resource.list_kind, resource.api_version
+    if view.form == "" and not resource.builtin:
+        metadata = dict(sorted({"continue": "", **metadata}.items()))
+        head = b'{"apiVersion":%s,"items":[' % dumps(api_version)
+        return head, b'],"kind":%s,"metadata":%s}\n' % (dumps(kind), dumps(metadata))
+    head = b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[' % (dumps(kind), dumps(api_version), dumps(metadata))
+    return head, b"]}\n"

@@ -1,0 +1,197 @@
+"""OpenAPI v3 and v2: the types of what is served, and which paths take PATCH with which parameters.
+
+Descriptions are left out, so `kubectl explain` shows fields and types alone; validation is the server's
+(fieldValidation).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
+from kinformer.testing.kinds.resources import Registry, ResourceType
+from kinformer.testing.kinds.schema import Node
+from kinformer.testing.store.forms import dumps
+
+__all__ = ["openapi_v2", "openapi_v3"]
+
+Object = dict[str, Any]
+
+_PREFIX = "/openapi/v3"
+_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force", "pretty")
+_PACKAGES = {
+    "meta": "io.k8s.apimachinery.pkg.apis.meta",
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+}
+_SCALARS: Mapping[str, Object] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "bytes": {"type": "string", "format": "byte"},
+    "time": {"type": "string", "format": "date-time"},
+    "microtime": {"type": "string", "format": "date-time"},
+    "quantity": {"type": "string"},
+    "intstr": {"type": "string", "format": "int-or-string"},
+}
+_OBJECT_META = "meta.v1.ObjectMeta"
+
+
+def definition_name(name: str) -> str:
+    """`core.v1.Pod` -> `io.k8s.api.core.v1.Pod`."""
+    package, _, rest = name.partition(".")
+    return f"{_PACKAGES.get(package, f'io.k8s.api.{package}')}.{rest}"
+
+
+def _type_name(node: Node) -> str:
+    """The recorded name of a struct's type."""
+    found = _names.get(id(node.fields))
+    if found is None:
+        for name in recorded()["types"]:
+            _names.setdefault(id(builtin_node(name).fields), name)
+        found = _names[id(node.fields)]
+    return found
+
+
+_names: dict[int, str] = {}  # types are made once, and live as long as the program
+
+
+class _Document:
+    """Collects the types that are reached; `root` is where references point to."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.types: Object = {}
+
+    def add(self, name: str) -> Object:
+        """A reference to a built-in type."""
+        full = definition_name(name)
+        if full not in self.types:
+            entry = self.types[full] = {"type": "object", "description": ""}
+            entry.update(self._struct(builtin_node(name)))
+        return {"$ref": f"{self._root}{full}"}
+
+    def _struct(self, node: Node) -> Object:
+        schema: Object = {"properties": {name: self.schema(field) for name, field in node.fields.items()}}
+        required = [name for name, field in node.fields.items() if field.required]
+        return {**schema, "required": required} if required else schema
+
+    def schema(self, node: Node) -> Object:
+        """What a field looks like."""
+        schema: Object = {"description": ""}
+        if node.kind == "struct":
+            schema["allOf"] = [self.add(_type_name(node))]
+        elif node.kind in ("list", "map"):
+            inner = self.schema(node.item) if node.item is not None else {}
+            schema |= {"type": "array", "items": inner} if node.kind == "list" else {"type": "object"}
+            if node.kind == "map":
+                schema["additionalProperties"] = inner
+        else:
+            schema |= _SCALARS.get(node.kind, {"type": "object"})
+        if node.kind == "list":
+            schema["x-kubernetes-list-type"] = node.list_type
+        if node.keys:
+            schema["x-kubernetes-list-map-keys"] = list(node.keys)
+        if node.merge:
+            schema["x-kubernetes-patch-strategy"] = "merge"
+        if isinstance(node.merge, str):
+            schema["x-kubernetes-patch-merge-key"] = node.merge
+        if node.enum:
+            schema["enum"] = list(node.enum)
+        return schema
+
+    def add_kind(self, resource: ResourceType) -> str:
+        """The definition of a kind that is served."""
+        mark = [{"group": resource.group, "version": resource.version, "kind": resource.kind}]
+        if resource.builtin:
+            name = _type_name(resource.node)
+            self.add(name)
+            full = definition_name(name)
+            self.types[full]["x-kubernetes-group-version-kind"] = mark
+            return full
+        full = ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
+        schema = dict(resource.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+        own = {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [self.add(_OBJECT_META)]},
+        }
+        schema["properties"] = {**own, **(schema.get("properties") or {}), "metadata": own["metadata"]}
+        self.types[full] = {**schema, "x-kubernetes-group-version-kind": mark}
+        return full
+
+
+def _root_path(resource: ResourceType) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
+
+
+def _patch(resource: ResourceType, parameter: Callable[[str], Object]) -> Object:
+    return {
+        "patch": {
+            "description": f"partially update the specified {resource.kind}",
+            "parameters": [parameter(name) for name in _PARAMETERS],
+            "responses": {"200": {"description": "OK"}, "201": {"description": "Created"}},
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": {
+                "group": resource.group,
+                "version": resource.version,
+                "kind": resource.kind,
+            },
+        }
+    }
+
+
+def _paths(types: Iterable[ResourceType], parameter: Callable[[str], Object]) -> Object:
+    paths: Object = {}
+    for resource in types:
+        if "patch" in resource.verbs:
+            place = "/namespaces/{namespace}" if resource.namespaced else ""
+            path = f"/{_root_path(resource)}{place}/{resource.plural}/{{name}}"
+            paths[path] = _patch(resource, parameter)
+    return paths
+
+
+_INFO = {"title": "Kubernetes", "version": "v1.36.3"}
+
+
+def _document(types: list[ResourceType]) -> Object:
+    document = _Document("#/components/schemas/")
+    for resource in types:
+        document.add_kind(resource)
+    paths = _paths(types, lambda name: {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}})
+    return {"openapi": "3.0.0", "info": _INFO, "paths": paths, "components": {"schemas": document.types}}
+
+
+def openapi_v3(registry: Registry, path: str) -> Object | None:
+    """The document under a path, or None: `/openapi/v3` lists those of the group versions."""
+    by_path: dict[str, list[ResourceType]] = {}
+    for resource in registry:
+        by_path.setdefault(_root_path(resource), []).append(resource)
+    if path == _PREFIX:
+        return {
+            "paths": {
+                name: {"serverRelativeURL": f"{_PREFIX}/{name}?hash={_hash(types)}"} for name, types in by_path.items()
+            }
+        }
+    found = by_path.get(path.removeprefix(f"{_PREFIX}/"))
+    return _document(found) if found else None
+
+
+def _hash(types: list[ResourceType]) -> str:
+    """Changes with what is served; the types of built-in kinds never do."""
+    parts = [[one.name, one.kind, None if one.builtin else one.schema] for one in types]
+    return hashlib.sha512(dumps(parts)).hexdigest().upper()
+
+
+def openapi_v2(registry: Registry) -> Object:
+    """The one document of Swagger 2.0."""
+    document = _Document("#/definitions/")
+    types = list(registry)
+    for resource in types:
+        document.add_kind(resource)
+    paths = _paths(types, lambda name: {"name": name, "in": "query", "type": "string", "uniqueItems": True})
+    return {"swagger": "2.0", "info": _INFO, "paths": paths, "definitions": document.types}

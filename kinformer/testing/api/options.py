@@ -1,0 +1,181 @@
+"""The query of a LIST or a watch: read, validated, and the continue tokens of pages.
+
+Rules and texts: apimachinery/pkg/apis/meta/internalversion/validation and apiserver/pkg/storage/continue.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kinformer.testing.features import Features
+from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid_options
+from kinformer.testing.store.sharding import Shards
+
+__all__ = ["ContinueToken", "Options", "read_options"]
+
+_DEFAULT = Features()
+NOT_OLDER_THAN = "NotOlderThan"
+EXACT = "Exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a collection request asks for; `revision` is None where resourceVersion is not given."""
+
+    watch: bool = False
+    label_selector: str = ""
+    field_selector: str = ""
+    revision: int | None = None
+    match: str = ""
+    limit: int = 0
+    token: str = ""
+    timeout: float = 0.0
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    shards: Shards | None = None
+    promoted: bool = True  # a watch from nowhere is one with initial events
+
+
+class ContinueToken(NamedTuple):
+    """Where a list goes on: behind `start`, a key relative to the request's prefix, at `revision` (-1: now)."""
+
+    revision: int
+    start: str
+
+    def encode(self) -> str:
+        """As kube-apiserver writes it: base64url without padding."""
+        text = json.dumps(
+            {"v": "meta.k8s.io/v1", "rv": self.revision, "start": self.start + "\0"}, separators=(",", ":")
+        )
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> ContinueToken:
+        """The token in a query. A 400 `StatusError` for what is none."""
+        try:
+            data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        except (binascii.Error, ValueError):
+            raise bad_request("invalid continue token: continue key is not valid: illegal base64 data") from None
+        try:
+            fields = json.loads(data)
+        except ValueError:
+            first = data[:1].decode("latin-1")
+            what = f"invalid character {_go_char(first)} looking for beginning of value" if first else "unexpected end"
+            raise bad_request(f"invalid continue token: continue key is not valid: {what}") from None
+        if not isinstance(fields, dict) or fields.get("v") != "meta.k8s.io/v1":
+            version = fields.get("v", "") if isinstance(fields, dict) else ""
+            raise bad_request(
+                "invalid continue token: continue key is not valid: server does not recognize this encoded version"
+                f" {version}"
+            )
+        revision, start = fields.get("rv"), fields.get("start")
+        if not isinstance(revision, int) or not isinstance(start, str) or not start or revision == 0:
+            raise bad_request("invalid continue token: continue key is not valid: incorrect encoded start key")
+        return cls(revision, start.rstrip("\0"))
+
+
+def _go_char(char: str) -> str:
+    return f"'{char}'" if char.isprintable() and ord(char) < 128 else f"'\\u{ord(char):04x}'"
+
+
+def _boolean(params: Mapping[str, str], name: str) -> bool | None:
+    """As runtime.Convert_Slice_string_To_bool: anything but "", "0" and "false" is true."""
+    if name not in params:
+        return None
+    return params[name].lower() not in ("0", "false")
+
+
+def _integer(params: Mapping[str, str], name: str) -> int:
+    text = params.get(name, "")
+    if not text:
+        return 0
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+def read_options(params: Mapping[str, str], *, forced_watch: bool = False, features: Features = _DEFAULT) -> Options:
+    """Reads and validates. A `StatusError` of 400, 422 or (a watch with a bad resourceVersion) 500."""
+    watch = forced_watch or bool(_boolean(params, "watch"))
+    text = params.get("resourceVersion", "")
+    options = Options(
+        watch=watch,
+        label_selector=params.get("labelSelector", ""),
+        field_selector=params.get("fieldSelector", ""),
+        match=params.get("resourceVersionMatch", ""),
+        limit=max(0, _integer(params, "limit")),
+        token=params.get("continue", ""),
+        timeout=float(max(0, _integer(params, "timeoutSeconds"))),
+        bookmarks=bool(_boolean(params, "allowWatchBookmarks")),
+        initial_events=_boolean(params, "sendInitialEvents"),
+        shards=Shards(params["shardSelector"]) if features.sharding and "shardSelector" in params else None,
+        promoted=features.watch_list,
+    )
+    if options.watch and options.initial_events is not None and not features.watch_list:
+        text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+        raise invalid_options("ListOptions", [_forbid(text, "sendInitialEvents")])
+    _validate(options, text)
+    if text and not re.fullmatch(r"[0-9]{1,19}", text):
+        raise bad_version(text, watch=watch)
+    return replace(options, revision=int(text)) if text else options
+
+
+def bad_version(text: str, *, watch: bool) -> StatusError:
+    """A resourceVersion that is no number: 400 on a LIST, 500 without a reason on GET and watch."""
+    message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+    return internal(message) if watch else bad_request(f"invalid resource version: {message}")
+
+
+def _forbid(text: str, field: str = "resourceVersionMatch") -> dict[str, str]:
+    return cause("FieldValueForbidden", f"Forbidden: {text}", field)
+
+
+def _unsupported(value: str, supported: str) -> dict[str, str]:
+    message = f'Unsupported value: "{value}": supported values: {supported}'
+    return cause("FieldValueNotSupported", message, "resourceVersionMatch")
+
+
+def _validate(options: Options, version: str) -> None:
+    causes = _watch_causes(options) if options.watch else _list_causes(options, version)
+    if causes:
+        raise invalid_options("ListOptions", causes)
+    if not options.watch and options.token and version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def _watch_causes(options: Options) -> list[dict[str, str]]:
+    causes = []
+    match = options.match
+    if options.initial_events is not None:
+        if match != NOT_OLDER_THAN:
+            causes.append(_forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    elif match:
+        causes.append(_forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+    if match and match != NOT_OLDER_THAN:
+        causes.append(_unsupported(match, '"NotOlderThan"'))
+    if options.token:
+        causes.append(_forbid("continue is forbidden for watch", "continue"))
+    return causes
+
+
+def _list_causes(options: Options, version: str) -> list[dict[str, str]]:
+    causes = []
+    match = options.match
+    if match:
+        if not version:
+            causes.append(_forbid("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.token:
+            causes.append(_forbid("resourceVersionMatch is forbidden when continue is provided"))
+        if match not in (EXACT, NOT_OLDER_THAN):
+            causes.append(_unsupported(match, '"Exact", "NotOlderThan", ""'))
+        if match == EXACT and version == "0":
+            causes.append(_forbid('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if options.initial_events is not None:
+        causes.append(_forbid("sendInitialEvents is forbidden for list", "sendInitialEvents"))
+    return causes

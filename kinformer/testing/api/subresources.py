@@ -1,0 +1,177 @@
+"""Subresources that are more than a part of their object: scale, binding, eviction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import StatusError, bad_request, conflict, failure, internal, invalid
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.workload_rules import selector_matches
+from kinformer.testing.store.forms import decode_stored
+from kinformer.testing.store.ledger import Ledger, Written
+from kinformer.testing.store.ownership import FieldManager
+
+__all__ = ["bind", "evicted", "guard", "scale_of", "with_scale"]
+
+Object = dict[str, Any]
+
+_SCALE_META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def _walk(obj: Object, path: str) -> Any:
+    value: Any = obj
+    for part in path.strip(".").split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def _selector(resource: ResourceType, obj: Object) -> str:
+    if resource.scale is not None:
+        path = resource.scale.get("labelSelectorPath")
+        return str(_walk(obj, path) or "") if path else ""
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    labels = selector.get("matchLabels", selector)
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _paths(resource: ResourceType) -> tuple[str, str]:
+    scale = resource.scale or {}
+    return scale.get("specReplicasPath", ".spec.replicas"), scale.get("statusReplicasPath", ".status.replicas")
+
+
+def scale_of(resource: ResourceType, obj: Object) -> Object:
+    """The `autoscaling/v1` Scale of an object."""
+    spec_path, status_path = _paths(resource)
+    status: Object = {"replicas": _walk(obj, status_path) or 0}
+    selector = _selector(resource, obj)
+    if selector:
+        status["selector"] = selector
+    metadata = obj["metadata"]
+    replicas = _walk(obj, spec_path)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {name: metadata[name] for name in _SCALE_META if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) -> Object:
+    """The object with the replicas of a Scale. A `StatusError` of 400, 409 or 422."""
+    metadata = scale.get("metadata") or {}
+    if metadata.get("name", name) != name:
+        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})")
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise bad_request(
+            'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal'
+            f" {'string' if isinstance(replicas, str) else 'object'} into Go struct field ScaleSpec.spec.replicas of"
+            " type int32"
+        )
+    if replicas < 0 and resource.builtin:
+        causes = [invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")]
+        raise invalid("autoscaling", "Scale", name, causes)
+    if metadata.get("uid", obj["metadata"]["uid"]) != obj["metadata"]["uid"]:
+        text = (
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {obj['metadata']['uid']}"
+        )
+        raise conflict(resource.group, resource.plural, name, text)
+    *parents, last = _paths(resource)[0].strip(".").split(".")
+    node = obj
+    for part in parents:
+        node = node.setdefault(part, {})
+    node[last] = replicas
+    version = metadata.get("resourceVersion")
+    if version:
+        obj["metadata"]["resourceVersion"] = version
+    return obj
+
+
+def bind(
+    writer: Writer, resource: ResourceType, namespace: str, name: str, binding: Object, options: WriteOptions
+) -> Written:
+    """POST of `/binding`: puts a pod on a node. A 409 `StatusError` where it is on one."""
+    target = binding.get("target") or {}
+    if target.get("kind", "Node") not in ("Node", ""):
+        raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
+    if not target.get("name"):
+        raise internal("target.name: Required value")
+
+    def assign(pod: Object) -> Object:
+        node = (pod.get("spec") or {}).get("nodeName")
+        if pod["metadata"].get("deletionTimestamp"):
+            raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if node:
+            raise conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{node}"')
+        pod.setdefault("spec", {})["nodeName"] = target["name"]
+        for kind in ("labels", "annotations"):  # the scheduler may hand over some
+            given = (binding.get("metadata") or {}).get(kind)
+            if given:
+                pod["metadata"].setdefault(kind, {}).update(given)
+        _set_condition(pod, {"type": "PodScheduled", "status": "True"}, writer.ledger.timestamp())
+        return pod
+
+    options.tracked = False  # a binding owns nothing of the pod
+    return writer.patch(resource, namespace, name, assign, options, subresource="binding")
+
+
+def _set_condition(pod: Object, condition: Object, now: str) -> None:
+    status = pod.setdefault("status", {})
+    others = [one for one in status.get("conditions") or [] if one.get("type") != condition["type"]]
+    head = {"type": condition.pop("type"), "status": condition.pop("status")}
+    status["conditions"] = [*others, {**head, "lastProbeTime": None, "lastTransitionTime": now, **condition}]
+
+
+def evicted(writer: Writer, resource: ResourceType, namespace: str, name: str) -> None:
+    """Marks a pod that is about to be evicted (eviction.go, addConditionAndDeletePod)."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+
+    def mark(pod: Object) -> Object:
+        _set_condition(pod, dict(condition), writer.ledger.timestamp())
+        return pod
+
+    options = WriteOptions(FieldManager("kube-apiserver"), internal=True)
+    writer.patch(resource, namespace, name, mark, options, subresource="status")
+
+
+def guard(ledger: Ledger, pod: Object, *, dry_run: bool) -> None:
+    """A 429 `StatusError` where a PodDisruptionBudget does not let a pod go; counts down one that does."""
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
+        return
+    budgets = ledger.registry.find("policy/v1/poddisruptionbudgets")
+    labels = pod["metadata"].get("labels") or {}
+    for stored in ledger.collection(budgets).snapshot().within(pod["metadata"]["namespace"]).items:
+        budget = decode_stored(budgets, stored)
+        selector, status = (budget.get("spec") or {}).get("selector"), budget.get("status") or {}
+        if selector is None or not selector_matches(selector, labels):
+            continue
+        if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+            text = f"The disruption budget {stored.name} is still being processed by the server."
+            raise _too_many(text, retry_after=10)
+        allowed = status.get("disruptionsAllowed", 0)
+        if allowed <= 0:
+            healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+            text = f"The disruption budget {stored.name} needs {wanted} healthy pods and has {healthy} currently"
+            raise _too_many(text)
+        if not dry_run:
+            old = decode_stored(budgets, stored)
+            disrupted = status.setdefault("disruptedPods", {})
+            disrupted[pod["metadata"]["name"]] = ledger.timestamp()
+            status["disruptionsAllowed"] = allowed - 1
+            ledger.save(budgets, old, {**budget, "status": status})
+
+
+def _too_many(text: str, *, retry_after: int = 0) -> StatusError:
+    details: Object = {"causes": [{"reason": "DisruptionBudget", "message": text}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return failure(429, "Cannot evict pod as it would violate the pod's disruption budget.", details=details)

@@ -1,0 +1,95 @@
+"""Tokens of service accounts, as TokenRequest gives them (pkg/registry/core/serviceaccount/storage/token.go)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+from typing import Any
+
+from kinformer.testing.kinds.status import bad_request, invalid
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.store.ledger import Ledger
+from kinformer.testing.store.ownership import FieldManager, track_update
+
+__all__ = ["Tokens"]
+
+Object = dict[str, Any]
+
+DEFAULT_LIFE = 3600  # seconds (authentication/v1/defaults.go)
+MIN_LIFE = 600
+MAX_LIFE = 1 << 32
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+
+class Tokens:
+    """Makes JSON Web Tokens, signed by this server alone (HS256 with a key of its own)."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._key = secrets.token_bytes(32)
+
+    def request(self, account: Object, body: Object, manager: FieldManager) -> Object:
+        """The answered TokenRequest. A `StatusError` of 400 or 422."""
+        metadata, spec = account["metadata"], dict(body.get("spec") or {})
+        given = body.get("metadata") or {}
+        if (given.get("name") or metadata["name"]) != metadata["name"]:
+            raise bad_request(
+                f"the name of the object ({given['name']}) does not match the name on the URL ({metadata['name']})"
+            )
+        life = spec.get("expirationSeconds")
+        life = DEFAULT_LIFE if life is None else life
+        if not MIN_LIFE <= life <= MAX_LIFE:
+            text = "may not specify a duration less than 10 minutes"
+            if life > MAX_LIFE:
+                text = "may not specify a duration larger than 2^32 seconds"
+            causes = [invalid_value("spec.expirationSeconds", life, text)]
+            raise invalid("authentication.k8s.io", "TokenRequest", "", causes)
+        audiences = spec.get("audiences") or [ISSUER]
+        token = self._sign(metadata, audiences, life)
+        answer: Object = {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                **{name: metadata[name] for name in ("name", "namespace", "uid")},
+                "creationTimestamp": self._ledger.timestamp(),
+            },
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": life,
+                "boundObjectRef": spec.get("boundObjectRef"),
+            },
+        }
+        resource = self._ledger.registry.find("v1/serviceaccounts")
+        track_update(resource, None, answer, manager, self._ledger.timestamp())
+        for entry in answer["metadata"].get("managedFields") or ():
+            entry.update(apiVersion="authentication.k8s.io/v1", subresource="token")
+        answer["status"] = {"token": token, "expirationTimestamp": self._ledger.timestamp(life)}
+        return answer
+
+    def _sign(self, metadata: Object, audiences: list[str], life: float) -> str:
+        now = int(self._ledger.wall())
+        namespace, name = metadata["namespace"], metadata["name"]
+        claims = {
+            "aud": audiences,
+            "exp": now + int(life),
+            "iat": now,
+            "iss": ISSUER,
+            "jti": secrets.token_hex(16),
+            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": metadata["uid"]}},
+            "nbf": now,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        text = f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part(claims)}"
+        signature = hmac.new(self._key, text.encode(), hashlib.sha256).digest()
+        return f"{text}.{_base64(signature)}"
+
+
+def _part(value: Object) -> str:
+    return _base64(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,0 +1,248 @@
+"""WATCH: one watcher of one resource, from first to last event (apiserver/pkg/storage/cacher/cache_watcher.go)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterator
+
+from kinformer.testing.api.filters import Filter
+from kinformer.testing.api.list import reach
+from kinformer.testing.api.options import Options
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import StatusError, expired
+from kinformer.testing.store.forms import View, dumps, with_revision
+from kinformer.testing.store.storage import Change, Collection, Storage, Stored
+
+__all__ = ["Line", "Watcher"]
+
+BOOKMARK_PERIOD = 60.0  # seconds (cacher.go, defaultBookmarkFrequency)
+BOOKMARK_BEFORE_END = 2.0  # seconds before the deadline (cache_watcher.go, nextBookmarkTime)
+MIN_REQUEST_TIMEOUT = 1800.0  # seconds; a watch without a timeout gets a random one in [x, 2x)
+# A consumer that leaves this many events unread while its socket takes nothing is let go, cleanly and without a word.
+MAX_PENDING = 1000
+MAX_BLOCKED = 1.0  # seconds
+
+
+class Line:
+    """One line of a watch stream; `event` is True for ADDED, MODIFIED and DELETED."""
+
+    __slots__ = ("data", "end_of_initial", "event")
+
+    def __init__(self, data: bytes, *, event: bool = True, end_of_initial: bool = False) -> None:
+        self.data = data
+        self.event = event
+        self.end_of_initial = end_of_initial
+
+
+class Watcher:
+    """Queues the lines of one watch. `open` subscribes; iterate `next_batch` until it gives None; then `close`.
+
+    Every change is looked at in the moment it is made, so that a slow reader costs memory only for references to lines
+    that all watchers share.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        collection: Collection,
+        resource: ResourceType,
+        view: View,
+        selected: Filter,
+        options: Options,
+    ) -> None:
+        self._storage = storage
+        self._collection = collection
+        self._resource = resource
+        self._view = view
+        self._filter = selected
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._initial: Iterator[Stored] | None = None
+        self._lines: deque[Line] = deque()
+        self._wake: asyncio.Future[None] | None = None
+        self._ended = False
+        self._marks_end = False  # a bookmark behind the initial events
+        self._poked = False
+        self._first_row = True
+        self._blocked_since: float | None = None
+        timeout = options.timeout or random.uniform(MIN_REQUEST_TIMEOUT, 2 * MIN_REQUEST_TIMEOUT)
+        started = self._loop.time()
+        self._deadline = started + timeout
+        self._next_bookmark = self._bookmark_time(started)
+        self._last_told = 0  # the newest revision that the client knows
+        self._position = 0  # events up to this revision are not this watch's business
+
+    async def open(self) -> None:
+        """Subscribes, and queues what is there already. Never raises for what a stream tells by an ERROR line."""
+        options = self._options
+        revision = options.revision
+        initial = options.initial_events
+        # Where WatchList is on, a watch from nowhere is one with initial events (internalversion/defaults.go).
+        legacy = initial is None and not revision
+        try:
+            if initial and revision:
+                await reach(self._storage, revision)
+            if initial or legacy:
+                self._start_with_state()
+                self._marks_end = bool(initial) or options.promoted
+            elif not revision:  # sendInitialEvents=false: only what comes
+                self._position = self._storage.revision
+            else:
+                self._start_from(revision)
+        except StatusError as error:
+            self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
+            self._ended = True
+            return
+        # What is sent to begin with, selected or not, is no progress that a bookmark would have to tell.
+        self._last_told = max(self._position, self._collection.revision)
+        self._collection.watchers[self.offer] = None
+
+    def _start_with_state(self) -> None:
+        self._position = self._storage.revision
+        # A snapshot never changes; its events are written while it is sent, not all at once.
+        self._initial = iter(self._collection.snapshot().within(self._filter.namespace).items)
+
+    def _initial_batch(self, most: int) -> list[Line]:
+        batch: list[Line] = []
+        for stored in self._initial or ():
+            if self._filter.matches(stored):
+                batch.append(Line(self._event("ADDED", stored)))
+                if len(batch) == most:
+                    return batch
+        self._initial = None
+        if self._options.bookmarks and self._marks_end:
+            mark = self._view.bookmark(self._position, initial_end=True)
+            batch.append(Line(mark, event=False, end_of_initial=True))
+        return batch
+
+    def _start_from(self, revision: int) -> None:
+        floor = self._collection.floor
+        if revision < floor:
+            raise expired(f"too old resource version: {revision} ({floor})")
+        # A revision from the future is accepted, and what comes up to it is silently not sent: as the real one does.
+        self._position = revision
+        for change in self._collection.since(revision):
+            self.offer(change)
+
+    def offer(self, change: Change | None) -> None:
+        """Takes a change, or None for the end of the stream. Called by the collection."""
+        if change is None:
+            self.end()
+            return
+        if change.revision <= self._position or self._ended:
+            return
+        line = self._translate(change)
+        if line is None:
+            return
+        self._lines.append(Line(line))
+        self._last_told = max(self._last_told, change.revision)
+        blocked = self._blocked_since
+        if len(self._lines) > MAX_PENDING and blocked is not None and self._loop.time() - blocked > MAX_BLOCKED:
+            self._lines.clear()
+            self.end()
+        self._notify()
+
+    def end(self) -> None:
+        """Ends the stream cleanly behind what is queued."""
+        self._ended = True
+        self._notify()
+
+    def poke(self) -> None:
+        """Makes `next_batch` return at once, with nothing if there is nothing."""
+        self._poked = True
+        self._notify()
+
+    def blocked(self, blocked: bool) -> None:
+        """Tells whether the socket takes nothing at the moment."""
+        self._blocked_since = self._loop.time() if blocked else None
+
+    async def next_batch(self, most: int = 500) -> list[Line] | None:
+        """The next lines; none where it was poked, None at the end."""
+        while True:
+            if self._initial is not None and not self._ended:
+                batch = self._initial_batch(most)
+                if batch:
+                    return batch
+            lines = self._lines
+            if lines:
+                return [lines.popleft() for _ in range(min(most, len(lines)))]
+            if self._ended:
+                return None
+            if self._poked:
+                self._poked = False
+                return []
+            now = self._loop.time()
+            if now >= self._deadline:
+                self.end()
+            elif self._options.bookmarks and now >= self._next_bookmark:
+                self._next_bookmark = self._bookmark_time(now)
+                self._bookmark()
+            else:
+                await self._wait(now)
+
+    def close(self) -> None:
+        """Unsubscribes."""
+        self._collection.watchers.pop(self.offer, None)
+        self._ended = True
+
+    async def _wait(self, now: float) -> None:
+        until = min(self._deadline, self._next_bookmark) if self._options.bookmarks else self._deadline
+        wake = self._wake = self._loop.create_future()
+        timer = self._loop.call_later(max(0.0, until - now), self._notify)
+        try:
+            await wake
+        finally:
+            timer.cancel()
+            self._wake = None
+
+    def _notify(self) -> None:
+        wake = self._wake
+        if wake is not None and not wake.done():
+            wake.set_result(None)
+
+    def _bookmark_time(self, now: float) -> float:
+        before_end = self._deadline - BOOKMARK_BEFORE_END
+        regular = now + BOOKMARK_PERIOD
+        # One 2 s before the end, so that the client resumes from a fresh revision; then none until the end.
+        if now >= before_end:
+            return self._deadline
+        return min(regular, before_end)
+
+    def _bookmark(self) -> None:
+        newest = self._storage.revision
+        if newest <= self._last_told:
+            return  # no progress, no bookmark
+        self._last_told = newest
+        self._lines.append(Line(self._view.bookmark(newest), event=False))
+
+    def _translate(self, change: Change) -> bytes | None:
+        """The line of a change for this watcher, by what its selector saw before and sees now."""
+        selected = self._filter
+        if selected.everything:
+            return self._event(change.type, change.new, change)
+        before = change.old is not None and selected.matches(change.old)
+        now = change.type != "DELETED" and selected.matches(change.new)
+        if now:
+            return self._event("MODIFIED" if before else "ADDED", change.new, change)
+        if not before:
+            return None
+        if change.type == "DELETED":
+            return self._event("DELETED", change.new, change)
+        # It left the selection: the old content under the new revision (cache_watcher.go, convertToWatchEvent).
+        assert change.old is not None
+        key = (self._view.key, "LEFT")
+        line = change.lines.get(key)
+        if line is None or self._view.form == "table":
+            line = self._event("DELETED", with_revision(self._resource, change.old, change.revision))
+            change.lines[key] = line
+        return line
+
+    def _event(self, kind: str, stored: Stored, change: Change | None = None) -> bytes:
+        if self._view.form == "table":
+            first, self._first_row = self._first_row, False
+            return self._view.event(kind, stored, first=first)
+        if change is not None:
+            return self._view.line(change, kind, stored)
+        return self._view.event(kind, stored)

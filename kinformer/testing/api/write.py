@@ -1,0 +1,444 @@
+"""Writes: create, update, patch and apply, with all that the server owns of an object (registry/generic/registry).
+
+Everything here is plain and happens at once: between two awaits of a handler no other write comes in between.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import (
+    StatusError,
+    already_exists,
+    bad_request,
+    cause,
+    conflict,
+    failure,
+    forbidden,
+    internal,
+    invalid,
+    invalid_options,
+    not_found,
+)
+from kinformer.testing.rules.admission import Admission
+from kinformer.testing.rules.defaults import fill_in, first_status
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
+from kinformer.testing.store.forms import copied, decode_stored
+from kinformer.testing.store.ledger import Ledger, Written, managers_of, same, spec_differs
+from kinformer.testing.store.ownership import FieldManager, apply_fields, track_update
+from kinformer.testing.store.storage import Stored
+
+__all__ = ["WriteOptions", "Writer"]
+
+Object = dict[str, Any]
+Change = Callable[[Object], Object]
+
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
+_NAME_ATTEMPTS = 8
+_RANDOM = 5  # characters behind a generateName, of which so many are kept (apiserver/pkg/storage/names)
+_PREFIX = 63 - _RANDOM
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+_KEPT_BY_STATUS = {
+    "Deployment": ("labels", "ownerReferences"),
+    "FlowSchema": _METADATA,
+    "PriorityLevelConfiguration": _METADATA,
+    "ValidatingAdmissionPolicy": _METADATA,
+    "VolumeAttachment": _METADATA,
+}
+_NO_SPEC = ("apiVersion", "kind", "metadata", "status")
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """`admin` marks the direct calls of a test: status included, namespaces made as needed."""
+
+    manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
+    dry_run: bool = False
+    admin: bool = False
+    internal: bool = False  # a controller of the server's own: no resourceVersion needed
+    tracked: bool = True  # managedFields are kept up
+    validation: str = "Warn"  # fieldValidation
+    patch: Any = None  # the strategic merge patch, for error messages
+    json_patch: bool = False  # of which `duplicates` are the fields, then
+    duplicates: list[str] = field(default_factory=list)  # fields that the body has twice
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+class Writer:
+    """All creates, updates and patches of one server."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.admission = Admission(ledger)
+
+    # -- create ---------------------------------------------------------------------------------------------------
+
+    def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Written:
+        """POST."""
+        check_kind(resource, body)
+        obj = self._decoded(resource, body, options)
+        self._check_metadata(resource, namespace, obj)
+        metadata = obj["metadata"]
+        if not options.admin:
+            if _version_in(metadata):
+                raise internal("resourceVersion should not be set on objects to be created")
+            for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+                metadata.pop(name, None)
+        self._name(resource, namespace, obj)
+        if resource.terminating:
+            text = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource.group, resource.plural, metadata.get("name", ""), text)
+        self._check_namespace(resource, namespace, metadata.get("name", ""), options)
+        if resource.has_status and not options.admin and not (resource.builtin and resource.kind == "Node"):
+            obj.pop("status", None)  # a node comes with its status (core/node/strategy.go)
+        if resource.builtin:
+            fill_in(resource.kind, obj)
+        self._own_new(resource, obj, options)
+        self._first_state(resource, obj, options)
+        check_object(resource, obj)
+        existing = self.ledger.collection(resource).get(resource.key(namespace, metadata["name"]))
+        if existing is not None:
+            dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
+            raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
+        return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
+
+    def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
+        if options.admin and obj["metadata"].get("managedFields"):
+            return  # an administrator may bring objects from elsewhere
+        obj["metadata"].pop("managedFields", None)
+        track_update(resource, None, obj, options.manager, self.ledger.timestamp())
+
+    def _is_dying(self, resource: ResourceType, stored: Stored) -> bool:
+        return "deletionTimestamp" in decode_stored(resource, stored)["metadata"]
+
+    def _check_metadata(self, resource: ResourceType, namespace: str, obj: Object) -> None:
+        metadata = obj.get("metadata")
+        if metadata is None:
+            metadata = obj["metadata"] = {}
+        if not isinstance(metadata, dict):
+            raise bad_request("metadata is no object")
+        if not resource.namespaced:
+            metadata.pop("namespace", None)
+            return
+        if metadata.setdefault("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+    def _decoded(self, resource: ResourceType, body: Object, options: WriteOptions) -> Object:
+        """A fresh object as the server reads it, without what its type does not know. A 400 `StatusError`."""
+        obj, unknown = decode(resource, body)
+        if resource.builtin and not body.get("status"):
+            obj.pop("status", None)  # Go makes an empty one of none
+        patch = "json patch " if options.json_patch else ""
+        texts = [f'{patch}duplicate field "{path}"' for path in options.duplicates]
+        texts += [f'unknown field "{path}"' for path in unknown]
+        if texts and options.validation == "Strict":
+            raise strict_error(resource, texts)
+        if options.validation == "Warn":
+            options.warnings += texts
+        return obj
+
+    def _name(self, resource: ResourceType, namespace: str, obj: Object) -> None:
+        metadata = obj["metadata"]
+        if metadata.get("name"):
+            return
+        prefix = metadata.get("generateName")
+        if not prefix:
+            return  # validation will say so
+        taken = self.ledger.collection(resource).objects
+        for _ in range(_NAME_ATTEMPTS):
+            name = prefix[:_PREFIX] + "".join(random.choices(_NAME_ALPHABET, k=_RANDOM))
+            if resource.key(namespace, name) not in taken:
+                metadata["name"] = name
+                return
+        raise already_exists(resource.group, resource.plural, prefix)
+
+    def _check_namespace(self, resource: ResourceType, namespace: str, name: str, options: WriteOptions) -> None:
+        if not resource.namespaced:
+            return
+        spaces = self.ledger.registry.find("v1/namespaces")
+        found = self.ledger.collection(spaces).get(namespace)
+        if found is None:
+            if not options.admin:
+                raise not_found("", "namespaces", namespace)
+            self.create(spaces, "", {"metadata": {"name": namespace}}, options)
+        elif not options.admin and self._is_dying(spaces, found):
+            error = failure(
+                403,
+                f'{resource.plural}{"." + resource.group if resource.group else ""} "{name}" is forbidden: unable to'
+                f" create new content in namespace {namespace} because it is being terminated",
+                details={
+                    "name": name,
+                    **({"group": resource.group} if resource.group else {}),
+                    "kind": resource.plural,
+                    "causes": [
+                        cause(
+                            "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+                        )
+                    ],
+                },
+            )
+            raise error
+
+    def _first_state(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
+        metadata = obj["metadata"]
+        metadata["uid"] = (metadata.get("uid") if options.admin else None) or _new_uid()
+        if not (options.admin and metadata.get("creationTimestamp")):
+            metadata["creationTimestamp"] = self.ledger.timestamp()
+        metadata.pop("selfLink", None)
+        if resource.generation or not resource.builtin:
+            metadata["generation"] = metadata.get("generation", 1) if options.admin else 1
+        if resource.builtin:
+            self.admission.create(resource, obj, admin=options.admin)
+        if resource.builtin and "status" not in obj and "status" in resource.node.fields:
+            obj["status"] = first_status(resource.kind, obj, resource.node.fields["status"], self.ledger.timestamp())
+
+    # -- update ---------------------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        body: Object,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PUT."""
+        check_kind(resource, body)
+        obj = self._decoded(resource, body, options)
+        self._check_metadata(resource, namespace, obj)
+        metadata = obj["metadata"]
+        if metadata.setdefault("name", name) != name:
+            raise _other_name(metadata["name"], name)
+        existing = self.ledger.collection(resource).get(resource.key(namespace, name))
+        if existing is None:
+            if resource.create_on_update and not subresource:
+                metadata.pop("resourceVersion", None)
+                return self.create(resource, namespace, obj, options)
+            raise resource.not_found(name)
+        return self._replace(resource, existing, obj, options, subresource)
+
+    def patch(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        change: Change,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PATCH with a function that makes the new object of the old."""
+        existing = self.ledger.stored(resource, namespace, name)
+        old = decode_stored(resource, existing)
+        version = old["metadata"]["resourceVersion"]
+        changed = change(decode_stored(resource, existing))
+        if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
+            raise failure(422, "the server rejected our request due to an error in our request", details={})
+        obj = self._patched(resource, changed, options)
+        self._check_metadata(resource, namespace, obj)
+        if obj["metadata"].setdefault("name", name) != name:
+            raise _other_name(obj["metadata"]["name"], name)
+        if _version_in(obj["metadata"]) not in ("", version):
+            raise conflict(resource.group, resource.plural, name)
+        if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
+            causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
+            causes *= 2 if resource.builtin else 3  # as often as the real server validates it
+            raise invalid(resource.group, resource.kind, name, causes)
+        return self._replace(resource, existing, obj, options, subresource)
+
+    def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions) -> Object:
+        """What a patch made of an object, decoded. A 422 `StatusError` for what is no such object any more."""
+        try:
+            check_kind(resource, changed)
+            return self._decoded(resource, changed, options)
+        except StatusError as error:
+            text = str(error).partition(f"cannot be handled as a {resource.kind}: ")[2] or str(error)
+            shown = json.dumps(changed, separators=(",", ":"), ensure_ascii=False)
+            if options.patch is not None:
+                shown = _go_value(options.patch)
+            causes = [cause("FieldValueInvalid", f"Invalid value: {json.dumps(shown)}: {text}", "patch")]
+            raise invalid("", "", "", causes) from None
+
+    def apply(
+        self,
+        resource: ResourceType,
+        namespace: str,
+        name: str,
+        applied: Object,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """PATCH with an apply configuration; creates the object where it is missing."""
+        if not options.manager.name:
+            causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
+            raise invalid_options("PatchOptions", causes)
+        applied = copied(applied)
+        check_applied(resource, applied)
+        self._check_metadata(resource, namespace, applied)
+        if applied["metadata"].setdefault("name", name) != name:
+            raise _other_name(applied["metadata"]["name"], name)
+        manager = FieldManager(options.manager.name, "Apply", subresource)
+        existing = self.ledger.collection(resource).get(resource.key(namespace, name))
+        if existing is None:
+            if subresource:
+                raise resource.not_found(name)
+            return self._apply_new(resource, namespace, applied, manager, options)
+        live = decode_stored(resource, existing)
+        merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
+        merged, _ = decode(resource, merged)  # with the defaults of what was not said
+        return self._replace(resource, existing, merged, options, subresource, tracked=True)
+
+    def _apply_new(
+        self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
+    ) -> Written:
+        empty: Object = {"metadata": {}}
+        merged = apply_fields(resource, empty, applied, manager, self.ledger.timestamp(), force=True)
+        fields = merged["metadata"]["managedFields"]
+        obj = {key: value for key, value in merged.items() if not (key == "status" and resource.has_status)}
+        written = self.create(resource, namespace, obj, WriteOptions(manager, dry_run=True, admin=options.admin))
+        whole = decode_stored(resource, written.stored)
+        whole["metadata"]["managedFields"] = fields
+        return Written(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
+
+    def _replace(
+        self,
+        resource: ResourceType,
+        existing: Stored,
+        obj: Object,
+        options: WriteOptions,
+        subresource: str,
+        *,
+        tracked: bool = False,
+    ) -> Written:
+        old = decode_stored(resource, existing)
+        metadata, before, forgotten = obj["metadata"], old["metadata"], False
+        self._check_versions(resource, existing, metadata, options)
+        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(name, None)
+            if name in before:
+                metadata[name] = before[name]
+        metadata.update(name=before["name"], resourceVersion=before["resourceVersion"])
+        if "namespace" in before:
+            metadata["namespace"] = before["namespace"]
+        metadata.pop("selfLink", None)
+        self._split_status(resource, old, obj, options, subresource)
+        if resource.builtin:
+            fill_in(resource.kind, obj)
+            self.admission.update(resource, obj, old)
+        check_object(resource, obj, None if options.admin else old, subresource=subresource)
+        if not tracked:
+            given = metadata.get("managedFields")
+            if given and given != before.get("managedFields") and not subresource:
+                # Who sends other ones has them taken; [{}] is the way to have all forgotten.
+                before["managedFields"] = [] if given == [{}] else given
+                forgotten = True
+            metadata["managedFields"] = before.get("managedFields", [])
+            if not metadata["managedFields"]:
+                del metadata["managedFields"]
+        if same(old, obj) and not forgotten and not (tracked and managers_of(old) != managers_of(obj)):
+            return Written(existing)  # a write that changes nothing makes no revision and no event
+        counted = (resource.generation or not resource.builtin) and subresource != "binding"
+        if counted and spec_differs(resource, old, obj):
+            metadata["generation"] = before.get("generation", 0) + 1
+        if not tracked and options.tracked:
+            who = options.manager
+            manager = FieldManager(who.name, who.operation, subresource, timed=who.timed)
+            track_update(resource, old, obj, manager, self.ledger.timestamp())
+        if metadata.get("deletionTimestamp") and _may_go(resource, obj):
+            # The answer shows what was written under the version before; the event what was stored last.
+            self.ledger.remove(resource, old, dry_run=options.dry_run)
+            return Written(self.ledger.save(resource, None, obj, preview=True))
+        return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run), obj=obj)
+
+    def _check_versions(
+        self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
+    ) -> None:
+        version = _version_in(metadata)
+        if not (version or resource.unconditional_update or options.admin or options.internal):
+            text = "Invalid value: 0: must be specified for an update"
+            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
+            raise invalid(resource.group, resource.plural, existing.name, causes)
+        if version and not version.isdigit() and not options.admin:
+            raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if version and version != str(existing.revision) and not options.admin:
+            raise conflict(resource.group, resource.plural, existing.name)
+        uid = metadata.get("uid")
+        if uid and uid != existing.uid and not options.admin:
+            key = f"/registry/{resource.storage_name}/{existing.key}"
+            raise conflict(
+                resource.group,
+                resource.plural,
+                existing.name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
+                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {existing.uid}",
+            )
+
+    def _split_status(
+        self, resource: ResourceType, old: Object, obj: Object, options: WriteOptions, subresource: str
+    ) -> None:
+        """A write of /status changes status alone; one of the object leaves it as it was."""
+        if subresource == "status":
+            for name in [name for name in obj if name not in _NO_SPEC]:
+                del obj[name]
+            obj.update({name: value for name, value in old.items() if name not in _NO_SPEC})
+            before = old["metadata"]
+            # Of a custom resource all metadata is kept, of most built-in ones the owners (pkg/registry/*/strategy.go).
+            kept = _KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else _METADATA
+            for name in kept:
+                obj["metadata"].pop(name, None)
+                if name in before:
+                    obj["metadata"][name] = before[name]
+        elif resource.has_status and not options.admin and not (subresource and subresource != "scale"):
+            obj.pop("status", None)
+            if "status" in old:
+                obj["status"] = old["status"]
+        elif options.admin and resource.has_status and "status" not in obj and "status" in old:
+            obj["status"] = old["status"]
+
+
+def _new_uid() -> str:
+    """A random UUID, three times as fast as `str(uuid.uuid4())`."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def _version_in(metadata: Object) -> str:
+    """The resourceVersion that a write gives; "" for none, and for 0, which is none too."""
+    version = str(metadata.get("resourceVersion") or "")
+    return version if version.strip("0") else ""
+
+
+def _other_name(given: str, name: str) -> StatusError:
+    return bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
+def _go_value(value: Any) -> str:
+    """As Go's %+v prints a map."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{_go_value(inner)}" for name, inner in sorted(value.items())) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(_go_value(inner) for inner in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "<nil>" if value is None else str(value)
+
+
+def _may_go(resource: ResourceType, obj: Object) -> bool:
+    """Whether nothing holds an object that is being deleted."""
+    metadata = obj["metadata"]
+    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
+        return False
+    namespace = resource.kind == "Namespace" and resource.builtin
+    return not (namespace and (obj.get("spec") or {}).get("finalizers"))

@@ -1,0 +1,61 @@
+"""The query of a write: who writes, whether for real, and how strictly (meta/v1/validation)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from kinformer.testing.api.write import WriteOptions
+from kinformer.testing.kinds.status import Causes, cause, invalid_options
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.pod_rules import unsupported
+from kinformer.testing.store.ownership import FieldManager
+
+__all__ = ["dry_run_causes", "read_write_options"]
+
+MAX_MANAGER = 128  # bytes
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+
+
+def dry_run_causes(values: Sequence[str]) -> Causes:
+    """`dryRun=All` is the only one there is."""
+    if all(value == "All" for value in values):
+        return []
+    text = f'Unsupported value: {json.dumps(list(values))}: supported values: "All"'
+    return [cause("FieldValueNotSupported", text, "dryRun")]
+
+
+def _manager_causes(manager: str) -> Causes:
+    causes: Causes = []
+    if len(manager.encode()) > MAX_MANAGER:
+        causes.append(cause("FieldValueTooLong", f"Too long: may not be more than {MAX_MANAGER} bytes", "fieldManager"))
+    for index, char in enumerate(manager):
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {index})"
+            causes.append(invalid_value("fieldManager", manager, text))
+    return causes
+
+
+def read_write_options(params: Mapping[str, str], agent: str, kind: str, *, patch: str = "") -> WriteOptions:
+    """Reads and validates; `kind` is of the options (`CreateOptions`). A 422 `StatusError`.
+
+    Without a fieldManager the program named in the User-Agent is the one who writes.
+    """
+    manager, validation = params.get("fieldManager", ""), params.get("fieldValidation", "")
+    forced = params.get("force", "").lower() in ("1", "true")
+    causes: Causes = []
+    if "force" in params and patch != "apply" and kind == "PatchOptions":
+        causes.append(cause("FieldValueForbidden", "Forbidden: may not be specified for non-apply patch", "force"))
+    if patch == "apply" and not manager:
+        causes.append(cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager"))
+    causes += _manager_causes(manager)
+    if "dryRun" in params:
+        causes += dry_run_causes([params["dryRun"]])
+    if validation not in _VALIDATIONS:
+        causes.append(unsupported("fieldValidation", validation, _VALIDATIONS))
+    if causes:
+        raise invalid_options(kind, causes)
+    name = manager or agent.partition("/")[0][:MAX_MANAGER] or "unknown"
+    return WriteOptions(
+        manager=FieldManager(name), dry_run="dryRun" in params, validation=validation or "Warn", force=forced
+    )

@@ -1,0 +1,215 @@
+"""Reading the bodies of requests: JSON and YAML, patches, and their limit."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from kinformer.testing.codec.protobuf import ProtobufError, decode_protobuf
+from kinformer.testing.kinds.status import StatusError, bad_request, failure
+
+__all__ = ["find_duplicates", "go_kind", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
+
+MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MORE = ("", " ...")
+Object = dict[str, Any]
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """The body. A 413 `StatusError` above 3 MiB."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.content.iter_any():
+        size += len(part)
+        if size <= MAX_BODY:
+            parts.append(part)
+    if size > MAX_BODY:  # read to its end, so that the client is there to hear of it
+        raise failure(413, f"Request entity too large: limit is {MAX_BODY}")
+    return b"".join(parts)
+
+
+def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] | None = None) -> Object:
+    """JSON or YAML to a dict; `duplicates` gets the fields that it has twice. A 400 or 415 `StatusError`."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media == PROTOBUF:
+        return _parse_protobuf(body, kind)
+    if media not in ("", "application/json", "application/yaml"):  # protobuf, above all
+        raise failure(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json,"
+            " application/yaml, application/vnd.kubernetes.protobuf",
+        )
+    if "yaml" in content_type:
+        return parse_yaml(body)
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        shown = body.decode("utf-8", "replace")[:1024] or "<empty>"
+        raise _unrecognized(kind, json_error(body), shown if shown.startswith(("{", "<")) else body.hex()) from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        what = go_kind(value)
+        into = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+        raise _unrecognized(kind, f"json: cannot unmarshal {what} into Go value of type {into}", body.hex())
+    if duplicates is not None and len(msgspec.json.encode(value)) < len(body):
+        duplicates += find_duplicates(body)
+    return value
+
+
+def go_kind(value: Any) -> str:
+    """What Go's errors call a value of JSON."""
+    return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+
+
+def _parse_protobuf(body: bytes, kind: str) -> Object:
+    try:
+        return decode_protobuf(body)
+    except ProtobufError as error:
+        start = body[:30].decode("utf-8", "replace")
+        text = f"the object provided is unrecognized (must be of type {kind}): {error} ({start}{_MORE[len(body) > 30]})"
+        raise bad_request(text) from None
+    except LookupError:
+        raise failure(
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json,"
+            " application/yaml",
+        ) from None
+
+
+def _unrecognized(kind: str, error: str, shown: str) -> StatusError:
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error:"
+        f" {error} ({shown})"
+    )
+
+
+class _Pairs(dict[str, Any]):
+    """An object of JSON that knows which of its keys came twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = _Pairs(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        found.twice = tuple(sorted({name for name in names if names.count(name) > 1}))
+    return found
+
+
+def find_duplicates(body: bytes) -> list[str]:
+    """The paths of fields that stand twice in their object."""
+    paths: list[str] = []
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, _Pairs):
+            below = f"{path}." if path else ""
+            paths.extend(f"{below}{name}" for name in value.twice)
+            for name, inner in value.items():
+                if isinstance(inner, (dict, list)):
+                    walk(inner, f"{below}{name}")
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                walk(inner, f"{path}[{index}]")
+
+    walk(json.loads(body, object_pairs_hook=_pairs), "")
+    return paths
+
+
+def json_error(body: bytes) -> str:
+    """What Go says of bytes that are no JSON."""
+    text = body.decode("utf-8", "replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        # From Python 3.13 on a comma before the end is named at the comma; Go looks at what comes after it.
+        at = error.pos + 1 if "trailing comma" in error.msg else error.pos
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at >= len(text):
+            return "unexpected end of JSON input"
+        char = text[at]
+        if "property name" in error.msg or "trailing comma before end of object" in error.msg:
+            return f"invalid character '{char}' looking for beginning of object key string"
+        if "delimiter" in error.msg:
+            after = (
+                "object key"
+                if "':'" in error.msg
+                else "array element"
+                if "[" in text[:at][-1:]
+                else "object key:value pair"
+            )
+            return f"invalid character '{char}' after {after}"
+        if "Extra data" in error.msg:
+            return f"invalid character '{char}' after top-level value"
+        for literal in ("true", "false", "null"):
+            if literal[0] == char:
+                length = 1
+                while at + length < len(text) and text[at + length : at + length + 1] == literal[length : length + 1]:
+                    length += 1
+                if at + length >= len(text):
+                    return "unexpected end of JSON input"
+                wrong, wanted = text[at + length], literal[length : length + 1]
+                return f"invalid character '{wrong}' in literal {literal} (expecting '{wanted}')"
+        return f"invalid character '{char}' looking for beginning of value"
+    return "invalid character"
+
+
+@cache
+def _loader() -> Any:
+    """A safe one to which dates and all keys are text, as they are to Kubernetes; it knows which keys came twice."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self.twice: list[str] = []
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value in seen:
+                    self.twice.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                elif isinstance(key.value, str):
+                    seen.add(key.value)
+            made = super().construct_mapping(node, deep)
+            return {key if isinstance(key, str) else json.dumps(key, default=str): made[key] for key in made}
+
+    Loader.yaml_implicit_resolvers = {
+        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    return Loader
+
+
+def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
+    """YAML, which JSON is too; `duplicates` gets what is to be said of the keys that came twice."""
+    import yaml
+
+    try:
+        loader = _loader()(body)
+        value = loader.get_single_data()
+    except yaml.YAMLError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    if not isinstance(value, dict):
+        raise bad_request("error decoding YAML: it is no object")
+    if duplicates is not None:
+        duplicates += loader.twice
+    return value
+
+
+def parse_patch(raw: bytes, duplicates: list[str] | None = None) -> Any:
+    """The JSON of a patch; `duplicates` gets the fields that it has twice. A 400 `StatusError`."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(f"error decoding patch: {json_error(raw)}") from None
+    if duplicates is not None and len(msgspec.json.encode(value)) < len(raw):
+        duplicates += find_duplicates(raw)
+    return value

@@ -1,0 +1,270 @@
+"""Patches: RFC 6902 JSON patch, RFC 7386 merge patch, and strategic merge patch.
+
+All of them give a new document and leave what they were given alone. Strategic merge follows
+apimachinery/pkg/util/strategicpatch: merge keys, `$patch`, `$deleteFromPrimitiveList`, `$retainKeys`;
+`$setElementOrder` orders what is merged.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from kinformer.testing.codec.bodies import go_kind
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.status import StatusError, bad_request, failure
+
+__all__ = ["json_patch", "merge_patch", "patch_kind", "patched", "strategic_patch"]
+
+MAX_OPERATIONS = 10_000  # endpoints/handlers/patch.go, maxJSONPatchOperations
+_PATCHES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
+_ORDER = "$setElementOrder/"
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_RETAIN = "$retainKeys"
+
+
+def patch_kind(content_type: str, resource: ResourceType, subresource: str = "") -> str:
+    """`json`, `merge`, `strategic` or `apply`. A 415 `StatusError` for what the kind does not take."""
+    kind = _PATCHES.get(content_type, "")
+    strategic = resource.builtin or subresource == "scale"
+    if kind and (strategic or kind != "strategic"):
+        return kind
+    if resource.builtin:
+        raise failure(415, "415: Unsupported Media Type", details={})
+    accepted = [name for name, one in _PATCHES.items() if strategic or one != "strategic"]
+    raise failure(
+        415,
+        "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted),
+    )
+
+
+def patched(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The function that makes the new object of the old. A 400 `StatusError` for what is no patch of this kind."""
+    if kind == "json":
+        return lambda obj: json_patch(obj, patch)
+    if not isinstance(patch, dict):
+        text = f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding patch: {text}" if kind == "merge" else text)
+    if kind == "merge":
+        return lambda obj: merge_patch(obj, patch)
+    return lambda obj: strategic_patch(obj, patch, node)
+
+
+def rejected() -> StatusError:
+    """What kube-apiserver says of a patch that does not fit the object."""
+    return failure(422, "the server rejected our request due to an error in our request", details={})
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), value)
+    return merged
+
+
+def json_patch(target: Any, operations: Any) -> Any:
+    """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for what is no patch."""
+    if not isinstance(operations, list):
+        text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {text}")
+    if len(operations) > MAX_OPERATIONS:
+        raise failure(
+            413,
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}",
+            reason="RequestEntityTooLarge",
+        )
+    for operation in operations:
+        _check_operation(operation)
+    document = copy.deepcopy(target)
+    for operation in operations:
+        try:
+            document = _operate(document, operation)
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+            raise rejected() from None
+    return document
+
+
+def _check_operation(operation: Any) -> None:
+    """The types of an operation. A 400 `StatusError`; null passes, and is no operation that could be done."""
+    wrong = ""
+    if not isinstance(operation, dict):
+        wrong = "" if operation is None else f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"
+    else:
+        for name in ("op", "path", "from"):
+            if not isinstance(operation.get(name), str | None):
+                wrong = f"{go_kind(operation[name])} into Go struct field jsonPatchOp.{name} of type string"
+                break
+    if wrong:
+        raise bad_request(f"error decoding patch: json: cannot unmarshal {wrong}")
+
+
+def _operate(document: Any, operation: dict[str, Any]) -> Any:
+    kind, path = operation["op"], _pointer(operation["path"])
+    if kind == "test":
+        if _get(document, path) != operation.get("value"):
+            raise ValueError("test failed")
+        return document
+    if kind in ("move", "copy"):
+        source = _pointer(operation["from"])
+        value = copy.deepcopy(_get(document, source))
+        if kind == "move":
+            document = _remove(document, source)
+        return _add(document, path, value)
+    if kind == "remove":
+        return _remove(document, path)
+    value = copy.deepcopy(operation["value"])
+    if kind == "replace":
+        _get(document, path[:-1])  # the last field of an object may be missing, as evanphx/json-patch has it
+        return _replace(document, path, value)
+    if kind == "add":
+        return _add(document, path, value)
+    raise ValueError(kind)
+
+
+def _pointer(text: str) -> list[str]:
+    if text and not text.startswith("/"):
+        raise ValueError(text)
+    return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
+
+
+def _index(part: str, length: int) -> int:
+    index = int(part)
+    if not 0 <= index <= length:
+        raise IndexError(part)
+    return index
+
+
+def _get(document: Any, path: list[str]) -> Any:
+    for part in path:
+        document = document[_index(part, len(document) - 1)] if isinstance(document, list) else document[part]
+    return document
+
+
+def _add(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent, last = _get(document, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        parent.insert(len(parent) if last == "-" else _index(last, len(parent)), value)
+    else:
+        parent[last] = value
+    return document
+
+
+def _replace(document: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent, last = _get(document, path[:-1]), path[-1]
+    if isinstance(parent, list):
+        parent[_index(last, len(parent) - 1)] = value
+    else:
+        parent[last] = value
+    return document
+
+
+def _remove(document: Any, path: list[str]) -> Any:
+    parent, last = _get(document, path[:-1]), path[-1]
+    del parent[_index(last, len(parent) - 1) if isinstance(parent, list) else last]
+    return document
+
+
+def strategic_patch(target: dict[str, Any], patch: dict[str, Any], node: Node) -> dict[str, Any]:
+    """A strategic merge patch of a built-in object."""
+    merged = _strategic_map(target, patch, node)
+    assert isinstance(merged, dict)
+    return merged
+
+
+def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
+    directive = patch.get("$patch")
+    if directive == "delete":
+        return {}
+    if directive == "replace" or not isinstance(target, dict):
+        target = {}
+    merged = copy.deepcopy(target)
+    if _RETAIN in patch:
+        _check_retained(patch)
+        merged = {name: value for name, value in merged.items() if name in patch[_RETAIN]}
+    for name, value in patch.items():
+        if name.startswith("$"):
+            if name.startswith(_DELETE_VALUES):
+                field = name.removeprefix(_DELETE_VALUES)
+                merged[field] = [one for one in merged.get(field) or [] if one not in value]
+        elif value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict) and "$patch" in value and name not in merged:
+            continue  # a directive about what is not there
+        elif isinstance(value, dict):
+            merged[name] = _strategic_map(merged.get(name), value, node.child(name))
+        elif isinstance(value, list):
+            order = patch.get(_ORDER + name)
+            merged[name] = _strategic_list(merged.get(name) or [], value, node.child(name), order)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _check_retained(patch: dict[str, Any]) -> None:
+    """A 400 `StatusError` where `$retainKeys` is no list, or the patch sets what that does not name."""
+    kept = patch[_RETAIN]
+    named = {name for name, value in patch.items() if value is not None and not name.startswith("$")}
+    if not isinstance(kept, list) or any(name not in kept for name in named):
+        raise bad_request("invalid patch format of retainKeys")
+
+
+def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
+    key = node.merge
+    if key is True:  # what the patch names comes first
+        return [*patch, *(one for one in target if one not in patch)]
+    if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
+        return [one for one in patch if one.get("$patch") != "replace"]
+    if not key or not all(isinstance(one, dict) and not isinstance(one.get(key), dict | list) for one in patch):
+        return copy.deepcopy(patch)
+    item_node = node.item or ANY
+    items: dict[Any, Any] = {}
+    for item in patch:
+        if key not in item:
+            raise bad_request(f"map: {_go_map(item)} does not contain declared merge key: {key}")
+        if item.get("$patch") == "delete":
+            target = [one for one in target if one.get(key) != item[key]]
+            continue
+        present: dict[str, Any] = next((one for one in target if one.get(key) == item[key]), {})
+        items[item[key]] = _strategic_map(present, item, item_node)
+    wanted = [one.get(key) for one in order if isinstance(one, dict)] if order else list(items)
+    return _ordered(target, items, wanted, key)
+
+
+def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
+    """Patched items in the order wanted, the others where they were (strategicpatch, mergeSortedSlice)."""
+    before = [one.get(key) for one in target]
+    rest = [one for one in target if one.get(key) not in items]
+    rank = {name: index for index, name in enumerate(wanted)}
+    fresh = [items[name] for name in sorted(items, key=lambda name: rank.get(name, len(rank)))]
+    merged: list[Any] = []
+    while rest or fresh:
+        if rest and (not fresh or _stands_before(before, rest[0].get(key), fresh[0].get(key))):
+            merged.append(rest.pop(0))
+        else:
+            merged.append(fresh.pop(0))
+    return merged
+
+
+def _stands_before(order: list[Any], left: Any, right: Any) -> bool:
+    return left in order and right in order and order.index(left) < order.index(right)
+
+
+def _go_map(item: dict[str, Any]) -> str:
+    return "map[" + " ".join(f"{name}:{value}" for name, value in sorted(item.items())) + "]"

@@ -1,0 +1,198 @@
+"""Bodies in protobuf, which kubectl and Go's clients send: decoded into the dict that the same body as JSON gives.
+
+The numbers of fields are those of the recorded types (`generated.proto` of k8s.io/api). Answers are never in
+protobuf: clients that send it take JSON too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kinformer.testing.kinds.builtin_schemas import builtin_node, type_of
+from kinformer.testing.kinds.schema import Node
+
+__all__ = ["PREFIX", "ProtobufError", "decode_protobuf"]
+
+PREFIX = b"k8s\0"  # runtime/serializer/protobuf
+_INLINED = 1000
+Object = dict[str, Any]
+
+
+class ProtobufError(ValueError):
+    """Bytes that are no protobuf of the kind that they name."""
+
+
+def decode_protobuf(body: bytes) -> Object:
+    """The object in a body. Raises `ProtobufError`; `LookupError` for a kind that is not built in."""
+    if not body.startswith(PREFIX):
+        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+    try:
+        return _unknown(body[len(PREFIX) :])
+    except (IndexError, struct.error, UnicodeDecodeError, TypeError) as error:
+        raise ProtobufError(f"unexpected EOF ({error})") from None
+
+
+def _unknown(data: bytes) -> Object:
+    """runtime.Unknown: the kind, and the bytes of the object."""
+    api_version, kind, raw = "", "", b""
+    for number, value in _fields(data):
+        if number == 1:
+            names = {inner: bytes(text).decode() for inner, text in _fields(value)}
+            api_version, kind = names.get(1, ""), names.get(2, "")
+        elif number == 2:
+            raw = value
+    name = type_of(api_version, kind)
+    if not name:
+        raise LookupError(f"{kind} of {api_version} is no built-in kind")
+    return {"apiVersion": api_version, "kind": kind, **_message(builtin_node(name), raw)}
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+        shift += 7
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """(number, value) of a message: integers, or the bytes of what has a length or a fixed size."""
+    position = 0
+    while position < len(data):
+        tag, position = _varint(data, position)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, position = _varint(data, position)
+            yield number, value
+            continue
+        if wire == 2:
+            length, position = _varint(data, position)
+        else:
+            length = {1: 8, 5: 4}[wire]
+        if position + length > len(data):
+            raise IndexError("the message is cut off")
+        yield number, data[position : position + length]
+        position += length
+
+
+def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
+    table: dict[int, Any] = {}
+    inlined: dict[int, dict[str, int]] = {}
+    for name, number in numbers.items():
+        outer = number
+        while outer >= _INLINED:
+            outer //= _INLINED
+        if outer == number:
+            if number:
+                table[number] = (name, node.fields[name])
+            continue
+        scale = _INLINED
+        while number // scale != outer:
+            scale *= _INLINED
+        inlined.setdefault(outer, {})[name] = number % scale
+    for outer, below in inlined.items():
+        table[outer] = _table(below, node)
+    return table
+
+
+def _message(node: Node, data: bytes) -> Object:
+    found: Object = {}
+    _read(_tables(node), data, found)
+    return found
+
+
+def _tables(node: Node) -> dict[int, Any]:
+    key = id(node.fields)  # shared by all references to a type, which live as long as the program
+    table = _by_fields.get(key)
+    if table is None:
+        table = _by_fields[key] = _table({name: inner.number for name, inner in node.fields.items()}, node)
+    return table
+
+
+_by_fields: dict[int, dict[int, Any]] = {}
+
+
+def _read(table: dict[int, Any], data: bytes, found: Object) -> None:
+    for number, value in _fields(data):
+        entry = table.get(number)
+        if entry is None:
+            continue  # from a newer client
+        if isinstance(entry, dict):
+            _read(entry, value, found)
+            continue
+        name, node = entry
+        if node.kind == "list":
+            found.setdefault(name, []).append(_value(node.item, value))
+        elif node.kind == "map":
+            pair = dict(_fields(value))
+            found.setdefault(name, {})[bytes(pair.get(1, b"")).decode()] = _value(node.item, pair.get(2, b""))
+        else:
+            found[name] = _value(node, value)
+
+
+def _value(node: Node, value: Any) -> Any:
+    if node.kind == "struct":
+        return _message(node, value)
+    return _SCALARS[node.kind](value, node)
+
+
+def _integer(value: int, node: Node) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _time(value: bytes, node: Node) -> str | None:
+    parts = dict(_fields(value))
+    seconds = _integer(parts.get(1, 0), node)
+    if not parts:
+        return None
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{parts.get(2, 0) // 1000:06}Z" if node.kind == "microtime" else f"{text}Z"
+
+
+def _quantity(value: bytes, node: Node) -> str:
+    return bytes(dict(_fields(value)).get(1, b"0")).decode()
+
+
+def _int_or_string(value: bytes, node: Node) -> int | str:
+    parts = dict(_fields(value))
+    return bytes(parts.get(3, b"")).decode() if parts.get(1) else _integer(parts.get(2, 0), node)
+
+
+def _any(value: bytes, node: Node) -> Any:
+    """A value that is JSON inside, or one of the unions in the schema of a definition."""
+    parts = list(_fields(value))
+    schema = builtin_node("apiextensions.v1.JSONSchemaProps")
+    if node.go.endswith("JSONSchemaPropsOrArray"):
+        many = [_message(schema, inner) for number, inner in parts if number == 2]
+        return many or next((_message(schema, inner) for number, inner in parts if number == 1), None)
+    if node.go.endswith("JSONSchemaPropsOrBool"):
+        found = dict(parts)
+        return _message(schema, found[2]) if 2 in found else bool(found.get(1, 0))
+    if node.go.endswith("JSONSchemaPropsOrStringArray"):
+        names = [bytes(inner).decode() for number, inner in parts if number == 2]
+        return names or next((_message(schema, inner) for number, inner in parts if number == 1), None)
+    raw = dict(parts).get(1, b"")
+    return json.loads(raw) if raw else None
+
+
+_SCALARS: Mapping[str, Callable[[Any, Node], Any]] = {
+    "string": lambda value, node: bytes(value).decode(),
+    "bytes": lambda value, node: base64.b64encode(value).decode(),
+    "bool": lambda value, node: bool(value),
+    "int32": _integer,
+    "int64": _integer,
+    "float64": lambda value, node: struct.unpack("<d", value)[0],
+    "time": _time,
+    "microtime": _time,
+    "quantity": _quantity,
+    "intstr": _int_or_string,
+    "any": _any,
+}

@@ -1,0 +1,34 @@
+"""The row of a pod (printers.go, printPod)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.objects.pod_status import PodState
+from kinformer.testing.codec.table_text import age, none, since
+
+__all__ = ["pod_row"]
+
+Object = Mapping[str, Any]
+
+
+def pod_row(pod: Object) -> list[Any]:
+    """The cells of a pod."""
+    found = PodState(pod)
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    restarts = str(found.restarts)
+    if found.restarts and found.restarted:
+        restarts = f"{found.restarts} ({since(found.restarted)} ago)"
+    addresses = status.get("podIPs") or [{}]
+    return [
+        pod["metadata"]["name"],
+        f"{found.ready}/{found.total}",
+        found.reason,
+        restarts,
+        age(pod),
+        none(addresses[0].get("ip")),
+        none(spec.get("nodeName")),
+        none(status.get("nominatedNodeName")),
+        found.gates(),
+    ]

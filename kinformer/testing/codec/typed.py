@@ -1,0 +1,251 @@
+"""Decoding into Go's types: what a built-in object becomes when kube-apiserver reads and writes it.
+
+Fields that the type does not have are left out and named, values of the wrong type are refused in Go's words, and what
+Go does not write (empty values, but for pointers) is dropped (sigs.k8s.io/json, encoding/json).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kinformer.testing.codec.quantities import canonical
+from kinformer.testing.kinds.schema import Node
+
+__all__ = ["DecodeError", "conform", "zero"]
+
+QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_BOUNDS = {"int32": 1 << 31, "int64": 1 << 63}
+
+
+class DecodeError(Exception):
+    """A value that Go cannot decode; the text is Go's."""
+
+
+class _Reading:
+    """One pass over a document: where it is, and what it found."""
+
+    __slots__ = ("names", "unknown", "where")
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.names: list[str] = []  # fields alone, as Go's errors name them
+        self.where: list[str] = []  # with positions, as warnings name them
+
+    def mismatch(self, value: Any, go: str, struct: str) -> DecodeError:
+        """`json: cannot unmarshal string into Go struct field PodSpec.spec.containers of type []v1.Container`."""
+        what = _json_kind(value)
+        place = f"Go struct field {struct}.{'.'.join(self.names)}" if self.names else "Go value"
+        return DecodeError(f"json: cannot unmarshal {what} into {place} of type {go}")
+
+
+def _json_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def zero(node: Node) -> Any:
+    """What Go writes for a field of this type that was never set."""
+    if node.pointer:
+        return None
+    if node.kind == "struct":
+        return {name: zero(field) for name, field in node.fields.items() if field.always}
+    scalars = {"string": "", "bool": False, "int32": 0, "int64": 0, "float64": 0, "quantity": "0", "intstr": 0}
+    return scalars.get(node.kind)
+
+
+def conform(node: Node, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A fresh document of the type of `node`, and the paths of what the type does not know.
+
+    Raises `DecodeError`.
+    """
+    reading = _Reading()
+    decoded: dict[str, Any] = _struct(node, value, reading, node.struct)
+    unknown = reading.unknown
+    return decoded, unknown if len(unknown) < 2 else _in_order(value, set(unknown))
+
+
+def _in_order(value: Any, unknown: set[str], path: str = "") -> list[str]:
+    """The unknown paths in the order in which they stand in the document."""
+    found: list[str] = []
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            below = f"{path}.{name}" if path else name
+            found += [below] if below in unknown else _in_order(inner, unknown, below)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            found += _in_order(inner, unknown, f"{path}[{index}]")
+    return found
+
+
+def _struct(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, dict):
+        raise reading.mismatch(value, node.go, owner)
+    fields, decoded = node.fields, {}
+    if not value.keys() <= fields.keys():
+        for name in value:
+            if name not in fields:
+                reading.unknown.append(".".join([*reading.where, name]).replace(".[", "["))
+    for name, field in fields.items():
+        inner = value.get(name)
+        if inner is None:
+            if field.always:
+                decoded[name] = zero(field)
+            continue
+        kind = field.kind
+        # The two most frequent kinds of value, without a detour.
+        if kind == "string" and type(inner) is str:
+            if inner or field.always or field.pointer:
+                decoded[name] = inner
+            continue
+        reading.names.append(name)
+        reading.where.append(name)
+        result = _READ[kind](field, inner, reading, node.struct)
+        reading.names.pop()
+        reading.where.pop()
+        if field.always or field.pointer or not _is_empty(kind, result):
+            decoded[name] = result
+    return decoded
+
+
+def _is_empty(kind: str, value: Any) -> bool:
+    if kind in ("struct", "any", "quantity", "intstr"):
+        return False
+    return not value
+
+
+def _list(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, list):
+        raise reading.mismatch(value, node.go, owner)
+    item = node.item
+    assert item is not None
+    if item.kind == "string" and all(type(one) is str for one in value):
+        return list(value)
+    read, decoded = _READ[item.kind], []
+    for index, one in enumerate(value):
+        reading.where.append(f"[{index}]")
+        decoded.append(zero(item) if one is None else read(item, one, reading, owner))
+        reading.where.pop()
+    return decoded
+
+
+def _map(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, dict):
+        raise reading.mismatch(value, node.go, owner)
+    item = node.item
+    assert item is not None
+    names = value if len(value) < 2 else sorted(value)  # Go writes maps in order
+    if item.kind == "string" and all(type(one) is str for one in value.values()):
+        return {name: value[name] for name in names}
+    read, decoded = _READ[item.kind], {}
+    for name in names:
+        reading.where.append(name)
+        decoded[name] = zero(item) if value[name] is None else read(item, value[name], reading, owner)
+        reading.where.pop()
+    return decoded
+
+
+def _string(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, str):
+        raise reading.mismatch(value, node.go, owner)
+    return value
+
+
+def _bool(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, bool):
+        raise reading.mismatch(value, node.go, owner)
+    return value
+
+
+def _integer(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise reading.mismatch(value, node.go, owner)
+    bound = _BOUNDS[node.kind]
+    if isinstance(value, float) or not -bound <= value < bound:
+        error = reading.mismatch(value, node.go, owner)
+        raise DecodeError(str(error).replace("unmarshal number", f"unmarshal number {value}", 1))
+    return value
+
+
+def _float(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise reading.mismatch(value, node.go, owner)
+    return value
+
+
+def _bytes(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, str):
+        raise reading.mismatch(value, node.go, owner)
+    try:
+        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise DecodeError(f"illegal base64 data at input byte {_first_bad_byte(value)}") from None
+    return value
+
+
+def _first_bad_byte(text: str) -> int:
+    """Where Go's decoder stops: the first byte that is none of the alphabet, else the end of the last whole group."""
+    bad = re.search(r"[^A-Za-z0-9+/=\r\n]", text)
+    return bad.start() if bad else len(text) // 4 * 4
+
+
+def _time(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if not isinstance(value, str):
+        raise reading.mismatch(value, "string", owner)
+    if not _TIME.fullmatch(value):
+        layout = _MICRO_LAYOUT if node.kind == "microtime" else _LAYOUT
+        raise DecodeError(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    if node.kind == "microtime":
+        fraction = re.search(r"(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", value)
+        if fraction is not None and len(fraction[1] or "") != 7:  # Go's layout wants six digits, neither more nor fewer
+            raise DecodeError(f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{fraction[0]}" as ".000000"')
+        return value
+    return re.sub(r"\.\d+", "", value) if "." in value else value
+
+
+def _quantity(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
+    if isinstance(value, str) and not QUANTITY.match(value):
+        raise DecodeError("quantities must match the regular expression '" + QUANTITY.pattern + "'")
+    return canonical(str(value))
+
+
+def _int_or_string(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise reading.mismatch(value, "int32", owner)
+    return value
+
+
+def _any(node: Node, value: Any, reading: _Reading, owner: str) -> Any:
+    return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
+
+
+_READ: Mapping[str, Callable[[Node, Any, _Reading, str], Any]] = {
+    "struct": _struct,
+    "list": _list,
+    "map": _map,
+    "string": _string,
+    "bool": _bool,
+    "int32": _integer,
+    "int64": _integer,
+    "float64": _float,
+    "bytes": _bytes,
+    "time": _time,
+    "microtime": _time,
+    "quantity": _quantity,
+    "intstr": _int_or_string,
+    "any": _any,
+}

@@ -1,0 +1,143 @@
+"""What is done through a path that keeps no object: scale, binding, eviction, tokens, reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kinformer.testing.api.delete import Deleter
+from kinformer.testing.api.subresources import bind, evicted, guard, scale_of, with_scale
+from kinformer.testing.api.tokens import Tokens
+from kinformer.testing.api.write import Writer
+from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
+from kinformer.testing.codec.patch import patch_kind, patched
+from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.call import Call
+from kinformer.testing.http.reviews import review
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import bad_request, failure, internal, method_not_allowed, not_found, success
+from kinformer.testing.store.forms import decode_stored
+from kinformer.testing.store.ownership import FieldManager
+
+__all__ = ["Actions"]
+
+Object = dict[str, Any]
+
+
+class Actions:
+    """All such paths of one server."""
+
+    def __init__(self, writer: Writer, deleter: Deleter, access: AccessControl) -> None:
+        self._ledger = writer.ledger
+        self._writer = writer
+        self._deleter = deleter
+        self._access = access
+        self._tokens = Tokens(writer.ledger)
+        self.by_name: Mapping[str, Callable[[Call, ResourceType], Any]] = {
+            "scale": self._scale,
+            "binding": self._bind,
+            "eviction": self._evict,
+            "token": self._token,
+            "log": self._node_proxy,
+            "proxy": self._node_proxy,
+            "exec": self._node_proxy,
+            "attach": self._node_proxy,
+            "portforward": self._node_proxy,
+        }
+
+    async def review(self, call: Call, resource: ResourceType) -> None:
+        """POST of a review."""
+        if call.info.method != "POST":
+            raise method_not_allowed()
+        options = call.options()
+        body = await call.body(resource.kind, options)
+        now = self._ledger.timestamp()
+        answer = review(self._access, call.user, resource, call.info.namespace, body, options.manager, now)
+        await call.send_object(answer, status=201)
+
+    async def binding(self, call: Call, resource: ResourceType) -> None:
+        """POST to the collection of bindings: the old way to assign a pod."""
+        if call.info.method != "POST" or call.info.name:
+            raise method_not_allowed()
+        options = call.options()
+        body = await call.body("Binding", options)
+        name = (body.get("metadata") or {}).get("name", "")
+        pods = self._ledger.registry.find("v1/pods")
+        bind(self._writer, pods, call.info.namespace, name, body, options)
+        await call.answer.json(success(code=201), status=201)
+
+    async def _scale(self, call: Call, resource: ResourceType) -> None:
+        info, namespace = call.info, call.namespace(resource)
+        if info.method in ("GET", "HEAD"):
+            stored = self._ledger.stored(resource, namespace, info.name)
+            await call.send_object(scale_of(resource, decode_stored(resource, stored)))
+            return
+        if info.method == "PUT":
+            options = call.options()
+            apply = _replaced_by(await call.body("Scale", options))
+        else:
+            kind = patch_kind(call.content_type, resource, "scale")
+            options = call.options(patch=kind)
+            raw = await read_body(call.request)
+            patch = parse_yaml(raw) if kind == "apply" else parse_patch(raw)
+            apply = patched("merge" if kind in ("apply", "strategic") else kind, patch, resource.node)
+
+        def change(obj: Object) -> Object:
+            return with_scale(resource, obj, apply(scale_of(resource, obj)), info.name)
+
+        # The scale's own fields have an entry without a time (scale/strategy, managedFields of the parent).
+        options.manager = FieldManager(options.manager.name, options.manager.operation, "scale", timed=False)
+        written = self._writer.patch(resource, namespace, info.name, change, options, subresource="scale")
+        await call.send_object(scale_of(resource, decode_stored(resource, written.stored)))
+
+    async def _bind(self, call: Call, resource: ResourceType) -> None:
+        options = call.options()
+        body = await call.body("Binding", options)
+        if (body.get("metadata") or {}).get("name") != call.info.name:
+            raise bad_request("name in URL does not match name in Binding object")
+        bind(self._writer, resource, call.info.namespace, call.info.name, body, options)
+        await call.answer.json(success(code=201), status=201)
+
+    async def _evict(self, call: Call, resource: ResourceType) -> None:
+        write = call.options()
+        body = await call.body("Eviction", write)
+        info = call.info
+        if (body.get("metadata") or {}).get("name") != info.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        given = body.get("deleteOptions") or {}
+        options = call.read_delete_options(given)
+        options.dry_run = options.dry_run or write.dry_run
+        stored = self._ledger.stored(resource, info.namespace, info.name)
+        guard(self._ledger, decode_stored(resource, stored), dry_run=options.dry_run)
+        if not options.dry_run:
+            evicted(self._writer, resource, info.namespace, info.name)
+        self._deleter.delete(resource, info.namespace, info.name, options)
+        await call.answer.json(success(code=201), status=201)
+
+    async def _token(self, call: Call, resource: ResourceType) -> None:
+        options = call.options()
+        body = await call.body("TokenRequest", options)
+        stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
+        answer = self._tokens.request(decode_stored(resource, stored), body, options.manager)
+        self._access.add(answer["status"]["token"], f"system:serviceaccount:{call.info.namespace}:{call.info.name}")
+        await call.send_object(answer, status=201)
+
+    async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
+        """What the real server passes on to a kubelet, of which there is none."""
+        stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
+        obj = decode_stored(resource, stored)
+        node = (obj.get("spec") or {}).get("nodeName")
+        if resource.kind != "Pod":
+            raise failure(503, "no endpoints available for the proxy: there is no kubelet behind this server")
+        if not node:
+            raise bad_request(f"pod {stored.name} does not have a host assigned")
+        nodes = self._ledger.registry.find("v1/nodes")
+        if self._ledger.collection(nodes).get(node) is None:
+            # pod/rest/log.go asks for the node and reports it as a pod
+            raise not_found("", "pods" if call.info.subresource == "log" else "nodes", node)
+        raise internal(f'Get "https://{node}:10250/": dial tcp: lookup {node}: no such host')
+
+
+def _replaced_by(body: Object) -> Callable[[Object], Object]:
+    """The change that a PUT makes."""
+    return lambda _: body

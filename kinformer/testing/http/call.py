@@ -1,0 +1,155 @@
+"""One request on its way through the server: what it asks, its body, and the answer in the form that it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from kinformer.testing.api.delete import DeleteOptions
+from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.api.write import WriteOptions
+from kinformer.testing.api.write_query import dry_run_causes, read_write_options
+from kinformer.testing.codec.bodies import go_kind, parse_body, read_body
+from kinformer.testing.http.answers import Answer
+from kinformer.testing.http.negotiation import Wanted, negotiate
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options
+from kinformer.testing.rules.metadata_rules import shown
+from kinformer.testing.store.forms import View
+from kinformer.testing.store.ledger import Written
+
+__all__ = ["Call"]
+
+MAX_STORED = 1536 * 1024  # bytes (etcd, --max-request-bytes); direct calls may store more
+_POLICIES = ("Foreground", "Background", "Orphan")
+_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's name of the type, for the error
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
+_PRECONDITIONS: Mapping[str, tuple[type, str]] = {"uid": (str, "types.UID"), "resourceVersion": (str, "string")}
+Object = dict[str, Any]
+
+
+def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: str) -> None:
+    for name, (wanted, go) in fields.items():
+        if value.get(name) is not None and type(value[name]) is not wanted:
+            text = f"json: cannot unmarshal {go_kind(value[name])} into Go struct field {where}.{name} of type {go}"
+            raise bad_request(text)
+
+
+@dataclass(slots=True)
+class Call:
+    """A request, what was read of its path, and where its answer goes."""
+
+    request: web.BaseRequest
+    params: Mapping[str, str]
+    info: RequestInfo
+    answer: Answer
+    user: str
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return self.request.headers.get("Content-Type", "").partition(";")[0].strip()
+
+    def namespace(self, resource: ResourceType) -> str:
+        """The namespace that the path names; "" for a kind without."""
+        return self.info.namespace if resource.namespaced else ""
+
+    def options(self, *, patch: str = "") -> WriteOptions:
+        """The query of a write. A 422 `StatusError`."""
+        agent = self.request.headers.get("User-Agent", "")
+        options = read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
+        options.warnings = self.answer.warnings  # a failure is warned of too
+        return options
+
+    async def body(self, kind: str, options: WriteOptions | None = None) -> Object:
+        """The object that was sent; its duplicate fields go to the options. A 400, 413, 415 or 500 `StatusError`."""
+        body = await read_body(self.request)
+        if len(body) > MAX_STORED:
+            raise internal("etcdserver: request is too large")
+        wanted = options is not None and options.validation != "Ignore"
+        duplicates: list[str] | None = options.duplicates if options is not None and wanted else None
+        return parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
+
+    async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
+        """JSON that is encoded already, as it was asked for."""
+        if wanted.yaml:
+            await self.answer.yaml(body, status=status)
+        else:
+            await self.answer.raw_json(body, status=status)
+
+    async def send_object(self, value: Object, *, status: int = 200) -> None:
+        """An object that is no stored one."""
+        if negotiate(self.request.headers).yaml:
+            await self.answer.send_yaml(value, status=status)
+        else:
+            await self.answer.json(value, status=status)
+
+    async def written(self, resource: ResourceType, written: Written, options: WriteOptions) -> None:
+        """The object after a write."""
+        wanted = negotiate(self.request.headers)
+        view = View(resource, wanted.form, wanted.version)
+        if view.form == "table":
+            body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})
+        else:
+            body = view.whole(written.stored) + b"\n"
+        await self.send(body, wanted, 201 if written.created else 200)
+
+    async def delete_options(self) -> DeleteOptions:
+        """Body and query of a DELETE. A 400 or 422 `StatusError`."""
+        raw = await read_body(self.request)
+        body = parse_body(raw, "DeleteOptions", self.content_type) if raw.strip() else {}
+        if body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request(
+                f'{body["kind"]} in version "{body.get("apiVersion", "v1")}" cannot be handled as a DeleteOptions:'
+                f' no kind "{body["kind"]}" is registered for version "{body.get("apiVersion", "v1")}" in scheme'
+                ' "pkg/runtime/scheme.go:111"'
+                if "/" in body.get("apiVersion", "v1")
+                else f"incorrect kind: {body['kind']}"
+            )
+        return self.read_delete_options(body)
+
+    def read_delete_options(self, body: Object) -> DeleteOptions:
+        """DeleteOptions, the body's or (only without a body) the query's."""
+        _check_types(_DELETE_FIELDS, body, "DeleteOptions")
+        conditions = body.get("preconditions") or {}
+        _check_types(_PRECONDITIONS, conditions, "Preconditions.preconditions")
+        params: Mapping[str, str] = {} if body else self.params
+        grace, policy = body.get("gracePeriodSeconds"), body.get("propagationPolicy")
+        if "gracePeriodSeconds" in params:
+            text = params["gracePeriodSeconds"]
+            if not text.lstrip("-").isdigit():
+                raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+            grace = int(text)
+        policy = policy or params.get("propagationPolicy", "")
+        dry_run = body.get("dryRun") or ([params["dryRun"]] if "dryRun" in params else [])
+        orphan = body.get("orphanDependents")
+        if "orphanDependents" in params:
+            orphan = params["orphanDependents"].lower() not in ("0", "false")
+        causes = dry_run_causes(dry_run)
+        if orphan is not None and policy:
+            text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
+            causes.append(cause("FieldValueInvalid", text, "propagationPolicy"))
+        elif policy and policy not in _POLICIES:
+            listed = ", ".join(f'"{one}"' for one in [*_POLICIES, "nil"])
+            text = f"Unsupported value: {shown(policy)}: supported values: {listed}"
+            causes.append(cause("FieldValueNotSupported", text, "propagationPolicy"))
+        if causes:
+            raise invalid_options("DeleteOptions", causes)
+        if orphan is not None:
+            policy = "Orphan" if orphan else "Background"
+        return DeleteOptions(
+            grace=grace,
+            uid=conditions.get("uid", ""),
+            resource_version=conditions.get("resourceVersion", ""),
+            propagation=policy or "",
+            dry_run=bool(dry_run),
+        )

@@ -1,0 +1,277 @@
+"""What a request for a resource does: reads, watches and writes, from path and body to the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+
+from kinformer.testing.api.delete import Deleter
+from kinformer.testing.api.filters import Filter
+from kinformer.testing.api.list import chunks, reach, read_page
+from kinformer.testing.api.options import Options, bad_version, read_options
+from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.api.watch import Watcher
+from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
+from kinformer.testing.codec.patch import patch_kind, patched
+from kinformer.testing.faults import Faults
+from kinformer.testing.features import Features
+from kinformer.testing.http.actions import Actions
+from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.call import Call
+from kinformer.testing.http.negotiation import Wanted, check_kind, negotiate
+from kinformer.testing.http.reviews import is_review
+from kinformer.testing.http.stream import WatchStream
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import (
+    bad_request,
+    failure,
+    method_not_allowed,
+    missing_resource,
+    page_not_found,
+)
+from kinformer.testing.store.forms import View
+from kinformer.testing.store.ownership import FieldManager
+
+__all__ = ["Api"]
+
+Object = dict[str, Any]
+
+
+_DEPRECATED = {
+    "v1/endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+    "v1/componentstatuses": "v1 ComponentStatus is deprecated in v1.19+",
+}
+
+
+def _streams_a_list(options: Options) -> bool:
+    """Whether a watch begins with all there is and a bookmark, asked for or by promotion."""
+    initial = options.initial_events or (options.initial_events is None and not options.revision)
+    return bool(initial and options.bookmarks)
+
+
+class Api:
+    """All resources of one server."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        deleter: Deleter,
+        access: AccessControl,
+        faults: Faults,
+        rewind: Callable[[int, web.BaseRequest], None],
+        features: Features,
+    ) -> None:
+        self._ledger = writer.ledger
+        self._storage = writer.ledger.storage
+        self._registry = writer.ledger.registry
+        self._writer = writer
+        self._deleter = deleter
+        self._actions = Actions(writer, deleter, access)
+        self._faults = faults
+        self._rewind = rewind
+        self._features = features
+
+    async def handle(self, call: Call) -> None:
+        """Answers a request. A `StatusError` comes out for what fails."""
+        info = call.info
+        resource = self._registry.serve(info.group, info.version, info.plural)
+        self._check_scope(resource, info)
+        deprecated = _DEPRECATED.get(resource.name)
+        if deprecated:
+            call.answer.warnings.append(deprecated)
+        if is_review(resource):
+            await self._actions.review(call, resource)
+            return
+        if resource.builtin and resource.name == "v1/bindings":
+            await self._actions.binding(call, resource)
+            return
+        if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
+            raise method_not_allowed()  # writes name their namespace
+        if info.method == "HEAD" and resource.builtin:
+            raise method_not_allowed()  # of custom resources alone it is a GET
+        if info.subresource:
+            await self._subresource(call, resource)
+        elif info.method in ("GET", "HEAD"):
+            await self._read(call, resource)
+        elif info.method == "POST":
+            if info.name:
+                raise method_not_allowed()
+            await self._create(call, resource)
+        elif info.method == "DELETE":
+            await self._delete(call, resource)
+        elif not info.name:
+            custom = info.method == "PUT" and not resource.builtin
+            raise bad_request("name must be provided") if custom else method_not_allowed()
+        elif info.method == "PUT":
+            await self._update(call, resource)
+        elif info.method == "PATCH":
+            await self._patch(call, resource)
+        else:
+            raise method_not_allowed()
+
+    def _check_scope(self, resource: ResourceType, info: RequestInfo) -> None:
+        inside = bool(info.namespace) and info.plural != "namespaces"
+        if (inside and not resource.namespaced) or (info.name and resource.namespaced and not inside):
+            if info.verb in ("list", "watch") and resource.namespaced:
+                return  # a name in a field selector
+            if resource.builtin:
+                raise missing_resource()
+            raise page_not_found()
+
+    @staticmethod
+    def _loop_time() -> float:
+        return asyncio.get_running_loop().time()
+
+    # -- reads ----------------------------------------------------------------------------------------------------
+
+    async def _read(self, call: Call, resource: ResourceType) -> None:
+        info = call.info
+        collection = info.verb in ("list", "watch")
+        if collection and self._loop_time() < resource.initializing_until:
+            raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
+        watch = info.verb == "watch"
+        wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin)
+        go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
+        check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
+        include = call.params.get("includeObject") or "Metadata"
+        if include not in ("Metadata", "Object", "None") and wanted.form == "table":
+            text = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+            raise bad_request(f"Unable to convert to Table as requested: includeObject: {text}")
+        view = View(resource, wanted.form, wanted.version, include=include)
+        if watch:
+            await self._watch(call, resource, view)
+        elif collection:
+            await self._list(call, resource, view, wanted)
+        else:
+            await self._get(call, resource, view, wanted)
+
+    async def _get(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
+        version = call.params.get("resourceVersion", "")
+        if version:
+            if not version.isdigit():
+                raise bad_version(version, watch=True)
+            await reach(self._storage, int(version))
+        stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
+        if view.form == "table":
+            body = view.table([stored], {"resourceVersion": str(stored.revision)})
+        else:
+            body = view.whole(stored) + b"\n"
+        await call.send(body, wanted)
+
+    async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
+        options = read_options(call.params, features=self._features)
+        selected = Filter(resource, call.namespace(resource), options)
+        collection = self._ledger.collection(resource)
+        page = await read_page(self._storage, collection, selected, options)
+        if view.form == "table":
+            await call.send(view.table(page.items, page.metadata()), wanted)
+        elif wanted.yaml:
+            body = b"".join([piece async for piece in chunks(resource, view, page)])
+            await call.send(body, wanted)
+        else:
+            await call.answer.body(chunks(resource, view, page))
+
+    async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
+        options = read_options(call.params, forced_watch=True, features=self._features)
+        if call.info.forced_watch and call.info.name:  # the deprecated path of a single object
+            terms = [one for one in (options.field_selector, f"metadata.name={call.info.name}") if one]
+            options = replace(options, field_selector=",".join(terms))
+        selected = Filter(resource, call.namespace(resource), options)
+        collection = self._ledger.collection(resource)
+        watcher = Watcher(self._storage, collection, resource, view, selected, options)
+        stream = WatchStream(
+            call.answer,
+            watcher,
+            self._faults,
+            call.info,
+            floor=lambda: max(collection.floor, self._storage.revision),
+            rewind=lambda revisions: self._rewind(revisions, call.request),
+            compress=self._features.compress_watches and _streams_a_list(options),
+        )
+        await stream.run()
+
+    # -- writes ---------------------------------------------------------------------------------------------------
+
+    async def _create(self, call: Call, resource: ResourceType) -> None:
+        options = call.options()
+        body = await call.body(resource.kind, options)
+        written = self._writer.create(resource, call.namespace(resource), body, options)
+        await call.written(resource, written, options)
+
+    async def _update(self, call: Call, resource: ResourceType) -> None:
+        options, info = call.options(), call.info
+        body = await call.body(resource.kind, options)
+        namespace = call.namespace(resource)
+        written = self._writer.update(resource, namespace, info.name, body, options, subresource=info.subresource)
+        await call.written(resource, written, options)
+
+    async def _patch(self, call: Call, resource: ResourceType) -> None:
+        info, namespace = call.info, call.namespace(resource)
+        kind = patch_kind(call.content_type, resource)
+        options = call.options(patch=kind)
+        raw = await read_body(call.request)
+        if kind == "apply":
+            options.manager = FieldManager(call.params.get("fieldManager", ""))
+            twice: list[str] = []
+            applied = parse_yaml(raw, twice)
+            if twice and options.validation == "Strict":
+                lines = "".join(f"\n  {text}" for text in twice)
+                raise bad_request(
+                    f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}"
+                )
+            if options.validation == "Warn":
+                options.warnings += twice
+            written = self._writer.apply(resource, namespace, info.name, applied, options, subresource=info.subresource)
+        else:
+            patch = parse_patch(raw, None if options.validation == "Ignore" else options.duplicates)
+            options.json_patch = kind == "json"
+            change = patched(kind, patch, resource.node)
+            options.patch = patch if kind == "strategic" else None
+            written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)
+        await call.written(resource, written, options)
+
+    async def _delete(self, call: Call, resource: ResourceType) -> None:
+        info = call.info
+        if not info.name and "deletecollection" not in resource.verbs:
+            raise method_not_allowed()
+        options = await call.delete_options()
+        namespace = call.namespace(resource)
+        if info.name:
+            written = self._deleter.delete(resource, namespace, info.name, options)
+            call.answer.warnings += written.warnings
+            if written.status is not None:
+                await call.send_object(written.status)
+            else:
+                await call.written(resource, written, WriteOptions())
+            return
+        selection = read_options(call.params)
+        selected = Filter(resource, namespace, selection)
+        page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
+        for stored in page.items:
+            self._deleter.delete(resource, stored.namespace, stored.name, options)
+        await call.answer.body(chunks(resource, View(resource), page))
+
+    async def _subresource(self, call: Call, resource: ResourceType) -> None:
+        info = call.info
+        found = resource.subresource(info.subresource)
+        if found is None or (info.rest and found.name != "proxy"):
+            if resource.builtin:
+                raise missing_resource()
+            raise page_not_found()
+        verb = "get" if info.method == "GET" else info.verb
+        if verb not in found.verbs:
+            raise method_not_allowed()
+        action = self._actions.by_name.get(found.name)
+        if action is not None:
+            await action(call, resource)
+        elif info.method in ("GET", "HEAD"):
+            await self._read(call, resource)
+        elif info.method == "PUT":
+            await self._update(call, resource)
+        else:
+            await self._patch(call, resource)

@@ -1,0 +1,90 @@
+"""In which form an answer is wanted (apiserver/pkg/endpoints/handlers/negotiation)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kinformer.testing.kinds.status import failure, not_acceptable
+
+__all__ = ["Wanted", "is_pretty", "negotiate"]
+
+_ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_STREAMED = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+_FORMS = {
+    "Table": "table",
+    "PartialObjectMetadata": "partial",
+    "PartialObjectMetadataList": "partial",
+    "": "",
+}
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`form` as in `View`, `kind` as asked for, `yaml` True for YAML."""
+
+    form: str = ""
+    kind: str = ""
+    yaml: bool = False
+    version: str = "v1"  # of meta.k8s.io
+
+
+_PLAIN = Wanted()
+_MEDIA = {"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "*/*", "application/*"}
+
+
+def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
+    """True for who asks with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
+    pretty = params.get("pretty")
+    if pretty is not None:
+        return pretty.lower() not in ("0", "false")
+    return headers.get("User-Agent", "").startswith(_PRETTY_AGENTS)
+
+
+def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+    clauses = []
+    for clause in accept.split(","):
+        media, *parameters = [part.strip() for part in clause.split(";")]
+        pairs = {}
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            pairs[name.strip()] = value.strip()
+        if media:
+            clauses.append((media.lower(), pairs))
+    return clauses
+
+
+def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool = True) -> Wanted:
+    """The first acceptable clause of `Accept`. A 406 `StatusError` where there is none."""
+    accept = headers.get("Accept", "")
+    if accept in ("", "*/*", "application/json"):
+        return _PLAIN
+    clauses = _clauses(accept)
+    for media, parameters in clauses:
+        kind = parameters.get("as", "")
+        version = parameters.get("v", "v1")
+        if kind not in _FORMS or version not in ("v1", "v1beta1"):
+            continue
+        if media in ("application/json", "application/*", "*/*"):
+            return Wanted(_FORMS[kind], kind, version=version)
+        if media == "application/yaml" and not watch:
+            return Wanted(_FORMS[kind], kind, yaml=True, version=version)
+    if builtin and not any(media in _MEDIA for media, _ in clauses):
+        # The router before the handlers knows the media types of built-in kinds (go-restful).
+        listed = f"{_ACCEPTED}, {_STREAMED}" if watch else _ACCEPTED
+        text = f"406: Not Acceptable\n\nAvailable representations: {listed}"
+        raise failure(406, text, details={})
+    listed = _STREAMED if watch else _ACCEPTED
+    raise not_acceptable(f"only the following media types are accepted: {listed}")
+
+
+def check_kind(wanted: Wanted, *, collection: bool, watch: bool, builtin: bool, list_kind: str) -> None:
+    """PartialObjectMetadata is for objects and events, PartialObjectMetadataList for lists. A 406 for the wrong one."""
+    if wanted.form != "partial":
+        return
+    go_list = f"*{list_kind}" if builtin else "*unstructured.UnstructuredList"
+    if collection and not watch and wanted.kind == "PartialObjectMetadata":
+        raise not_acceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({go_list})")
+    if (watch or not collection) and wanted.kind == "PartialObjectMetadataList":
+        raise not_acceptable("you requested PartialObjectMetadataList, but the requested object is not a list")

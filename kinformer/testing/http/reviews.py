@@ -1,0 +1,93 @@
+"""Reviews: kinds that are only created, and never stored. They answer who one is and what one may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import cause, invalid
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.store.ownership import FieldManager, track_update
+
+__all__ = ["is_review", "review"]
+
+Object = dict[str, Any]
+
+_GROUPS = ("authentication.k8s.io", "authorization.k8s.io")
+
+
+def is_review(resource: ResourceType) -> bool:
+    """True for a kind that is asked, not kept."""
+    return resource.builtin and resource.group in _GROUPS
+
+
+def review(
+    access: AccessControl,
+    user: str,
+    resource: ResourceType,
+    namespace: str,
+    body: Object,
+    manager: FieldManager,
+    now: str,
+) -> Object:
+    """The answered review. A 422 `StatusError` for one that asks nothing."""
+    kind = resource.kind
+    head = {"kind": kind, "apiVersion": resource.api_version}
+    if kind == "SelfSubjectReview":
+        return {**head, "metadata": {"creationTimestamp": now}, "status": {"userInfo": access.info(user)}}
+    spec = body.get("spec") or {}
+    answer: Object = {**head, "metadata": {"namespace": namespace} if namespace else {}, "spec": spec}
+    if kind == "SelfSubjectRulesReview":
+        return {**answer, "spec": {}, "status": _rules(access, user)}
+    track_update(resource, None, answer, manager, now)
+    if kind == "TokenReview":
+        return {**answer, "status": _token(access, spec.get("token", ""))}
+    if kind != "SelfSubjectAccessReview":
+        user = spec.get("user", "")
+        if not user and not spec.get("groups"):
+            causes = [
+                cause("FieldValueRequired", "Required value: at least one of user or group must be specified", "")
+            ]
+            causes = [{**causes[0], "field": "spec.user"}]
+            raise invalid(resource.group, kind, "", causes)
+    return {**answer, "status": _access(access, user, resource, spec)}
+
+
+def _access(access: AccessControl, user: str, resource: ResourceType, spec: Object) -> Object:
+    attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (attributes is None) == (other is None):
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        value = None if attributes is None else attributes
+        raise invalid(resource.group, resource.kind, "", [invalid_value("spec.resourceAttributes", value, text)])
+    if attributes is None:
+        return {"allowed": True}
+    group, version = attributes.get("group", ""), attributes.get("version") or "v1"
+    name = f"{group}/{version}" if group else version
+    name += f"/{attributes.get('resource', '')}"
+    if attributes.get("subresource"):
+        name += f"/{attributes['subresource']}"
+    return {"allowed": access.may(user, attributes.get("verb", ""), name)}
+
+
+def _token(access: AccessControl, token: str) -> Object:
+    user = access.user_of(token)
+    if user is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": access.info(user)}
+
+
+def _rules(access: AccessControl, user: str) -> Object:
+    """What a user may, as rules of RBAC."""
+    found = []
+    for verb, name in access.allowed(user):
+        group, _, resource = name.rpartition("/")
+        group = group.rpartition("/")[0]
+        found.append(
+            {
+                "verbs": [verb],
+                "apiGroups": ["*" if name == "*" else group],
+                "resources": ["*" if name == "*" else resource],
+            }
+        )
+    return {"resourceRules": found, "nonResourceRules": [], "incomplete": False}

@@ -1,0 +1,136 @@
+"""Sending a watch: lines into a chunked body, and the faults that befall them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.api.watch import Line, Watcher
+from kinformer.testing.faults import FaultHandle, Faults
+from kinformer.testing.http.answers import Answer
+from kinformer.testing.kinds.status import expired
+from kinformer.testing.store.forms import dumps
+
+__all__ = ["WatchStream"]
+
+_AT_ONCE = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
+
+
+class WatchStream:
+    """One open watch. `run` returns at its clean end; `Cut` comes out where the connection was cut on purpose."""
+
+    def __init__(
+        self,
+        answer: Answer,
+        watcher: Watcher,
+        faults: Faults,
+        info: RequestInfo,
+        *,
+        floor: Callable[[], int],
+        rewind: Callable[[int], None],
+        compress: bool = False,
+    ) -> None:
+        self._answer = answer
+        self._watcher = watcher
+        self._faults = faults
+        self._info = info
+        self._floor = floor
+        self._rewind = rewind
+        self._compress = compress
+        self._sent = 0  # ADDED, MODIFIED and DELETED lines
+        self._ended = False
+
+    async def run(self) -> None:
+        """Sends until the watch ends."""
+        watcher = self._watcher
+        await self._answer.start_stream(compress=self._compress)
+        self._faults.listeners[watcher.poke] = None
+        try:
+            await watcher.open()
+            await self._between_lines()
+            while not self._ended:
+                batch = await watcher.next_batch()
+                if batch is None:
+                    break
+                await self._send(batch)
+            await self._answer.finish()
+        finally:
+            self._faults.listeners.pop(watcher.poke, None)
+            watcher.close()
+
+    async def _send(self, batch: list[Line]) -> None:
+        if not self._faults.for_request(self._info):
+            await self._write(b"".join([line.data for line in batch]))
+            self._sent += sum(1 for line in batch if line.event)
+            return
+        await self._between_lines()
+        for line in batch:
+            if self._ended:
+                return
+            for data in await self._struck(line):
+                await self._write(data)
+            if line.event:
+                self._sent += 1
+            await self._between_lines()
+
+    async def _write(self, data: bytes) -> None:
+        self._watcher.blocked(True)
+        try:
+            await self._answer.write(data)
+        finally:
+            self._watcher.blocked(False)
+
+    def _due(self) -> list[FaultHandle]:
+        return [one for one in self._faults.for_request(self._info) if self._sent >= (one.after_events or 0)]
+
+    async def _between_lines(self) -> None:
+        for handle in self._due():
+            kind = handle.fault.kind
+            late_status = kind == "status" and handle.after_events is not None
+            if self._ended or not (kind in _AT_ONCE or late_status) or not handle.strike():
+                continue
+            if kind == "silent_close":
+                self._ended = True
+            elif kind == "rewind":
+                self._rewind(handle.fault.revisions)
+                await self._answer.close()
+            elif kind == "expired":
+                floor = self._floor()
+                message = f"too old resource version: {max(0, floor - 1)} ({floor})"
+                await self._error(dumps(expired(message).body))
+            elif late_status:
+                error = handle.fault.error
+                assert error is not None
+                body = {"status": "Failure", "message": error.body, "code": error.code}
+                await self._error(dumps(body if isinstance(error.body, str) else error.body))
+            else:
+                await self._answer.strike(handle.fault)
+
+    async def _error(self, status: bytes) -> None:
+        await self._write(b'{"type":"ERROR","object":%s}\n' % status)
+        self._ended = True
+
+    async def _struck(self, line: Line) -> list[bytes]:
+        """What is sent of a line."""
+        data = [line.data]
+        for handle in self._due():
+            kind = handle.fault.kind
+            if kind == "no_initial_events_end":
+                if line.end_of_initial and handle.strike():
+                    return []
+            elif not line.event or (kind == "delay" and handle.after_events is None):
+                continue
+            elif kind == "drop_event" and handle.strike():
+                return []
+            elif kind == "duplicate_event" and handle.strike():
+                data = data * 2
+            elif kind == "garble" and handle.strike():
+                middle = len(line.data) // 2
+                data = [line.data[:middle].replace(b'"', b"}") + b"\xff" + line.data[middle:]]
+            elif kind == "delay" and handle.strike():
+                await asyncio.sleep(handle.fault.seconds)
+            elif kind == "close_mid_line" and handle.strike():
+                await self._write(line.data[: len(line.data) // 2])
+                await self._answer.close()
+        return data

@@ -1,0 +1,85 @@
+"""The types of the built-in kinds, as a kube-apiserver v1.36 knows them (recorded: `builtins.json`)."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from kinformer.testing.kinds.schema import Node
+
+__all__ = ["builtin_node", "object_meta", "recorded", "type_of"]
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """The recording: `resources` as discovery lists them, `texts` of table columns, `types`."""
+    document: dict[str, Any] = msgspec.json.decode(
+        files("kinformer.testing.kinds").joinpath("builtins.json").read_bytes()
+    )
+    return document
+
+
+# Kinds that are no resources of their own, in whatever version they come.
+_EXTRA = {
+    "Scale": "autoscaling.v1.Scale",
+    "Eviction": "policy.v1.Eviction",
+    "TokenRequest": "authentication.v1.TokenRequest",
+    "DeleteOptions": "meta.v1.DeleteOptions",
+}
+
+
+@cache
+def builtin_node(name: str) -> Node:
+    """The node of a type such as `core.v1.Pod`. Raises KeyError for one that no built-in kind has."""
+    recorded()["types"][name]
+    return _node(f"@{name}", f"v1.{name.rpartition('.')[2]}", {})
+
+
+@cache
+def type_of(api_version: str, kind: str) -> str:
+    """The type of a built-in kind; "" for another one."""
+    for row in recorded()["resources"]:
+        own = f"{row['group']}/{row['version']}" if row["group"] else row["version"]
+        if (own, row["kind"]) == (api_version, kind):
+            return str(row["type"])
+    return _EXTRA.get(kind, "")
+
+
+def object_meta() -> Node:
+    """The node of metadata, which custom resources have too."""
+    return builtin_node("meta.v1.ObjectMeta")
+
+
+@cache
+def _fields(name: str) -> dict[str, Node]:
+    # One dict for each type, whoever refers to it: types refer to themselves and to each other.
+    listed = recorded()["types"][name]["fields"]
+    return {field: _node(kind, go, flags[0] if flags else {}) for field, kind, go, *flags in listed}
+
+
+def _node(kind: str, go: str, flags: dict[str, Any]) -> Node:
+    common: dict[str, Any] = {
+        "always": flags.get("always", False),
+        "pointer": flags.get("pointer", False),
+        "required": flags.get("required", False),
+        "enum": flags.get("enum", ()),
+        "merge": flags.get("merge", False),
+        "number": flags.get("number", 0),
+        "go": go,
+    }
+    if kind.startswith("@"):
+        name = kind[1:]
+        atomic = flags.get("atomic") or recorded()["types"][name].get("atomic", False)
+        struct = name.rpartition(".")[2]
+        return Node("struct", fields=lambda: _fields(name), atomic=atomic, struct=struct, **common)
+    if kind.startswith("[]"):
+        list_type = "map" if "map" in flags else "set" if "set" in flags else "atomic"
+        item = _node(kind[2:], go.removeprefix("[]"), {})
+        return Node("list", item=item, list_type=list_type, keys=flags.get("map", ()), **common)
+    if kind.startswith("{}"):
+        item = _node(kind[2:], go.rpartition("]")[2], {})
+        return Node("map", item=item, atomic=flags.get("atomic", False), **common)
+    return Node(kind, atomic=kind == "any", **common)

@@ -1,0 +1,177 @@
+"""The built-in kinds of kube-apiserver v1.36, as its discovery lists them, with what its strategies make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
+from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
+from kinformer.testing.kinds.resources import ResourceType, Subresource
+
+__all__ = ["builtin_types"]
+
+
+def _paths(*labels: str) -> dict[str, tuple[str, ...]]:
+    return {label: tuple(label.split(".")) for label in labels}
+
+
+# Field labels beside metadata.name and metadata.namespace (pkg/apis/core/v1/conversion.go and its like).
+_SELECTABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "pods": {"spec.host": ("spec", "nodeName")}
+    | _paths(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    "nodes": _paths("spec.unschedulable"),
+    "namespaces": _paths("status.phase"),
+    "secrets": _paths("type"),
+    "services": _paths("spec.clusterIP", "spec.type"),
+    "replicationcontrollers": _paths("status.replicas"),
+    "events": {
+        **_paths(*(f"involvedObject.{one}" for one in ("kind", "namespace", "name", "uid", "apiVersion"))),
+        **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
+        "source": ("source", "component"),
+    },
+    # Looked for in the stored form, which is that of v1.
+    "events.k8s.io/events": {
+        **{f"regarding.{one}": ("involvedObject", one) for one in ("kind", "namespace", "name", "uid", "apiVersion")},
+        **{f"regarding.{one}": ("involvedObject", one) for one in ("resourceVersion", "fieldPath")},
+        **_paths("reason", "type"),
+        "reportingController": ("reportingComponent",),
+    },
+    "apps/replicasets": _paths("status.replicas"),
+    "batch/jobs": {"status.successful": ("status", "succeeded")},
+    "certificates.k8s.io/certificatesigningrequests": _paths("spec.signerName"),
+}
+_GENERATION = {
+    "pods",
+    "podtemplates",
+    "replicationcontrollers",
+    "apps/deployments",
+    "apps/replicasets",
+    "apps/statefulsets",
+    "apps/daemonsets",
+    "batch/jobs",
+    "batch/cronjobs",
+    "networking.k8s.io/ingresses",
+    "networking.k8s.io/networkpolicies",
+    "networking.k8s.io/ingressclasses",
+    "policy/poddisruptionbudgets",
+    "discovery.k8s.io/endpointslices",
+    "scheduling.k8s.io/priorityclasses",
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "flowcontrol.apiserver.k8s.io/flowschemas",
+    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
+    "admissionregistration.k8s.io/validatingadmissionpolicies",
+    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+    "admissionregistration.k8s.io/mutatingadmissionpolicies",
+    "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
+    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
+    "admissionregistration.k8s.io/validatingwebhookconfigurations",
+    "resource.k8s.io/deviceclasses",
+    "resource.k8s.io/resourceslices",
+}
+# A PUT without a resourceVersion is refused (AllowUnconditionalUpdate of the strategies).
+_CONDITIONAL = {
+    "apiextensions.k8s.io/customresourcedefinitions",
+    "apiregistration.k8s.io/apiservices",
+    "certificates.k8s.io/clustertrustbundles",
+    "certificates.k8s.io/podcertificaterequests",
+    "coordination.k8s.io/leases",
+    "coordination.k8s.io/leasecandidates",
+    "internal.apiserver.k8s.io/storageversions",
+    "node.k8s.io/runtimeclasses",
+    "policy/poddisruptionbudgets",
+    "resource.k8s.io/resourcepoolstatusrequests",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/csistoragecapacities",
+    "storage.k8s.io/volumeattachments",
+    "storagemigration.k8s.io/storageversionmigrations",
+}
+_CREATE_ON_UPDATE = {
+    "events",
+    "endpoints",
+    "services",
+    "limitranges",
+    "podtemplates",
+    "coordination.k8s.io/leases",
+    "rbac.authorization.k8s.io/roles",
+    "rbac.authorization.k8s.io/clusterroles",
+    "rbac.authorization.k8s.io/rolebindings",
+    "rbac.authorization.k8s.io/clusterrolebindings",
+}
+_RETURNS_DELETED = {
+    "pods",
+    "podtemplates",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "resourcequotas",
+    "serviceaccounts",
+    "services",
+    "storage.k8s.io/csidrivers",
+    "storage.k8s.io/csinodes",
+    "storage.k8s.io/storageclasses",
+    "storage.k8s.io/volumeattachments",
+    "storage.k8s.io/volumeattributesclasses",
+}
+# Versions that are kept in the form of another one: what they are stored as, there and back.
+_STORED_AS: Mapping[str, Mapping[str, Any]] = {
+    "events.k8s.io/v1/events": {
+        "storage_name": "events",
+        "storage_version": "v1",
+        "to_storage": core_event,
+        "from_storage": events_k8s_event,
+    },
+    "autoscaling/v1/horizontalpodautoscalers": {
+        "storage_version": "autoscaling/v2",
+        "to_storage": hpa_v2,
+        "from_storage": hpa_v1,
+    },
+}
+
+
+def _column(text: list[Any], texts: list[str]) -> dict[str, Any]:
+    name, kind, form, description, priority = text
+    return {"name": name, "type": kind, "format": form, "description": texts[description], "priority": priority}
+
+
+def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
+    group, version, plural = row["group"], row["version"], row["plural"]
+    name = f"{group}/{plural}" if group else plural
+    return ResourceType(
+        group=group,
+        version=version,
+        plural=plural,
+        kind=row["kind"],
+        namespaced=row["namespaced"],
+        singular=row["singular"],
+        short_names=tuple(row.get("shortNames", ())),
+        categories=tuple(row.get("categories", ())),
+        verbs=tuple(row["verbs"]),
+        subresources=tuple(
+            Subresource(sub, kind, verbs=tuple(verbs), group=of, version=at)
+            for sub, kind, of, at, verbs in row.get("subresources", ())
+        ),
+        generation=name in _GENERATION,
+        create_on_update=name in _CREATE_ON_UPDATE,
+        returns_deleted=name in _RETURNS_DELETED,
+        unconditional_update=group != "admissionregistration.k8s.io" and name not in _CONDITIONAL,
+        selectable=_SELECTABLE.get(name, {}),
+        columns=tuple(_column(one, texts) for one in row.get("columns", ())),
+        node=builtin_node(row["type"]),
+        **_STORED_AS.get(f"{group}/{version}/{plural}", {}),
+    )
+
+
+def builtin_types() -> list[ResourceType]:
+    """A fresh list of the built-in kinds."""
+    texts = recorded()["texts"]
+    return [_build(row, texts) for row in recorded()["resources"]]

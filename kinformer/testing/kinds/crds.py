@@ -1,0 +1,84 @@
+"""From a CustomResourceDefinition to the kinds that it makes the server serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.testing.kinds.builtin_schemas import object_meta
+from kinformer.testing.kinds.resources import CUSTOM_VERBS, ResourceType, Subresource
+from kinformer.testing.kinds.schema import custom_node
+
+__all__ = ["established_status", "types_of"]
+
+Object = dict[str, Any]
+
+
+def types_of(crd: Mapping[str, Any]) -> list[ResourceType]:
+    """A `ResourceType` for each served version."""
+    spec = crd["spec"]
+    storage = next((one["name"] for one in spec["versions"] if one.get("storage")), spec["versions"][0]["name"])
+    return [_type(spec, version, storage) for version in spec["versions"] if version.get("served", True)]
+
+
+def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> ResourceType:
+    names, group = spec["names"], spec["group"]
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or None
+    subresources = version.get("subresources") or {}
+    kinds = []
+    if "status" in subresources:
+        kinds.append(Subresource("status", names["kind"]))
+    if "scale" in subresources:
+        kinds.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
+    fields = [one["jsonPath"] for one in version.get("selectableFields") or []]
+    return ResourceType(
+        group=group,
+        version=version["name"],
+        plural=names["plural"],
+        kind=names["kind"],
+        namespaced=spec.get("scope") == "Namespaced",
+        singular=names.get("singular", ""),
+        list_kind=names.get("listKind", ""),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        verbs=CUSTOM_VERBS,
+        subresources=tuple(kinds),
+        builtin=False,
+        unconditional_update=False,
+        selectable={path.lstrip("."): tuple(path.lstrip(".").split(".")) for path in fields},
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
+        node=custom_node(schema or {}, object_meta()),
+        scale=subresources.get("scale"),
+        schema=schema,
+        storage_version=f"{group}/{storage}",
+    )
+
+
+def established_status(crd: Mapping[str, Any], now: str) -> Object:
+    """The status of a CRD whose names are accepted and whose kinds are served."""
+    spec = crd["spec"]
+    names = dict(spec["names"])
+    names.setdefault("singular", names["kind"].lower())
+    names.setdefault("listKind", f"{names['kind']}List")
+    previous = (crd.get("status") or {}).get("storedVersions") or []
+    stored = [one["name"] for one in spec["versions"] if one.get("storage")]
+    conditions = (
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    )
+    known = {one["type"]: one for one in (crd.get("status") or {}).get("conditions") or []}
+    return {
+        "conditions": [
+            known.get(kind)
+            or {
+                "type": kind,
+                "status": "True",
+                "lastTransitionTime": now,
+                "reason": reason,
+                "message": message,
+            }
+            for kind, reason, message in conditions
+        ],
+        "acceptedNames": names,
+        "storedVersions": [*previous, *(one for one in stored if one not in previous)],
+    }

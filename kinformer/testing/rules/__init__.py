@@ -1,0 +1,4 @@
+"""What the server fills in and what it refuses: defaults, admission and validation.
+
+May import: `store`, `codec`, `kinds`.
+"""

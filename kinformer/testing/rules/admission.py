@@ -1,0 +1,169 @@
+"""What admission plugins and strategies add to an object behind its defaults: nobody owns it.
+
+The plugins are those that kube-apiserver has on by default, as far as a client sees their work without a controller:
+DefaultTolerationSeconds, Priority, TaintNodesByCondition, StorageObjectInUseProtection, NamespaceLifecycle; the
+strategies those of jobs (pkg/registry/batch/job) and services (pkg/registry/core/service/storage/alloc.go).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import failure
+from kinformer.testing.rules.pod_defaults import admit_pod
+from kinformer.testing.store.ledger import Ledger
+
+__all__ = ["IMMORTAL", "PROTECTION", "Admission"]
+
+Object = dict[str, Any]
+
+IMMORTAL = ("default", "kube-public", "kube-system")
+PROTECTION = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+}
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_FIRST_ADDRESS = ipaddress.IPv4Address("10.0.0.10")
+_NODE_PORTS = range(30_000, 32_768)
+
+
+class Admission:
+    """The additions of one server; it hands out the addresses and node ports of services."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._given = 0  # addresses
+
+    def create(self, resource: ResourceType, obj: Object, *, admin: bool) -> None:
+        """Adds to a new object, in place; what a test creates itself is neither tainted nor protected."""
+        if not resource.builtin:
+            return
+        kind = resource.kind
+        if kind == "Pod":
+            admit_pod(obj)
+        elif kind == "Namespace":
+            obj["spec"].setdefault("finalizers", ["kubernetes"])
+        elif kind == "Node" and not admin:
+            taints = obj["spec"].setdefault("taints", [])
+            if not any(one.get("key") == _NOT_READY["key"] for one in taints):
+                taints.append(dict(_NOT_READY))
+        elif kind in PROTECTION and not admin:
+            finalizers = obj["metadata"].setdefault("finalizers", [])
+            if PROTECTION[kind] not in finalizers:
+                finalizers.append(PROTECTION[kind])
+        elif kind == "Job":
+            _label_job(obj)
+        elif kind == "Service":
+            self._allocate(obj)
+
+    def update(self, resource: ResourceType, obj: Object, old: Object) -> None:
+        """Adds to an object that is written anew, in place."""
+        if not resource.builtin:
+            return
+        if resource.kind == "Node":
+            status = obj.get("status") or {}
+            if status.get("capacity") and not status.get("allocatable"):
+                status["allocatable"] = dict(status["capacity"])
+        elif resource.kind == "DaemonSet":
+            _count_template(obj, old)
+        elif resource.kind == "Pod":
+            admit_pod(obj)
+            if "qosClass" in (old.get("status") or {}):
+                obj.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
+        elif resource.kind == "Namespace":
+            obj.setdefault("spec", {}).setdefault("finalizers", (old.get("spec") or {}).get("finalizers") or [])
+        elif resource.kind == "Service":
+            _keep_allocated(obj, old)
+            self._allocate(obj)
+
+    def check_delete(self, resource: ResourceType, name: str) -> None:
+        """A 403 `StatusError` for a namespace that every cluster has."""
+        if resource.builtin and resource.kind == "Namespace" and name in IMMORTAL:
+            text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
+            raise failure(403, text, details={"name": name, "kind": "namespaces"})
+
+    def _allocate(self, obj: Object) -> None:
+        spec = obj["spec"]
+        kind = spec.get("type", "ClusterIP")
+        if kind == "ExternalName":
+            return
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = str(_FIRST_ADDRESS + self._given)
+            self._given += 1
+        spec["clusterIPs"] = spec.get("clusterIPs") or [spec["clusterIP"]]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        if kind in ("NodePort", "LoadBalancer") and spec.get("allocateLoadBalancerNodePorts", True):
+            self._allocate_ports(spec)
+
+    def _allocate_ports(self, spec: Object) -> None:
+        wanted = [port for port in spec.get("ports") or [] if not port.get("nodePort")]
+        if not wanted:
+            return
+        services = self._ledger.registry.find("v1/services")
+        used = {port.get("nodePort") for port in spec["ports"]}
+        for stored in self._ledger.collection(services).objects.values():
+            if b'"nodePort":' in stored.raw:
+                used |= {
+                    port.get("nodePort") for port in self._ledger.read(services, stored)["spec"].get("ports") or []
+                }
+        free = (number for number in _NODE_PORTS if number not in used)
+        for port in wanted:
+            port["nodePort"] = next(free, 0)
+
+
+def _count_template(obj: Object, old: Object) -> None:
+    """The generation of a DaemonSet's template, which an annotation keeps (extensions/v1beta1 had a field for it)."""
+    name = "deprecated.daemonset.template.generation"
+    before = (old["metadata"].get("annotations") or {}).get(name, "1")
+    if (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template") and before.isdigit():
+        before = str(int(before) + 1)
+    obj["metadata"].setdefault("annotations", {})[name] = before
+
+
+def _label_job(obj: Object) -> None:
+    """The labels by which a job finds its pods."""
+    spec, metadata = obj["spec"], obj["metadata"]
+    if spec.get("manualSelector"):
+        return
+    labels = {
+        "batch.kubernetes.io/controller-uid": metadata["uid"],
+        "batch.kubernetes.io/job-name": metadata["name"],
+        "controller-uid": metadata["uid"],
+        "job-name": metadata["name"],
+    }
+    template = spec.setdefault("template", {}).setdefault("metadata", {})
+    template["labels"] = {**(template.get("labels") or {}), **labels}
+    # The metadata of a job without labels is that of its template (job/strategy.go, through a shared map).
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(template["labels"])
+    spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}})
+
+
+def _keep_allocated(obj: Object, old: Object) -> None:
+    """What an update may leave out, because the server gave it (core/service/storage, patchAllocatedValues)."""
+    spec, before = obj["spec"], old.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(name) == before.get(name):
+                spec.pop(name, None)
+        return
+    if before.get("clusterIP"):
+        if not spec.get("clusterIP"):
+            spec["clusterIP"], spec["clusterIPs"] = before["clusterIP"], before.get("clusterIPs")
+        elif spec["clusterIP"] != before["clusterIP"] and spec.get("clusterIPs") == before.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
+    for name in ("ipFamilies", "ipFamilyPolicy"):
+        if before.get(name) and not spec.get(name):
+            spec[name] = before[name]
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        known = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or []}
+        for port in spec.get("ports") or []:
+            node_port = known.get((port.get("port"), port.get("protocol")))
+            if node_port and not port.get("nodePort"):
+                port["nodePort"] = node_port
+    else:
+        for port in spec.get("ports") or []:
+            port.pop("nodePort", None)

@@ -1,0 +1,98 @@
+"""What structured-merge-diff says of an apply configuration that does not fit its type (typed/validate.go)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kinformer.testing.kinds.schema import ANY, Node
+
+__all__ = ["apply_errors"]
+
+Object = dict[str, Any]
+
+_NUMBERS = ("int32", "int64", "float64")
+_STRINGS = ("string", "bytes", "time", "microtime")
+
+
+def apply_errors(node: Node, obj: Object) -> str:
+    """The text of all errors; "" for a configuration that fits."""
+    found: list[str] = []
+    _check(node, {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}, "", found)
+    if len(found) < 2:
+        return "".join(found)
+    return "errors:" + "".join(f"\n  {one}" for one in found)
+
+
+def _shown(value: Any) -> str:
+    """As Go's %v prints a value."""
+    if isinstance(value, list):
+        return "[" + " ".join(_shown(one) for one in value) + "]"
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{_shown(inner)}" for name, inner in sorted(value.items())) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _go_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, (list, dict)):
+        return "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
+    return "float64" if isinstance(value, float) else "int64"
+
+
+def _check(node: Node, value: Any, path: str, found: list[str]) -> None:
+    if value is None:
+        return
+    kind = node.kind
+    if kind in ("struct", "map"):
+        if not isinstance(value, dict):
+            found.append(f"{path}: expected map, got &{{{_shown(value)}}}")
+            return
+        undeclared = False
+        for name in sorted(value):
+            if kind == "struct" and name not in node.fields:
+                if not undeclared:  # the first is enough
+                    found.append(f"{path}.{name}: field not declared in schema")
+                undeclared = True
+            else:
+                _check(node.child(name), value[name], f"{path}.{name}", found)
+    elif kind == "list":
+        _check_list(node, value, path, found)
+    elif kind in _NUMBERS and (isinstance(value, bool) or not isinstance(value, (int, float))):
+        found.append(f"{path}: expected numeric (int or float), got {_go_type(value)}")
+    elif kind in _STRINGS and not isinstance(value, str):
+        shown = json.dumps(value)
+        found.append(f"{path}: expected string, got &value.valueUnstructured{{Value:{shown}}}")
+    elif kind == "bool" and not isinstance(value, bool):
+        found.append(f"{path}: expected boolean, got &{{{_shown(value)}}}")
+
+
+def _check_list(node: Node, value: Any, path: str, found: list[str]) -> None:
+    if not isinstance(value, list):
+        found.append(f"{path}: expected list, got &{{{_shown(value)}}}")
+        return
+    item_node, keyed = node.item or ANY, bool(node.keys_of(value))
+    seen: list[str] = []
+    for index, item in enumerate(value):
+        element = f"[{index}]"
+        if node.list_type == "map" and isinstance(item, dict):
+            if not keyed and not node.keys_of([item]):
+                keys = [f'"{key}"' for key in node.keys if key not in item]
+                text = f"associative list with keys has an element that omits key field {' '.join(keys)}"
+                found.append(f"{path}: element {index}: {text}")
+                continue
+            pairs = zip(node.keys, node.key_of(item), strict=True)
+            element = "[" + ",".join(f"{name}={json.dumps(one)}" for name, one in sorted(pairs)) + "]"
+        elif node.list_type == "set":
+            element = f"[={json.dumps(item)}]"
+        if node.list_type != "atomic":
+            if element in seen:
+                found.append(f"{path}: duplicate entries for key {element}")
+                continue
+            seen.append(element)
+        _check(item_node, item, f"{path}{element}", found)

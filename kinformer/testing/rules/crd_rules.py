@@ -1,0 +1,159 @@
+"""What a server refuses of a CustomResourceDefinition (apiextensions/validation/validation.go), in part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kinformer.testing.kinds.names import dns_label_1035, dns_subdomain
+from kinformer.testing.kinds.status import Causes
+from kinformer.testing.rules.custom_rules import schema_causes
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.pod_rules import required, unsupported
+
+__all__ = ["definition_causes"]
+
+Object = Mapping[str, Any]
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_KEEP = "x-kubernetes-preserve-unknown-fields"
+
+
+def definition_causes(obj: Object, old: Object | None) -> Causes:
+    """All that is wrong; `old` is the definition before an update."""
+    spec = obj.get("spec") or {}
+    names, group = spec.get("names") or {}, spec.get("group", "")
+    if old is not None:
+        changed = _changed(spec, old.get("spec") or {})
+        if changed:
+            return changed
+    causes: Causes = []
+    expected = f"{names.get('plural', '')}.{group}"
+    if obj["metadata"].get("name") != expected:
+        text = 'must be spec.names.plural+"."+spec.group'
+        causes.append(invalid_value("metadata.name", obj["metadata"].get("name"), text))
+    if not group:
+        causes.append(required("spec.group"))
+    else:
+        causes += [invalid_value("spec.group", group, text) for text in dns_subdomain(group)]
+        if "." not in group:
+            causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
+    if not spec.get("scope"):
+        causes.append(required("spec.scope"))
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
+        causes.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
+    versions = spec.get("versions") or []
+    causes += _version_causes(spec, versions)
+    causes += _name_causes(names)
+    if sum(1 for one in versions if one.get("storage")) != 1:
+        text = "must have at least one stored version"
+        causes.append(invalid_value("status.storedVersions", None, text))
+    return causes
+
+
+def _changed(spec: Object, before: Object) -> Causes:
+    names, names_before = spec.get("names") or {}, before.get("names") or {}
+    causes: Causes = []
+    for field, new, old in (
+        ("spec.group", spec.get("group"), before.get("group")),
+        ("spec.scope", spec.get("scope"), before.get("scope")),
+        ("spec.names.kind", names.get("kind"), names_before.get("kind")),
+        ("spec.names.plural", names.get("plural"), names_before.get("plural")),
+    ):
+        if new != old:
+            causes.append(invalid_value(field, new, "field is immutable"))
+    return causes
+
+
+def _as_go_shows(versions: Sequence[Object]) -> list[Object]:
+    """The internal type, which has no JSON tags; without what is only in the versioned one."""
+    return [
+        {
+            "Name": one.get("name", ""),
+            "Served": one.get("served", False),
+            "Storage": one.get("storage", False),
+            "Deprecated": one.get("deprecated", False),
+            "DeprecationWarning": one.get("deprecationWarning"),
+            "Schema": None,
+            "Subresources": None,
+            "AdditionalPrinterColumns": None,
+            "SelectableFields": None,
+        }
+        for one in versions
+    ]
+
+
+def _version_causes(spec: Object, versions: Sequence[Object]) -> Causes:
+    causes: Causes = []
+    for index, version in enumerate(versions):
+        at = f"spec.versions[{index}]"
+        name = version.get("name", "")
+        causes += [invalid_value(f"{at}.name", name, text) for text in dns_label_1035(name)]
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            causes.append(required(f"{at}.schema.openAPIV3Schema"))
+            if version.get("selectableFields"):
+                place = "spec.selectableFields" if len(versions) == 1 else f"{at}.selectableFields"
+                causes.append(invalid_value(place, "", "may only be set when validations.schema is included"))
+            continue
+        # A single version is moved into the field of old, and is named there.
+        place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{at}.schema.openAPIV3Schema"
+        causes += _root_causes(schema, place, status="status" in (version.get("subresources") or {}))
+    shown = _as_go_shows(versions) if versions else spec.get("versions")
+    if len({one.get("name") for one in versions}) < len(versions):
+        causes.append(invalid_value("spec.versions", shown, "must contain unique version names"))
+    if sum(1 for one in versions if one.get("storage")) != 1:
+        text = "must have exactly one version marked as storage version"
+        causes.append(invalid_value("spec.versions", shown, text))
+    if spec.get("preserveUnknownFields"):
+        text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        causes.append(invalid_value("spec.preserveUnknownFields", True, text))
+    return causes
+
+
+def _name_causes(names: Object) -> Causes:
+    causes: Causes = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            causes.append(required(f"spec.names.{field}"))
+            continue
+        prefix = "may have mixed case, but should otherwise match: " if field in ("kind", "listKind") else ""
+        wrong = dns_label_1035(value.lower() if prefix else value)
+        causes += [invalid_value(f"spec.names.{field}", value, prefix + text) for text in wrong]
+    return causes
+
+
+def _root_causes(schema: Object, at: str, *, status: bool) -> Causes:
+    kind = schema.get("type")
+    causes: Causes = []
+    if kind and kind != "object":
+        if status:
+            text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            causes.append(invalid_value(f"{at}.type", kind, text))
+        causes.append(invalid_value(f"{at}.type", kind, "must be object at the root"))
+    elif not kind:
+        causes.append(required(f"{at}.type", "must not be empty at the root"))
+    return causes + _schema_causes(schema, at, root=True)
+
+
+def _schema_causes(schema: Object, at: str, *, root: bool = False) -> Causes:
+    """A structural schema: every field has a type, a list its items, a default what it is a default for."""
+    causes: Causes = []
+    kind = schema.get("type")
+    if kind and kind not in _TYPES:
+        causes.append(unsupported(f"{at}.type", kind, _TYPES))
+    elif not (kind or root or schema.get("x-kubernetes-int-or-string") or schema.get(_KEEP)):
+        causes.append(required(f"{at}.type", "must not be empty for specified object fields"))
+    if kind == "array" and not schema.get("items"):
+        causes.append(required(f"{at}.items", "must be specified"))
+    if schema.get("default") is not None:
+        causes += [
+            {**one, "field": f"{at}.default"} for one in schema_causes(schema, schema["default"], "", rules=False)
+        ]
+    for name, inner in (schema.get("properties") or {}).items():
+        causes += _schema_causes(inner, f"{at}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), Mapping):
+            causes += _schema_causes(schema[name], f"{at}.{name}")
+    return causes

@@ -1,0 +1,329 @@
+"""Custom resources and their schema: defaults, pruning and validation (apiextensions-apiserver/pkg/apiserver).
+
+The texts are those of kube-openapi's validator. Rules in CEL (x-kubernetes-validations) are not evaluated.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from kinformer.testing.kinds.status import Causes, cause
+from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.pod_rules import duplicate, required, unsupported
+
+__all__ = ["fill_defaults", "has_rules", "prune", "schema_causes"]
+
+Object = dict[str, Any]
+Schema = Mapping[str, Any]
+
+_KEEP = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
+    " validation"
+)
+_BLOCKING = {"FieldValueRequired", "FieldValueNotSupported", "FieldValueTooLong", "FieldValueTooMany"}
+_DURATION = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))*|0")
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
+
+
+# -- pruning ----------------------------------------------------------------------------------------------------------
+
+
+def prune(schema: Schema, obj: Object) -> list[str]:
+    """Takes out, in place, what the schema does not know; the paths of what was taken out, in order."""
+    unknown: list[str] = []
+    properties = schema.get("properties") or {}
+    for name in list(obj):
+        if name in ("apiVersion", "kind", "metadata"):
+            continue
+        if name in properties:
+            _prune(obj[name], properties[name], name, unknown)
+        elif not schema.get(_KEEP):
+            unknown.append(name)
+            del obj[name]
+    return sorted(unknown)
+
+
+def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
+    if isinstance(value, list):
+        items = schema.get("items")
+        if isinstance(items, Mapping):
+            for index, item in enumerate(value):
+                _prune(item, items, f"{path}[{index}]", unknown)
+        return
+    if not isinstance(value, dict):
+        return
+    properties = schema.get("properties") or {}
+    additional = schema.get("additionalProperties")
+    embedded = schema.get(_EMBEDDED)
+    for name in list(value):
+        if name in properties:
+            _prune(value[name], properties[name], f"{path}.{name}", unknown)
+        elif isinstance(additional, Mapping):
+            _prune(value[name], additional, f"{path}.{name}", unknown)
+        elif embedded and name in ("apiVersion", "kind", "metadata"):
+            continue
+        elif not additional and not schema.get(_KEEP):
+            unknown.append(f"{path}.{name}")
+            del value[name]
+
+
+# -- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def fill_defaults(schema: Schema, value: Any) -> None:
+    """Fills in defaults, in place; a null that may not be one makes room for the default or goes."""
+    if isinstance(value, dict):
+        properties = schema.get("properties") or {}
+        for name, inner in properties.items():
+            if name in value and value[name] is None and not inner.get("nullable"):
+                del value[name]
+            if name not in value and inner.get("default") is not None:
+                value[name] = copy.deepcopy(inner["default"])
+            if name in value:
+                fill_defaults(inner, value[name])
+        additional = schema.get("additionalProperties")
+        if isinstance(additional, Mapping):
+            for name, inner_value in value.items():
+                if name not in properties:
+                    fill_defaults(additional, inner_value)
+    elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        for item in value:
+            fill_defaults(schema["items"], item)
+
+
+# -- validation -------------------------------------------------------------------------------------------------------
+
+
+def has_rules(schema: Schema) -> bool:
+    """Whether any CEL rule stands in a schema."""
+    if schema.get("x-kubernetes-validations"):
+        return True
+    below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return any(has_rules(one) for one in below if isinstance(one, Mapping))
+
+
+def schema_causes(schema: Schema, value: Any, path: str, *, rules: bool = True) -> Causes:
+    """All that is wrong with a value at a path; `rules` tells where CEL rules would not be looked at for it."""
+    causes: Causes = []
+    _validate(schema, value, path, causes)
+    _check_lists(schema, value, path, causes)
+    blocked = any(one["reason"] in _BLOCKING or _is_type_error(one) for one in causes)
+    if rules and blocked and has_rules(schema):
+        causes.append(cause("FieldValueInvalid", f"Invalid value: null: {_UNCHECKED}", "<nil>"))
+    return causes
+
+
+def _is_type_error(one: Mapping[str, str]) -> bool:
+    return one["reason"] == "FieldValueTypeInvalid"
+
+
+def _kind_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _type_error(path: str, wanted: str, shown: Any) -> dict[str, str]:
+    text = f"Invalid value: {json.dumps(shown)}: {path} in body must be of type {wanted}: {json.dumps(shown)}"
+    return cause("FieldValueTypeInvalid", text, path)
+
+
+def _validate(schema: Schema, value: Any, path: str, causes: Causes) -> None:
+    kind, wanted = _kind_of(value), schema.get("type")
+    if value is None and schema.get("nullable"):
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        if kind not in ("integer", "string"):
+            causes.append(_type_error(path, "integer,string", kind))
+            return
+    elif wanted and kind != wanted and not (wanted == "number" and kind == "integer"):
+        causes.append(_type_error(path, wanted, kind))
+        if wanted == "integer" and kind == "number":
+            text = f'Invalid value: "": Checked value must be of type integer (default format) in {path}'
+            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+        return
+    if schema.get("enum") and value not in schema["enum"]:
+        causes.append(unsupported(path, value, tuple(schema["enum"])))
+    if isinstance(value, str):
+        _validate_string(schema, value, path, causes)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        _validate_number(schema, value, path, causes)
+    elif isinstance(value, list):
+        _validate_list(schema, value, path, causes)
+    elif isinstance(value, dict):
+        _validate_object(schema, value, path, causes)
+    _validate_combined(schema, value, path, causes)
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+def _validate_string(schema: Schema, value: str, path: str, causes: Causes) -> None:
+    most, least = schema.get("maxLength"), schema.get("minLength")
+    if most is not None and len(value) > most:
+        causes.append(cause("FieldValueTooLong", f"Too long: may not be more than {most} bytes", path))
+    if least is not None and len(value) < least:
+        causes.append(invalid_value(path, value, f"{path} in body should be at least {least} chars long"))
+        return
+    pattern = schema.get("pattern")
+    if pattern and not _pattern(pattern).search(value):
+        causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
+    check = _FORMATS.get(schema.get("format", ""))
+    if check is not None and not check(value):
+        causes.append(_type_error(path, schema["format"], value))
+
+
+def _validate_number(schema: Schema, value: float, path: str, causes: Causes) -> None:
+    if schema.get("format") in ("int32", "int64"):
+        bound = 1 << (31 if schema["format"] == "int32" else 63)
+        if not -bound <= value < bound:
+            text = f'Invalid value: "": Checked value must be of type integer with format {schema["format"]} in {path}'
+            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+    step, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
+    if step is not None and not float(value / step).is_integer():
+        causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {step:g}"))
+    if most is not None:
+        if schema.get("exclusiveMaximum") and value >= most:
+            causes.append(invalid_value(path, value, f"{path} in body should be less than {most:g}"))
+        elif value > most:
+            causes.append(invalid_value(path, value, f"{path} in body should be less than or equal to {most:g}"))
+    if least is not None:
+        if schema.get("exclusiveMinimum") and value <= least:
+            causes.append(invalid_value(path, value, f"{path} in body should be greater than {least:g}"))
+        elif value < least:
+            causes.append(invalid_value(path, value, f"{path} in body should be greater than or equal to {least:g}"))
+
+
+def _too_many(path: str, count: int, most: int) -> dict[str, str]:
+    return cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", path)
+
+
+def _validate_list(schema: Schema, value: list[Any], path: str, causes: Causes) -> None:
+    most, least, items = schema.get("maxItems"), schema.get("minItems"), schema.get("items")
+    if isinstance(items, Mapping):
+        for index, item in enumerate(value):
+            _validate(items, item, f"{path}[{index}]", causes)
+    if least is not None and len(value) < least:
+        causes.append(invalid_value(path, len(value), f"{path} in body should have at least {least} items"))
+    if most is not None and len(value) > most:
+        causes.append(_too_many(path, len(value), most))
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _validate_object(schema: Schema, value: Object, path: str, causes: Causes) -> None:
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if most is not None and len(value) > most:
+        causes.append(_too_many(path, len(value), most))
+    if least is not None and len(value) < least:
+        causes.append(invalid_value(path, len(value), f"{path} in body should have at least {least} properties"))
+    if schema.get(_EMBEDDED):
+        causes += [required(_below(path, name)) for name in ("apiVersion", "kind") if not value.get(name)]
+    properties = schema.get("properties") or {}
+    for name in sorted(properties.keys() & value.keys()):
+        if not (path == "" and name == "metadata"):
+            _validate(properties[name], value[name], _below(path, name), causes)
+    causes += [required(_below(path, name)) for name in schema.get("required") or () if name not in value]
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        for name in sorted(value.keys() - properties.keys()):
+            _validate(additional, value[name], _below(path, name), causes)
+
+
+def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes) -> None:
+    for one in schema.get("allOf") or ():
+        _validate(one, value, path, causes)
+    for name, text in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
+        if not schema.get(name):
+            continue
+        found: list[Causes] = []
+        for one in schema[name]:
+            below: Causes = []
+            _validate(one, value, path, below)
+            found.append(below)
+        valid = sum(1 for below in found if not below)
+        if name == "oneOf" and valid != 1:
+            count = "Found none valid" if not valid else f"Found {valid} valid alternatives"
+            text = f"must validate one and only one schema (oneOf). {count}"
+        if valid == 0 or (name == "oneOf" and valid != 1):
+            causes.append(cause("FieldValueInvalid", f'Invalid value: "": "{path}" {text}', "<nil>"))
+            if not valid:
+                causes += next(below for below in found if len(below) == min(map(len, found)))
+    if schema.get("not"):
+        below = []
+        _validate(schema["not"], value, path, below)
+        if not below:
+            text = f'Invalid value: "": "{path}" must not validate the schema (not)'
+            causes.append(cause("FieldValueInvalid", text, "<nil>"))
+
+
+def _check_lists(schema: Schema, value: Any, path: str, causes: Causes) -> None:
+    """Sets and maps in the form of lists have no item twice."""
+    if isinstance(value, dict):
+        for name, inner in (schema.get("properties") or {}).items():
+            if name in value:
+                _check_lists(inner, value[name], _below(path, name), causes)
+    elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
+        seen: list[Any] = []
+        for index, item in enumerate(value):
+            _check_lists(schema["items"], item, f"{path}[{index}]", causes)
+            if kind == "map" and isinstance(item, dict):
+                item = {key: item[key] for key in keys if key in item}
+            if kind in ("set", "map"):
+                if item in seen:
+                    causes.append(_duplicate(f"{path}[{index}]", item))
+                seen.append(item)
+
+
+def _duplicate(path: str, item: Any) -> dict[str, str]:
+    found = duplicate(path, item)
+    shown = json.dumps(item, separators=(",", ":"), sort_keys=True)
+    return {**found, "message": f"Duplicate value: {shown}"}
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return moment.tzinfo is not None and "T" in text.upper()
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.strptime(text, "%Y-%m-%d")
+    except ValueError:
+        return False
+    return True
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "date-time": _is_moment,
+    "date": _is_date,
+    "duration": lambda text: _DURATION.fullmatch(text) is not None,
+    "uuid": lambda text: _UUID.fullmatch(text) is not None,
+    "email": lambda text: re.fullmatch(r"[^@\s]+@[^@\s]+", text) is not None,
+    "ipv4": lambda text: re.fullmatch(r"(\d{1,3}\.){3}\d{1,3}", text) is not None,
+    "uri": lambda text: re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) is not None,
+}

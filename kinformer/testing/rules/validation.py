@@ -1,0 +1,152 @@
+"""What a server makes of a body, and what it refuses: kinds that do not fit the path, types, names and fields."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from kinformer.testing.codec.typed import DecodeError, conform
+from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
+from kinformer.testing.rules.apply_errors import apply_errors
+from kinformer.testing.rules.custom_rules import fill_defaults, prune, schema_causes
+from kinformer.testing.rules.kind_rules import kind_causes
+from kinformer.testing.rules.metadata_rules import metadata_causes
+from kinformer.testing.store.forms import copied
+
+__all__ = ["check_applied", "check_kind", "check_object", "decode", "strict_error"]
+
+Object = dict[str, Any]
+
+_SHOWN = 1024  # characters of a body that an error repeats
+
+
+def cannot_handle(resource: ResourceType, text: str) -> StatusError:
+    """400: the body does not become an object of this kind."""
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {text}'
+    )
+
+
+def check_kind(resource: ResourceType, obj: Object) -> None:
+    """The apiVersion and kind of a body against its path; fills in what a built-in body may leave out.
+
+    A 400 `StatusError`, or 422 for another kind of the group of a custom resource.
+    """
+    api_version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
+    for name, value in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(value, str):
+            text = f"json: cannot unmarshal number into Go struct field .{name} of type string"
+            raise unrecognized(resource.kind, text, json.dumps(obj))
+    if resource.builtin:
+        api_version = obj["apiVersion"] = api_version or resource.api_version
+        kind = obj["kind"] = kind or resource.kind
+    elif not kind:
+        text = json.dumps(obj)
+        start = f"{text[:30]} ..." if len(text) > 30 else text
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): Object 'Kind' is missing in"
+            f" '{text}' ({start})"
+        )
+    if api_version == resource.api_version and kind == resource.kind:
+        return
+    if resource.builtin:
+        raise _not_registered(resource, api_version, kind)
+    if api_version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({api_version}) does not match the expected API version"
+            f" ({resource.api_version})"
+        )
+    name = (obj.get("metadata") or {}).get("name", "")
+    text = f'Invalid value: "{kind}": must be {resource.kind}'
+    raise invalid(resource.group, kind, name, [cause("FieldValueInvalid", text, "kind")])
+
+
+def check_applied(resource: ResourceType, applied: Object) -> None:
+    """An apply configuration: its kind, that it says nothing of managedFields, its type. `StatusError` 400 or 500."""
+    api_version, kind = applied.get("apiVersion") or "", applied.get("kind") or ""
+    if (api_version, kind) != (resource.api_version, resource.kind):
+        shown = api_version if "/" in str(api_version) else f"/{api_version}"
+        raise bad_request(f"invalid object type: {shown}, Kind={kind}")
+    metadata = applied.get("metadata")
+    if isinstance(metadata, dict) and "managedFields" in metadata:
+        raise bad_request("metadata.managedFields must be nil")
+    wrong = apply_errors(resource.node, applied) if resource.builtin or resource.schema else ""
+    if wrong:
+        shown = resource.api_version if resource.group else f"/{resource.version}"
+        metadata = metadata if isinstance(metadata, dict) else {}
+        who = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {shown}, Kind={kind}"
+        raise internal(f"failed to create typed patch object ({who}): {wrong}")
+
+
+def _not_registered(resource: ResourceType, api_version: str, kind: str) -> StatusError:
+    version = api_version.rpartition("/")[2]
+    package = resource.group.partition(".")[0] or "core"
+    if api_version == resource.api_version and (resource.group, kind) in known_kinds():
+        return bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: converting'
+            f" ({resource.version}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+        )
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {resource.kind}: no kind "{kind}" is registered for'
+        f' version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+    )
+
+
+@cache
+def known_kinds() -> frozenset[tuple[str, str]]:
+    """(group, kind) of all built-in kinds."""
+    return frozenset((row["group"], row["kind"]) for row in recorded()["resources"])
+
+
+def unrecognized(kind: str, error: str, body: str) -> StatusError:
+    """400 for a body that does not even have a kind."""
+    return bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error:"
+        f" {error} ({body[:_SHOWN]})"
+    )
+
+
+def decode(resource: ResourceType, body: Object) -> tuple[Object, list[str]]:
+    """A fresh object as the server reads it, and the paths of what its type does not know. A 400 `StatusError`."""
+    try:
+        if resource.builtin:
+            return conform(resource.node, body)
+        metadata = body.get("metadata")
+        if metadata is None:
+            metadata = {}
+        decoded, unknown = conform(object_meta(), metadata)
+    except DecodeError as error:
+        raise cannot_handle(resource, str(error)) from None
+    obj = copied({**body, "metadata": {}})
+    obj["metadata"] = decoded
+    unknown = [f"metadata.{path}" for path in unknown]
+    schema = resource.schema
+    if schema:
+        unknown = sorted([*unknown, *prune(schema, obj)])
+        fill_defaults(schema, obj)
+    return obj, unknown
+
+
+def strict_error(resource: ResourceType, texts: list[str]) -> StatusError:
+    """What fieldValidation=Strict answers to unknown and duplicate fields."""
+    return cannot_handle(resource, f"strict decoding error: {', '.join(texts)}")
+
+
+def check_object(resource: ResourceType, obj: Object, old: Object | None = None, *, subresource: str = "") -> None:
+    """Validates what is checked here of an object; `old` is the one before an update. A 422 `StatusError`."""
+    causes = metadata_causes(resource, obj["metadata"], None if old is None else old["metadata"])
+    if resource.builtin:
+        if not subresource:
+            causes += kind_causes(resource.group, resource.kind, obj, old)
+    elif resource.schema and subresource == "status":
+        below = (resource.schema.get("properties") or {}).get("status")
+        if below and "status" in obj:
+            causes += [{**one, "field": f"status.{one['field']}"} for one in schema_causes(below, obj["status"], "")]
+    elif resource.schema:
+        causes += schema_causes(resource.schema, obj, "")
+    if causes:
+        group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both faces are one kind
+        raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

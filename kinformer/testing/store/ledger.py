@@ -1,0 +1,148 @@
+"""What all writes share: reading what is there, storing and removing under a new revision, and telling of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.testing.kinds.resources import Registry, ResourceType
+from kinformer.testing.store.forms import decode_stored, store, with_revision
+from kinformer.testing.store.storage import Collection, Storage, Stored
+
+__all__ = ["Ledger", "Written", "managers_of", "same", "spec_differs"]
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Written:
+    """The object after a write; `created` for 201, `status` where the answer is a Status instead."""
+
+    stored: Stored
+    created: bool = False
+    status: Object | None = None
+    warnings: tuple[str, ...] = ()
+    obj: Object | None = None  # the same as a dict that nobody else has
+
+
+class Ledger:
+    """Storage with a clock and listeners.
+
+    `on_change` functions get (resource, old, new) of every write, in order, in the moment it is made; `new` is None
+    for a deletion. They may write themselves.
+    """
+
+    def __init__(self, storage: Storage, registry: Registry, clock: Clock = SYSTEM) -> None:
+        self.storage = storage
+        self.registry = registry
+        self._clock = clock
+        self._stamped = (-1, "")
+        self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
+
+    def collection(self, resource: ResourceType) -> Collection:
+        """Where the objects of a kind are."""
+        return self.storage.collection(resource.storage_name)
+
+    def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
+        """An object. A 404 `StatusError`."""
+        found = self.collection(resource).get(resource.key(namespace, name))
+        if found is None:
+            raise resource.not_found(name)
+        return found
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return self._clock.wall()
+
+    def read(self, resource: ResourceType, stored: Stored) -> Object:
+        """A fresh dict of a stored object."""
+        return decode_stored(resource, stored)
+
+    def timestamp(self, later: float = 0) -> str:
+        """The time of metadata, some seconds from now: whole seconds, UTC."""
+        second = int(self._clock.wall() + later)
+        if second != self._stamped[0]:  # many writes fall into one second
+            text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            if later:
+                return text
+            self._stamped = (second, text)
+        return self._stamped[1]
+
+    def save(
+        self, resource: ResourceType, old: Object | None, obj: Object, *, dry_run: bool = False, preview: bool = False
+    ) -> Stored:
+        """Stores an object under the next revision; a dry run only gives what would be stored, a preview as it is."""
+        metadata = obj["metadata"]
+        if preview:
+            return store(resource, _as_stored(resource, obj))
+        if dry_run:
+            if old is None:
+                metadata.pop("resourceVersion", None)
+            return store(resource, _as_stored(resource, obj))
+        metadata["resourceVersion"] = str(self.storage.next_revision())
+        stored = store(resource, _as_stored(resource, obj))
+        self.collection(resource).put(stored)
+        self._tell(resource, old, obj)
+        return stored
+
+    def remove(self, resource: ResourceType, obj: Object, *, dry_run: bool = False) -> tuple[Stored, Stored]:
+        """Removes an object whose last state is `obj`; that state as it was, and at the revision of the deletion."""
+        last = store(resource, _as_stored(resource, obj))
+        collection = self.collection(resource)
+        if dry_run or last.key not in collection.objects:
+            return last, last
+        tombstone = with_revision(resource, last, self.storage.next_revision())
+        collection.remove(tombstone)
+        self._tell(resource, obj, None)
+        return last, tombstone
+
+    def _tell(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        for listener in self.on_change:
+            listener(resource, old, new)
+
+
+def _as_stored(resource: ResourceType, obj: Object) -> Object:
+    if resource.is_storage:
+        return obj
+    obj = dict(obj)
+    if resource.to_storage is not None:
+        obj = resource.to_storage(obj)
+    obj["apiVersion"] = resource.storage_version
+    return obj
+
+
+def managers_of(obj: Object) -> list[Any]:
+    """ManagedFields without their times."""
+    return [
+        {name: value for name, value in entry.items() if name != "time"}
+        for entry in obj["metadata"].get("managedFields") or []
+    ]
+
+
+def _without(metadata: Object) -> Object:
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name not in ("managedFields", "resourceVersion") and value not in (None, {}, [])
+    }
+
+
+def same(old: Object, new: Object) -> bool:
+    """Whether a write would change nothing but resourceVersion and managedFields."""
+    return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
+
+
+def _rest(obj: Object, left_out: tuple[str, ...]) -> Object:
+    return {name: value for name, value in obj.items() if name != "metadata" and name not in left_out}
+
+
+def spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
+    """Whether the generation grows."""
+    # With a status subresource everything but status counts, without it everything does.
+    left_out = ("status",) if resource.has_status or resource.builtin else ()
+    if resource.plural == "endpointslices" and old["metadata"].get("labels") != new["metadata"].get("labels"):
+        return True  # discovery/endpointslice/strategy.go counts labels too
+    return _rest(old, left_out) != _rest(new, left_out)

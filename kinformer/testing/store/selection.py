@@ -1,0 +1,214 @@
+"""Label and field selectors as the server reads them, with the server's own error texts.
+
+Written apart from `kinformer.objects.selectors` on purpose: a test double that shares the parser of what it tests shares
+its mistakes. A port of apimachinery/pkg/labels/selector.go and apimachinery/pkg/fields/selector.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from kinformer.testing.kinds.names import qualified_name
+from kinformer.testing.kinds.status import bad_request
+
+__all__ = ["parse_fields", "parse_labels"]
+
+Requirement = Callable[[Mapping[str, str]], bool]
+
+_SPECIAL = "=!(),><"
+_TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
+_END = ""
+_VALUE = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")
+_OPERATORS = "in, notin, =, ==, !=, gt, lt"
+_BAD_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
+    " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
+    " '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+class _SyntaxError(Exception):
+    pass
+
+
+def _lex(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if char in " \t\r\n":
+            position += 1
+        elif char in _SPECIAL:
+            length = 2 if text[position : position + 2] in _TOKENS else 1
+            tokens.append(text[position : position + length])
+            position += length
+        else:
+            end = position
+            while end < len(text) and text[end] not in _SPECIAL and text[end] not in " \t\r\n":
+                end += 1
+            tokens.append(text[position:end])
+            position = end
+    return [*tokens, _END]
+
+
+def _is_word(token: str) -> bool:
+    return token != _END and token[0] not in _SPECIAL
+
+
+class _LabelParser:
+    def __init__(self, text: str) -> None:
+        self._tokens = _lex(text)
+        self._position = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._position]
+
+    def _take(self) -> str:
+        token = self._tokens[self._position]
+        if token != _END:
+            self._position += 1
+        return token
+
+    def parse(self) -> list[Requirement]:
+        requirements: list[Requirement] = []
+        while True:
+            token = self._peek()
+            if token == _END:
+                return requirements
+            if not (_is_word(token) or token == "!"):
+                raise _SyntaxError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                requirements.append(self._requirement())
+            except _SyntaxError as error:
+                raise _SyntaxError(f"unable to parse requirement: {error}") from None
+            after = self._take()
+            if after == _END:
+                return requirements
+            if after != ",":
+                raise _SyntaxError(f"found '{after}', expected: ',' or 'end of string'")
+            following = self._peek()
+            if not (_is_word(following) or following == "!"):
+                raise _SyntaxError(f"found '{following}', expected: identifier after ','")
+
+    def _requirement(self) -> Requirement:
+        negated = self._peek() == "!"
+        if negated:
+            self._take()
+        key = self._take()
+        if not _is_word(key):
+            raise _SyntaxError(f"found '{key}', expected: identifier")
+        if qualified_name(key):
+            raise _SyntaxError(f'<nil>: Invalid value: "{key}": {qualified_name(key)[0]}')
+        if negated:
+            return lambda labels: key not in labels
+        if self._peek() in (_END, ","):
+            return lambda labels: key in labels
+        operator = self._take()
+        if operator in ("in", "notin"):
+            wanted = self._values()
+        elif operator in ("=", "==", "!="):
+            wanted = {self._value()}
+        elif operator in (">", "<"):
+            return self._comparison(key, operator)
+        else:
+            raise _SyntaxError(f"found '{operator}', expected: {_OPERATORS}")
+        for index, value in enumerate(sorted(wanted)):
+            if not _VALUE.match(value):
+                raise _SyntaxError(f'values[{index}][{key}]: Invalid value: "{value}": {_BAD_VALUE}')
+        if operator in ("notin", "!="):
+            return lambda labels: labels.get(key) not in wanted
+        return lambda labels: labels.get(key) in wanted
+
+    def _comparison(self, key: str, operator: str) -> Requirement:
+        text = self._value()
+        if not re.fullmatch(r"[+-]?[0-9]+", text):
+            raise _SyntaxError(
+                f"values[0]: Invalid value: \"{text}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        bound = int(text)
+
+        def compare(labels: Mapping[str, str]) -> bool:
+            value = labels.get(key)
+            if value is None or not re.fullmatch(r"[+-]?[0-9]+", value):
+                return False
+            return int(value) > bound if operator == ">" else int(value) < bound
+
+        return compare
+
+    def _value(self) -> str:
+        if self._peek() in (_END, ","):
+            return ""
+        token = self._take()
+        if not _is_word(token):
+            raise _SyntaxError(f"found '{token}', expected: identifier")
+        return token
+
+    def _values(self) -> set[str]:
+        opening = self._take()
+        if opening != "(":
+            raise _SyntaxError(f"found '{opening}' expected: '('")
+        values: set[str] = set()
+        wanted = True  # a value may stand here; an empty one counts, as in upstream
+        while True:
+            token = self._take()
+            if token == ")":
+                if wanted:
+                    values.add("")
+                return values
+            if token == ",":
+                if wanted:
+                    values.add("")
+                wanted = True
+            elif _is_word(token) and wanted:
+                values.add(token)
+                wanted = False
+            else:
+                after = "',' or ')'" if not wanted else "',', ')' or identifier"
+                raise _SyntaxError(f"found '{token}', expected: {after}")
+
+
+def parse_labels(text: str) -> Requirement | None:
+    """A predicate over labels, None where everything matches. A 400 `StatusError` where it does not parse."""
+    try:
+        requirements = _LabelParser(text).parse()
+    except _SyntaxError as error:
+        raise bad_request(str(error)) from None
+    if not requirements:
+        return None
+    if len(requirements) == 1:
+        return requirements[0]
+    return lambda labels: all(requirement(labels) for requirement in requirements)
+
+
+def _split_terms(text: str) -> list[str]:
+    terms, current, escaped = [], "", False
+    for char in text:
+        if escaped:
+            current += char
+            escaped = False
+        elif char == "\\":
+            current += char
+            escaped = True
+        elif char == ",":
+            terms.append(current)
+            current = ""
+        else:
+            current += char
+    return [*terms, current]
+
+
+def parse_fields(text: str) -> list[tuple[str, str, bool]]:
+    """The terms (field, value, wanted) of a field selector; `wanted` is False for `!=`. A 400 where it is none."""
+    terms = []
+    for term in _split_terms(text):
+        if not term:
+            continue
+        for operator in ("!=", "==", "="):
+            field, found, value = term.partition(operator)
+            if found and "=" not in field and "!" not in field:
+                terms.append((field, re.sub(r"\\([\\,=])", r"\1", value), operator != "!="))
+                break
+        else:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+    return terms

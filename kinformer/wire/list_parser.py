@@ -1,0 +1,434 @@
+"""The stream of a LIST: its body becomes items while it arrives, and is never held as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.wire.brackets import BracketWalker
+
+__all__ = ["MAX_LIST_BYTES", "ListHeader", "ListSplitter"]
+
+T = TypeVar("T")
+
+# As for the event of a watch, for both carry one object; what client-go takes at most.
+MAX_ITEM_BYTES = 16 * 1024 * 1024
+
+# A whole list: an API server breaks off after the 60 s that it gives a request, and sends no 16 GiB in them. What goes
+# on beyond that has no end.
+MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
+
+# What stands before and after the items: kind, apiVersion, the list's metadata. A kilobyte in practice.
+_MAX_HEADER_BYTES = 1024 * 1024
+# An item is walked bracket by bracket, which is 10 times slower than cutting and always right, after so many cuts that
+# gave no JSON, or when so many bytes are held without a cut; and after so many such items all others too.
+_MAX_WRONG_CUTS = 16
+_MAX_UNCUT_BYTES = 512 * 1024
+_MAX_HARD_ITEMS = 8
+# Keys named items at a deeper level, before the list's own; looking at each costs as much as all that stands before it.
+_MAX_NOT_ITEMS = 64
+_WHITESPACE = b" \t\r\n"
+
+_ITEMS_KEY = re.compile(rb'"items"[ \t\r\n]*+(:[ \t\r\n]*+)?')
+_NEXT_ITEM = re.compile(
+    rb"""[ \t\r\n]*+,[ \t\r\n]*+(?=\{)(\{[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:|\{[ \t\r\n]*+[^" \t\r\n])""",
+    re.DOTALL,
+)
+_MAX_NEXT_ITEM_BYTES = 4096  # a longer first key is left to the walk
+_SPACE = re.compile(rb"[ \t\r\n]*+")
+
+
+class _ShardInfo(msgspec.Struct):
+    selector: str | None = None
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    name: str | None = None  # of what is no list
+    resource_version: str | None = None
+    continue_token: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: int | None = None
+    shard_info: _ShardInfo | None = None
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    kind: str | None = None
+    api_version: str | None = None
+    metadata: _ListMeta | None = None
+
+
+class _Rest(_Head):
+    items: list[msgspec.Raw] = []
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    code: int = 0
+
+
+class _Skip(msgspec.Struct):
+    # No fields: decoding checks that the bytes are one JSON object, and keeps nothing.
+    pass
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_rest = msgspec.json.Decoder(_Rest).decode
+_decode_status = msgspec.json.Decoder(_Status).decode
+_skip = msgspec.json.Decoder(_Skip).decode
+
+
+@dataclass(frozen=True, slots=True)
+class ListHeader:
+    """All of a list but its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
+
+    `remaining_item_count` is an estimate, and None where the server did not say; `shard_info` is the selector of a
+    sharded list, else None.
+    """
+
+    kind: str
+    api_version: str
+    resource_version: str
+    continue_token: str
+    remaining_item_count: int | None
+    shard_info: str | None
+
+
+class _State(Enum):
+    HEAD = "before the items"
+    ITEMS = "within the items"
+    TAIL = "after the items"
+
+
+def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
+    try:
+        _skip(item)
+        item.decode()  # what msgspec skips it does not check to be UTF-8
+    except MALFORMED as error:
+        raise DecodeError(f"malformed item: {error}: {item[:80]!r}") from error
+    return item
+
+
+class ListSplitter(Generic[T]):
+    """Cuts the body of a LIST into items, in order, while the body arrives.
+
+    The keys of the list may come in any order, chunks may be cut anywhere, JSON may be indented, `items` may be null.
+    Of the body no more is held than one item and one chunk.
+
+    The first item is walked by its brackets. What then stands between it and the first key of the next one, such as
+    `},{"metadata":`, is where the others are cut. That text may also stand inside an item, but then the cut gives no
+    valid JSON, `decode` refuses it and the search goes on: a wrong cut is impossible, and the right one costs a `find`.
+
+    Args:
+        decode: Makes of an item's bytes what `feed` returns; called with (bytes, apiVersion, kind), where the two texts
+            are what the list says of its items, so far as it has said it before them, else "". Must raise DecodeError
+            for what is not exactly one JSON object. None as its result leaves the item out. Without it, `feed` returns
+            the bytes of the items.
+        max_item_bytes: Bytes that one item may have.
+        max_list_bytes: Bytes that the list may have.
+
+    Feed it chunks of at most some hundred KB: what is complete with a chunk is decoded in one go.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[bytes, str, str], T | None] | None = None,
+        *,
+        max_item_bytes: int = MAX_ITEM_BYTES,
+        max_list_bytes: int = MAX_LIST_BYTES,
+    ) -> None:
+        self._decode = decode or cast("Callable[[bytes, str, str], T]", _check_object)
+        self._max = max_item_bytes
+        self._max_list = max_list_bytes
+        self._state = _State.HEAD
+        self._buffer = bytearray()
+        self._search = 0  # up to here there is nothing to be found in the buffer
+        self._fed = 0
+        self._tried = 0  # bytes spent on looking whether the end has come
+        self._head = b""
+        self._rest: _Rest | None = None
+        self._separator = b""  # empty: walk by brackets
+        self._wrong_cuts = 0
+        self._brackets: BracketWalker | None = None
+        self._gap = 0
+        self._hard_items = 0
+        self._not_items = 0
+        self._too_deep = False  # for a decoder; brackets have no limit
+        self._after_item = False
+        self.api_version = ""
+        self.kind = ""
+
+    @property
+    def pending(self) -> int:
+        """Bytes held."""
+        return len(self._buffer)
+
+    def feed(self, chunk: bytes | bytearray | memoryview) -> list[T]:
+        """The items that are complete with this chunk, in order.
+
+        Raises:
+            DecodeError: this is no list, a malformed one, or above `max_list_bytes`, or an item is above
+                `max_item_bytes`.
+        """
+        self._buffer += chunk
+        self._fed += len(chunk)
+        if self._fed > self._max_list:
+            raise DecodeError(f"a list is longer than max_list_bytes={self._max_list}")
+        found: list[T] = []
+        if self._rest is not None:
+            if self._buffer.strip(_WHITESPACE):
+                raise DecodeError(f"bytes after the end of a list: {bytes(self._buffer[:80])!r}")
+            self._buffer.clear()
+        if self._state is _State.HEAD:
+            self._find_items()
+        while self._state is _State.ITEMS:
+            # Each returns True when it has done its part and the other should go on.
+            if not (self._cut(found) if self._separator else self._walk(found)):
+                break
+        if self._state is _State.TAIL and len(self._buffer) > _MAX_HEADER_BYTES:
+            raise DecodeError(f"more than {_MAX_HEADER_BYTES} bytes after the items of a list")
+        return found
+
+    def close(self) -> ListHeader:
+        """What the list says of itself; to be called when the body has ended.
+
+        Raises:
+            DecodeError: the body is truncated, or no list: the message says what it is instead.
+        """
+        if self._state is _State.HEAD:
+            raise self._no_list()
+        if self._state is _State.ITEMS:
+            raise self._no_end()
+        head = self._decode_head(self._head + b"}" if self._rest else self._head + bytes(self._buffer))
+        rest = self._rest or _Rest()
+        meta = rest.metadata or head.metadata or _ListMeta()
+        kind = rest.kind or head.kind or ""
+        # A custom resource may call its list as it likes (CustomResourceDefinition, spec.names.listKind).
+        if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
+            raise DecodeError(f"a {kind} came where a list was asked for")
+        return ListHeader(
+            kind,
+            rest.api_version or head.api_version or "",
+            meta.resource_version or "",
+            meta.continue_token or "",
+            meta.remaining_item_count,
+            meta.shard_info.selector if meta.shard_info else None,
+        )
+
+    def _decode_head(self, data: bytes) -> _Head:
+        try:
+            data.decode()
+            return _decode_head(data)
+        except MALFORMED as error:
+            raise DecodeError(f"the list is truncated or malformed after {self._fed} bytes: {error}") from error
+
+    def _no_end(self) -> DecodeError:
+        problem = "truncated"
+        if self._separator:
+            try:
+                _decode_rest(b'{"items":[' + self._buffer)
+            except MALFORMED as error:
+                problem = f"truncated or malformed ({error})"
+        return DecodeError(f"the list is {problem}: it ended after {self._fed} bytes, {self._state.value}")
+
+    def _no_list(self) -> DecodeError:
+        body = bytes(self._buffer)
+        try:
+            head = _decode_head(body)
+        except MALFORMED as error:
+            return DecodeError(f"the list is truncated: it ended after {self._fed} bytes ({error}): {body[:200]!r}")
+        if head.kind == "Status":
+            try:
+                status = _decode_status(body)
+            except msgspec.ValidationError:
+                return DecodeError(f"a Status came where a list was asked for: {body[:200]!r}")
+            return DecodeError(f"a Status came where a list was asked for: {status.code} {status.message}".rstrip())
+        return DecodeError(f"a {head.kind or 'document'} without items came where a list was asked for: {body[:200]!r}")
+
+    def _find_items(self) -> None:
+        data = self._buffer
+        start = cast("re.Match[bytes]", _SPACE.match(data)).end()
+        if start < len(data) and data[start] != 0x7B:
+            raise DecodeError(f"the body is no JSON list: {bytes(data[:200])!r}")
+        while (match := _ITEMS_KEY.search(data, self._search)) is not None:
+            if match.end() == len(data):
+                self._search = match.start()
+                return
+            self._search = match.end()
+            if match[1] is None:
+                continue  # "items" as a value
+            # It is the list's own key exactly if the text before it and a value make a whole document: at a deeper
+            # level brackets would be open, inside a string a quote.
+            head = bytes(data[: match.start()]) + b'"items":null'
+            try:
+                known = _decode_head(head + b"}")
+            except MALFORMED as error:
+                self._not_items += 1
+                if self._not_items > _MAX_NOT_ITEMS:
+                    raise DecodeError(f"no items behind {_MAX_NOT_ITEMS} keys that look like them") from error
+                continue
+            self._begin_items(head, known, match.end())
+            return
+        self._search = max(0, len(data) - len(b'"items"') + 1)
+        if len(data) > _MAX_HEADER_BYTES:
+            raise DecodeError(f"no items within the first {_MAX_HEADER_BYTES} bytes: {bytes(data[:200])!r}")
+
+    def _begin_items(self, head: bytes, known: _Head, position: int) -> None:
+        kind = known.kind or ""
+        self.kind = kind.removesuffix("List") if kind.endswith("List") else ""
+        self.api_version = known.api_version or ""
+        self._head = head
+        byte = self._buffer[position]
+        if byte == 0x5B:
+            self._state = _State.ITEMS
+            position += 1
+        elif byte == 0x6E:
+            # null: what follows is left to the strict decoding of the whole in close().
+            self._state = _State.TAIL
+            self._head = head.removesuffix(b"null")
+        else:
+            raise DecodeError(f"the items of a list are no array: {bytes(self._buffer[:200])!r}")
+        self._drop(position)
+
+    def _drop(self, count: int) -> None:
+        del self._buffer[:count]
+        self._search = 0
+
+    def _slice(self, start: int, end: int) -> bytes:
+        with memoryview(self._buffer) as view:
+            return bytes(view[start:end])
+
+    def _take(self, item: bytes, found: list[T]) -> None:
+        if len(item) > self._max:
+            raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
+        decoded = self._decode(item, self.api_version, self.kind)
+        self._wrong_cuts = 0
+        if decoded is not None:
+            found.append(decoded)
+
+    def _cut(self, found: list[T]) -> bool:
+        """Takes items at separators. True when the current item has to be walked."""
+        data, separator = self._buffer, self._separator
+        start = 0
+        search = self._search
+        while (at := data.find(separator, search)) >= 0:
+            try:
+                self._take(self._slice(start, at + 1), found)
+            except DecodeError:
+                if at + 1 - start > self._max:
+                    raise
+                self._wrong_cuts += 1
+                search = at + 1
+                if self._wrong_cuts >= _MAX_WRONG_CUTS:
+                    break
+            else:
+                start = at + self._gap
+                search = start
+        del data[:start]
+        if self._wrong_cuts >= _MAX_WRONG_CUTS:
+            self._walk_from_here()
+            return True
+        self._search = max(0, len(data) - len(separator) + 1)
+        self._try_end(found)
+        # Looking for the end must not cost more than the body is long, whatever the chunks are like.
+        too_costly = self._tried > 4 * self._fed + _MAX_HEADER_BYTES
+        too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
+        if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
+            self._walk_from_here()
+            return True
+        return False
+
+    def _walk_from_here(self) -> None:
+        self._separator = b""
+        self._wrong_cuts = 0
+        self._hard_items += 1
+        self._search = 0
+        self._too_deep = False
+        self._brackets = BracketWalker()
+
+    def _try_end(self, found: list[T]) -> None:
+        """Takes the rest of the list if the body has ended with this chunk."""
+        data = self._buffer
+        last = len(data) - 1
+        while last > 0 and data[last] in _WHITESPACE:
+            last -= 1
+        if data[last] != 0x7D:
+            return
+        self._tried += len(data)
+        try:
+            # A beginning of a JSON object is never a whole one, so this succeeds at the end and only there.
+            rest = _decode_rest(b'{"items":[' + data)
+            data.decode()
+        except RecursionError:
+            self._too_deep = True
+            return
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        for raw in rest.items:
+            self._take(bytes(raw), found)
+        rest.items = []
+        self._rest = rest
+        self._state = _State.TAIL
+        data.clear()
+
+    def _walk(self, found: list[T]) -> bool:
+        """Takes items by their brackets. True when the next ones may be cut at separators."""
+        data = self._buffer
+        while self._brackets is not None or self._begin_item():
+            if self._separator:
+                return True
+            brackets = self._brackets = self._brackets or BracketWalker()
+            end = brackets.find_end(data)
+            if end < 0:
+                if len(data) > self._max:
+                    raise DecodeError(f"an item is longer than max_item_bytes={self._max}")
+                return False
+            self._brackets = None
+            self._take(self._slice(0, end), found)
+            self._drop(end)
+            self._after_item = True
+        return False
+
+    def _begin_item(self) -> bool:
+        """Drops what stands before an item. False when there is none, or more data is needed to know."""
+        data = self._buffer
+        position = cast("re.Match[bytes]", _SPACE.match(data)).end()
+        if position:  # at once, or endless space would be looked at with each chunk anew
+            self._drop(position)
+            position = 0
+        if not data:
+            return False
+        if data[position] == 0x5D:
+            self._state = _State.TAIL
+            self._drop(position + 1)
+            return False
+        if not self._after_item:
+            if data[position] != 0x7B:
+                raise self._malformed()
+            self._drop(position)
+            return True
+        if data[position] != 0x2C:
+            raise self._malformed()
+        match = _NEXT_ITEM.match(data)
+        if match is None:
+            position = cast("re.Match[bytes]", _SPACE.match(data, 1)).end()
+            if position == len(data):
+                del data[1:]
+            if len(data) < _MAX_NEXT_ITEM_BYTES:
+                return False
+            if data[position] != 0x7B:
+                raise self._malformed()
+            self._drop(position)
+            return True
+        if match[1].endswith(b":") and self._hard_items < _MAX_HARD_ITEMS:
+            self._separator = b"}" + match[0]
+            self._gap = 1 + match.start(1)  # from the end of one item to the beginning of the next
+        self._drop(match.start(1))
+        return True
+
+    def _malformed(self) -> DecodeError:
+        return DecodeError(f"malformed list, {self._state.value}: {bytes(self._buffer[:80])!r}")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from kinformer.client.whole_reader import read_whole
+from kinformer.client.aiohttp_internals import read_whole
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, view
 from kinformer.wire.decoder import EntryDecoder
@@ -29,7 +29,7 @@ async def follow_least(
         found: list[WatchEvent] = []
         for lines in framer.feed(chunk):
             while lines:
-                decoder.usual(lines, len(lines), found)
+                decoder.fast.read(lines, len(lines), found)
                 if lines:
                     found.append(decoder.event(lines.take()))
         for _, obj in found:

@@ -28,8 +28,7 @@ from benchmarks.data import KINDS
 from benchmarks.harness import forget_peak, loads_us, peak, resident
 from benchmarks.least import follow_least
 from kinformer import Client, SharedInformerFactory
-from kinformer.client.compression import Compression
-from kinformer.client.config import Connection
+from kinformer.client.config import Compression, Connection
 from kinformer.client.kubeconfig import load_kubeconfig
 
 WARM = 20  # events that do not count

@@ -117,7 +117,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_DOORS: dict[str, tuple[str, ...]] = {
+_PUBLIC_MODULES: dict[str, tuple[str, ...]] = {
     "_runtime.backoff": ("Backoff",),
     "client.client": ("Client",),
     "queue.delta_fifo": ("Delta", "DeltaFIFO", "DeltaType"),
@@ -205,7 +205,7 @@ _DOORS: dict[str, tuple[str, ...]] = {
     "manager.manager": ("Manager",),
     "informer.typed": ("with_model",),
 }
-_MODULE_OF = {name: module for module, names in _DOORS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _PUBLIC_MODULES.items() for name in names}
 
 # Equal to the names above; written out, because type checkers read it.
 __all__ = [

@@ -13,6 +13,8 @@ __all__ = [
     "ListOptions",
     "ListPage",
     "ListerWatcher",
+    "ReadBack",
+    "Resumable",
     "ServerProbe",
     "ServerTip",
     "WatchEvent",
@@ -122,6 +124,37 @@ class ServerProbe(Protocol):
     async def tip(self) -> ServerTip: ...
 
     async def presence(self) -> bool | None: ...
+
+
+class Identified(Protocol):
+    """What identifies one state of one object; a `KubeObject` has it."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def resource_version(self) -> str: ...
+
+
+class ReadBack(NamedTuple):
+    """One object as the server has it, of which the metadata suffices, or None; and the version of that answer."""
+
+    object: Identified | None
+    resource_version: str
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """Optional methods of a source that allow a snapshot of its objects to be trusted.
+
+    `contents` describes what the objects are, so that a snapshot of others is recognised: two sources of equal contents
+    give the same objects in the same form. `read_back` asks the server, and no cache of it, for one object.
+    """
+
+    @property
+    def contents(self) -> Mapping[str, str]: ...
+
+    async def read_back(self, namespace: str, name: str) -> ReadBack: ...
 
 
 def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:

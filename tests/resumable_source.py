@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kinformer import KubeObject
-from kinformer.list_watcher import ServerTip
-from kinformer.reflector.resume import ReadBack
+from kinformer.list_watcher import ReadBack, ServerTip
 from kinformer.snapshot.format import BlockReader, ObjectReader, SnapshotHeader
 from tests.memory_source import MemorySource
 

@@ -22,7 +22,7 @@ from kinformer import (
     ListWatch,
     SharedInformer,
 )
-from kinformer.controller.field_ownership import owned_fields, projection
+from kinformer.controller.applier import owned_fields, projection
 from kinformer.testing import APIServer
 from tests.lagging_source import LaggingSource
 

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import ConfigError, KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent
-from kinformer.listwatch.compaction import SAMPLES, Compaction
+from kinformer.listwatch.compact import SAMPLES, Compaction
 from kinformer.objects.packed import PackedObject
 from tests.memory_source import MemorySource
 

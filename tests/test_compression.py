@@ -12,8 +12,7 @@ import pytest
 from aiohttp import web
 
 from kinformer import Client, ConfigError, ListWatch, SharedInformerFactory
-from kinformer.client.compression import Compression, accepted_encoding
-from kinformer.client.config import from_url, load_in_cluster
+from kinformer.client.config import Compression, accepted_encoding, from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.list_watcher import ListOptions, ListPage

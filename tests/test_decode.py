@@ -317,7 +317,7 @@ def by_the_hot_path(decoder: EntryDecoder, texts: list[bytes], most: int) -> tup
     for lines in LineFramer().feed(b"".join(text + b"\n" for text in texts)):
         while lines:
             events: list[WatchEvent] = []
-            decoder.usual(lines, most, events)
+            decoder.fast.read(lines, most, events)
             assert len(events) <= most
             found += map(told, events)
             hot += len(events)
@@ -464,7 +464,7 @@ def test_decoding_costs_less_than_half_of_making_dicts() -> None:
 
     def decode() -> None:
         [lines] = LineFramer().feed(text + b"\n")
-        decoder.usual(lines, 1, [])
+        decoder.fast.read(lines, 1, [])
         assert not lines
 
     def cost(work: Any) -> float:

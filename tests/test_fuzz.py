@@ -26,9 +26,10 @@ from kinformer.objects.json_path import Projection, parse_path
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import FieldSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
+from kinformer.wire.json_scan import identity_of, members
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
-from kinformer.wire.nesting import identity_of, members
+from tests.list_items import kept_by
 
 # Raise it for a long run by hand.
 EXAMPLES = int(os.environ.get("KINFORMER_FUZZ_EXAMPLES", "150"))
@@ -167,7 +168,7 @@ def test_no_list_makes_the_decoder_raise_anything_else(
     items: list[Any], style: Callable[[Any], bytes], changes: list[Mutation], places: list[int]
 ) -> None:
     body = mutated(style({"kind": "PodList", "apiVersion": "v1", "items": items}), changes)
-    splitter = ListSplitter(EntryDecoder().list_item)
+    splitter = ListSplitter(kept_by(EntryDecoder()))
     try:
         for piece in pieces(body, places):
             for obj in splitter.feed(piece):
@@ -283,7 +284,7 @@ def test_an_item_that_is_nested_too_deeply_hides_no_other(position: int, size: i
     items = [b'{"metadata":{"name":"p%d"},"spec":{}}' % number for number in range(2)]
     items.insert(position, b'{"metadata":{"name":"deep"},"spec":%s}' % DEEP)
     body = b'{"kind":"PodList","apiVersion":"v1","items":[%s]}' % b",".join(items)
-    splitter = ListSplitter(EntryDecoder().list_item)
+    splitter = ListSplitter(kept_by(EntryDecoder()))
     found = [obj for start in range(0, len(body), size) for obj in splitter.feed(body[start : start + size])]
     splitter.close()
     assert [obj.name for obj in found] == ["p0", "p1"]
@@ -300,7 +301,7 @@ def test_an_item_that_is_nested_too_deeply_hides_no_other(position: int, size: i
     ],
 )
 def test_a_list_that_is_nested_too_deeply_is_an_error(body: bytes) -> None:
-    splitter = ListSplitter(EntryDecoder().list_item)
+    splitter = ListSplitter(kept_by(EntryDecoder()))
     with pytest.raises(DecodeError):
         split(splitter, [body])
 

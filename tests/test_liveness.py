@@ -11,9 +11,9 @@ import pytest
 
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.exceptions import ForbiddenError
-from kinformer.reflector.gap import Gap
+from kinformer.reflector.continuity import Gap
 from kinformer.reflector.health import HealthRecord, InformerHealth, combine_health
-from kinformer.reflector.timeouts import Watchdog, answered
+from kinformer.reflector.timeouts import IdleTimeout, answered
 
 
 class _Slept:
@@ -41,14 +41,14 @@ async def test_a_timeout_of_the_source_itself_passes_as_it_is() -> None:
     with pytest.raises(TimeoutError, match="of its own"):
         await answered(fails(), 2, "list")
     with pytest.raises(TimeoutError, match="of its own"):
-        async with Watchdog(idle=5):
+        async with IdleTimeout(idle=5):
             await fails()
 
 
 @pytest.mark.virtual_time
 async def test_a_watchdog_ends_a_silent_body_and_says_why() -> None:
     start = SYSTEM.loop()
-    async with Watchdog(idle=5) as dog:
+    async with IdleTimeout(idle=5) as dog:
         for _ in range(3):
             await asyncio.sleep(4)
             dog.heard = SYSTEM.loop()
@@ -60,7 +60,7 @@ async def test_a_watchdog_ends_a_silent_body_and_says_why() -> None:
 @pytest.mark.virtual_time
 async def test_a_watchdog_ends_a_body_at_its_deadline_however_lively() -> None:
     start = SYSTEM.loop()
-    async with Watchdog(idle=5, deadline=start + 12) as dog:
+    async with IdleTimeout(idle=5, deadline=start + 12) as dog:
         while True:
             await asyncio.sleep(1)
             dog.heard = SYSTEM.loop()
@@ -70,7 +70,7 @@ async def test_a_watchdog_ends_a_body_at_its_deadline_however_lively() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_watchdog_can_be_told_to_end_the_body() -> None:
-    async with Watchdog(idle=5) as dog:
+    async with IdleTimeout(idle=5) as dog:
         asyncio.get_running_loop().call_later(1, dog.interrupt)
         await asyncio.Event().wait()
     assert dog.verdict == "interrupted"
@@ -79,7 +79,7 @@ async def test_a_watchdog_can_be_told_to_end_the_body() -> None:
 
 @pytest.mark.virtual_time
 async def test_a_body_that_ends_by_itself_has_no_verdict() -> None:
-    async with Watchdog(idle=5) as dog:
+    async with IdleTimeout(idle=5) as dog:
         dog.interrupt()
     assert dog.verdict == ""
     await asyncio.sleep(10)  # and no cancellation comes after it
@@ -88,11 +88,11 @@ async def test_a_body_that_ends_by_itself_has_no_verdict() -> None:
 @pytest.mark.virtual_time
 async def test_a_cancellation_from_outside_passes_even_at_the_same_moment() -> None:
     async def body() -> None:
-        async with Watchdog(idle=5) as dog:
+        async with IdleTimeout(idle=5) as dog:
             dogs.append(dog)
             await asyncio.Event().wait()
 
-    dogs: list[Watchdog] = []
+    dogs: list[IdleTimeout] = []
     task = asyncio.ensure_future(body())
     await asyncio.sleep(1)
     dogs[0].interrupt()
@@ -107,7 +107,7 @@ async def test_a_loop_that_was_held_up_does_not_take_its_own_silence_for_the_ser
     now = [loop.time()]
     original, loop.time = loop.time, lambda: now[0]  # type: ignore[method-assign]
     try:
-        async with Watchdog(idle=5) as dog:
+        async with IdleTimeout(idle=5) as dog:
             now[0] += 60.0  # somebody's code held the loop for a minute
             await asyncio.sleep(0)
             await asyncio.sleep(0)

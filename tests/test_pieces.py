@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 
 
 class Thing:
@@ -13,7 +13,9 @@ class Thing:
 
 
 def test_what_was_added_comes_out_in_order_and_as_often_as_it_is_asked_for() -> None:
-    pieces: Pieces[int] = Pieces([{number: number for number in row} for row in (range(3), (), range(3, 700))])
+    pieces: ChunkedList[int] = ChunkedList(
+        [{number: number for number in row} for row in (range(3), (), range(3, 700))]
+    )
     for number in range(700, 1000):
         pieces.append(number)
     pieces.add(range(1000, 1900))
@@ -30,11 +32,11 @@ def test_what_was_added_comes_out_in_order_and_as_often_as_it_is_asked_for() -> 
 
 
 def test_an_empty_row_has_nothing() -> None:
-    assert list(Pieces()) == list(Pieces([])) == list(Pieces().drain()) == []
+    assert list(ChunkedList()) == list(ChunkedList([])) == list(ChunkedList().drain()) == []
 
 
 def test_it_may_be_read_while_others_read_and_still_be_added_to_before() -> None:
-    pieces: Pieces[int] = Pieces()
+    pieces: ChunkedList[int] = ChunkedList()
     pieces.add(range(10))
     first = iter(pieces)
     assert next(first) == 0
@@ -45,7 +47,7 @@ def test_it_may_be_read_while_others_read_and_still_be_added_to_before() -> None
 def test_objects_are_free_when_the_last_reader_has_passed_them() -> None:
     things = [Thing() for _ in range(2000)]
     alive = [weakref.ref(thing) for thing in things]
-    pieces: Pieces[Thing] = Pieces()
+    pieces: ChunkedList[Thing] = ChunkedList()
     pieces.add(things[:1000])
     pieces.add(things[1000:])
     del things
@@ -61,7 +63,7 @@ def test_objects_are_free_when_the_last_reader_has_passed_them() -> None:
 
 
 def test_a_long_row_is_freed_without_recursion_and_hides_from_the_collector() -> None:
-    pieces: Pieces[str] = Pieces({"key": "text"} for _ in range(200_000))
+    pieces: ChunkedList[str] = ChunkedList({"key": "text"} for _ in range(200_000))
     pieces.drain()
     for number in range(100_000):
         pieces.append(f"{number}")

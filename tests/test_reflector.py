@@ -13,7 +13,7 @@ from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError, WatchError
 from kinformer.list_watcher import ListPage, WatchEvent
-from kinformer.objects.object import Remnant
+from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.scripted_source import (
     HANG,
@@ -236,7 +236,10 @@ async def test_versions_of_a_watch_without_one_count_from_the_first_event_that_i
 
 
 async def test_what_is_left_of_an_add_is_no_end_of_the_unordered_part_of_a_watch() -> None:
-    left = [WatchEvent("DELETED", Remnant.of("default/b", "9")), WatchEvent("BOOKMARK", Remnant.of("", "8"))]
+    left = [
+        WatchEvent("DELETED", UndecodableObject.of("default/b", "9")),
+        WatchEvent("BOOKMARK", UndecodableObject.of("", "8")),
+    ]
     source = ScriptedSource([page(rv="")], [[left, [added("a", 3)], 1.0], [[modified("a", 10), *left], 1.0], [HANG]])
     reflector, _ = reflect(source)
     async with running(reflector, 5):

@@ -24,10 +24,15 @@ from kinformer.exceptions import (
 from kinformer.list_watcher import WatchEvent
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.object import Remnant
-from kinformer.reflector.recovery import ResyncError, ShortWatchError, StaleListError
-from kinformer.reflector.tip import ClusterReplacedError, RewindError
-from kinformer.reflector.watch_list import InitialStreamError
+from kinformer.objects.object import UndecodableObject
+from kinformer.reflector.errors import (
+    ClusterReplacedError,
+    InitialStreamError,
+    ResyncError,
+    RewindError,
+    ShortWatchError,
+    StaleListError,
+)
 from tests.scripted_source import (
     HANG,
     Late,
@@ -559,7 +564,7 @@ async def test_who_may_list_and_not_watch_has_a_list_after_three_refusals() -> N
 
 
 async def test_an_object_that_cannot_be_read_does_not_deafen_an_initial_stream() -> None:
-    poison = [WatchEvent("DELETED", Remnant.of("default/b", "5"))]
+    poison = [WatchEvent("DELETED", UndecodableObject.of("default/b", "5"))]
     source = ScriptedSource(
         watches=[[[added("a", 3), added("b", 4)], poison, 29.0, [added("c", 3)], 29.0, [end(9)], HANG]]
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM
 from kinformer.sharding.feed import ShardFeed
 from kinformer.sharding.ledger import STEP, ShardLedger
@@ -167,7 +167,7 @@ async def test_what_comes_while_a_list_is_taken_in_waits_behind_it_in_its_order(
     ledger, _ = ledger_of({})
     feed = ShardFeed(ledger, clock=replace(SYSTEM, perf=Ticks()))
     running = asyncio.create_task(feed.run())
-    objects: Pieces[Any] = Pieces()
+    objects: ChunkedList[Any] = ChunkedList()
     objects.add(Obj(f"k{number}", f"u{number}", "15") for number in range(3 * STEP))
     feed.replace(objects, "20")
     feed.add(Obj("k1", "other", "21"))

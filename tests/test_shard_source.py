@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kinformer import ExpiredError, KubeObject, ListOptions, WatchEvent
-from kinformer.objects.object import Remnant
+from kinformer.objects.object import UndecodableObject
 from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
 from kinformer.sharding.source import ShardSource, controller_uid
 from tests.memory_source import MemorySource
@@ -135,7 +135,7 @@ async def test_an_initial_stream_of_other_slots_is_the_newest_and_is_handed_on_w
 
 
 async def test_what_is_left_of_an_object_that_cannot_be_read_reaches_whoever_has_it_cached() -> None:
-    left = WatchEvent("DELETED", Remnant.of("default/m1", "60"))  # as a ListWatch gives it: without a uid
+    left = WatchEvent("DELETED", UndecodableObject.of("default/m1", "60"))  # as a ListWatch gives it: without a uid
 
     class Unreadable(MemorySource):
         @asynccontextmanager

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kinformer import Backoff, ConfigError, KubeObject, ListOptions, SharedInformer, Snapshot
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import ConnectError, api_error
 from kinformer.objects.packed import PackedObject
 from kinformer.reflector.resume import Resumption
@@ -432,7 +432,7 @@ async def test_a_stop_while_the_server_is_being_asked_leaves_nothing_behind(path
 @pytest.mark.parametrize("deleted_after", [None, 1.0])
 async def test_a_watch_has_two_seconds_to_delete_what_is_missing(deleted_after: float | None) -> None:
     source = filled(3)
-    snapshot = Resumption(Pieces(), str(source.version), "cluster-1", list(source.objects.values()))
+    snapshot = Resumption(ChunkedList(), str(source.version), "cluster-1", list(source.objects.values()))
     lost = source.objects.pop("default/c0001")
     source.version += 1
 

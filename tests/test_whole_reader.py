@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kinformer.client.whole_reader import read_whole
+from kinformer.client.aiohttp_internals import read_whole
 from tests.http_server import HttpServer
 
 BUFFER = 64 * 1024

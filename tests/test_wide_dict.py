@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer._runtime import partitioned_dict as wide_dict
-from kinformer._runtime.partitioned_dict import WideDict, stored
+from kinformer._runtime.partitioned_dict import PartitionedDict, stored
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
@@ -30,7 +30,7 @@ def write(table: Any, plain: dict[Any, int], writes: list[tuple[Any, int | None]
             assert table.pop(key) is None
 
 
-def assert_same(table: WideDict[Any, int], plain: dict[Any, int]) -> None:
+def assert_same(table: PartitionedDict[Any, int], plain: dict[Any, int]) -> None:
     assert len(table) == len(plain)
     assert bool(table) == bool(plain)
     assert set(table) == set(plain)
@@ -41,7 +41,7 @@ def assert_same(table: WideDict[Any, int], plain: dict[Any, int]) -> None:
 
 @given(WRITES)
 def test_it_holds_what_a_dict_would_hold(writes: list[tuple[Any, int | None]]) -> None:
-    table: WideDict[Any, int] = WideDict()
+    table: PartitionedDict[Any, int] = PartitionedDict()
     plain: dict[Any, int] = {}
     write(table, plain, writes)
     assert_same(table, plain)
@@ -51,7 +51,7 @@ def test_it_holds_what_a_dict_would_hold(writes: list[tuple[Any, int | None]]) -
 def test_a_copy_that_is_written_to_leaves_the_original_alone_and_may_take_its_place(
     before: list[tuple[Any, int | None]], after: list[tuple[Any, int | None]], later: list[tuple[Any, int | None]]
 ) -> None:
-    table: WideDict[Any, int] = WideDict()
+    table: PartitionedDict[Any, int] = PartitionedDict()
     plain: dict[Any, int] = {}
     write(table, plain, before)
     old_parts = list(table.parts)
@@ -72,7 +72,7 @@ def test_a_table_is_widened_when_it_has_become_too_large(monkeypatch: pytest.Mon
     for number in range(3):
         assert stored(table, number, number) is table
     wide = stored(table, 3, 3)
-    assert isinstance(wide, WideDict)
+    assert isinstance(wide, PartitionedDict)
     assert sorted(wide) == [0, 1, 2, 3]
     assert len(table) == 3, "a reader of the old one finds it whole"
     assert stored(wide, 4, 4) is wide

@@ -14,6 +14,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
+from tests.list_items import kept_by
 
 WIRE = Path(__file__).parent / "wire"
 
@@ -94,7 +95,7 @@ def test_every_recorded_list_decodes(exchange: dict[str, Any], size: int) -> Non
     body = body_of(exchange)
     document = json.loads(body)
     decoder = EntryDecoder()
-    splitter = ListSplitter(decoder.list_item)
+    splitter = ListSplitter(kept_by(decoder))
     items = [item for chunk in chunked(body, size) for item in splitter.feed(chunk)]
     header = splitter.close()
     metadata = document["metadata"]
@@ -125,7 +126,7 @@ def test_every_recorded_watch_decodes(exchange: dict[str, Any], size: int) -> No
         for lines in framer.feed(chunk):
             while lines:
                 usual: list[WatchEvent] = []
-                decoder.usual(lines, 1 + size % 3, usual)
+                decoder.fast.read(lines, 1 + size % 3, usual)
                 events += usual
                 try:
                     if line := lines.take() if lines else b"":

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Pieces"]
+__all__ = ["ChunkedList"]
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def _each(piece: _Piece[T] | None) -> Iterator[Collection[T]]:
         yield objects
 
 
-class Pieces(Generic[T]):
+class ChunkedList(Generic[T]):
     """Objects in the order in which they were added; to be read when the last one is in.
 
     Args:

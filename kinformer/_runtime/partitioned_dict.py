@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Table", "WideDict", "stored", "tables_of"]
+__all__ = ["PartitionedDict", "Table", "stored", "tables_of"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,7 +23,7 @@ _PARTS = 64
 _SHIFT = 8  # the lower bits of the hash have chosen the shard of the store already
 
 
-class WideDict(Generic[K, V]):
+class PartitionedDict(Generic[K, V]):
     """As much of a dict as an index needs, in 64 dicts. Whoever reads from another thread takes its `parts`.
 
     A copy shares the parts, and copies each before its first change, so the original must be left alone until the
@@ -72,8 +72,8 @@ class WideDict(Generic[K, V]):
     def values(self) -> Iterator[V]:
         return chain.from_iterable(map(dict.values, self.parts))
 
-    def copy(self) -> WideDict[K, V]:
-        made: WideDict[K, V] = WideDict.__new__(WideDict)
+    def copy(self) -> PartitionedDict[K, V]:
+        made: PartitionedDict[K, V] = PartitionedDict.__new__(PartitionedDict)
         made.parts = self.parts.copy()
         made._origin = self.parts
         return made
@@ -90,13 +90,13 @@ class WideDict(Generic[K, V]):
         return part
 
 
-Table = dict[K, V] | WideDict[K, V]
+Table = dict[K, V] | PartitionedDict[K, V]
 
 
 def stored(table: Table[K, V], key: K, value: V) -> Table[K, V]:
     """Store a value, and return the table that is to be kept from now on: a wide one where it has grown too large."""
     if type(table) is dict and len(table) >= WIDEN_AT:
-        table = WideDict(table.items())
+        table = PartitionedDict(table.items())
     table[key] = value
     return table
 

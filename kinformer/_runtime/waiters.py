@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["Wakeups"]
+__all__ = ["WaiterQueue"]
 
 
-class Wakeups:
+class WaiterQueue:
     """Waiters in the order in which they came, woken one by one or all at once.
 
     Who is woken looks for itself whether there is something, and waits again if not. A wake-up is never lost: one that

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from kinformer._runtime.log_once import LogOnce
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.partitioned_dict import Table, WideDict, stored, tables_of
+from kinformer._runtime.partitioned_dict import PartitionedDict, Table, stored, tables_of
 from kinformer._runtime.typevars import ObjectT
 from kinformer.cache.store import Keys, Objects, Shards, new_shards
 from kinformer.objects.json_path import PathIndex
@@ -215,7 +215,7 @@ class IndexFork(Index):
         self.buckets = origin.buckets
         self._filed = origin._filed
         self._replaced: list[Any] = []
-        self._wide: list[WideDict[Any, Any]] = []
+        self._wide: list[PartitionedDict[Any, Any]] = []
 
     def put(self, shard: int, key: str, obj: Any) -> None:
         """File an object, in the place of what is filed under its key."""

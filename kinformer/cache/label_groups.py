@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from kinformer._runtime.partitioned_dict import Table, WideDict, stored, tables_of
+from kinformer._runtime.partitioned_dict import PartitionedDict, Table, stored, tables_of
 from kinformer.cache.store import Keys, Objects, objects_of
 from kinformer.objects.object import KubeObject
 
@@ -184,7 +184,7 @@ class LabelGroupsFork(LabelGroups):
         self._others = origin._others
         self._changes = 0
         self._replaced: list[Any] = []
-        self._wide: list[WideDict[Any, Any]] = []
+        self._wide: list[PartitionedDict[Any, Any]] = []
 
     def put(self, key: str, old: Any, new: Any) -> None:
         """`new` is in the cache to be, in the place of `old` (None: of nothing)."""

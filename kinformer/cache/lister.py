@@ -1,6 +1,6 @@
-"""The lister: how a program reads a cache.
+"""Read views of the cache: by name, namespace and selector, and by key and index.
 
-(client-go, tools/cache/listers.go.) All reads are plain functions over snapshots; none ever asks the server.
+All reads are plain functions over snapshots; none asks the server (client-go, tools/cache/listers.go).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Generic, Protocol, TypeAlias
 
 from kinformer._runtime.typevars import ObjectT
+from kinformer.cache.indexer import Indexer
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
 from kinformer.objects.selectors import LabelSelector
 
-__all__ = ["Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
+__all__ = ["IndexView", "Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
 Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
 """A label selector: in kubectl's syntax, as the labels that have to be equal, or parsed."""
@@ -158,3 +159,45 @@ class NamespaceLister(Generic[ObjectT]):
     def __iter__(self) -> Iterator[ObjectT]:
         """Over a snapshot of the objects of the namespace."""
         return iter(self.list())
+
+
+class IndexView(Generic[ObjectT]):
+    """The reads of an `Indexer` and none of its writes: an informer's cache has one writer.
+
+    Every read returns a snapshot, may be called from any thread, and may be kept across awaits.
+    The methods are the indexer's own, so that a read costs no extra call.
+    """
+
+    __slots__ = (
+        "_indexer",
+        "any_key",
+        "by_index",
+        "get",
+        "get_by_key",
+        "in_namespace",
+        "index",
+        "index_keys",
+        "index_values",
+        "list",
+        "list_keys",
+        "sample",
+        "select",
+    )
+
+    def __init__(self, indexer: Indexer[ObjectT]) -> None:
+        self._indexer = indexer
+        self.any_key = indexer.any_key
+        self.get = indexer.get
+        self.get_by_key = indexer.get_by_key
+        self.list = indexer.list
+        self.list_keys = indexer.list_keys
+        self.in_namespace = indexer.in_namespace
+        self.index = indexer.index
+        self.by_index = indexer.by_index
+        self.index_keys = indexer.index_keys
+        self.index_values = indexer.index_values
+        self.sample = indexer.sample
+        self.select = indexer.select
+
+    def __len__(self) -> int:
+        return len(self._indexer)

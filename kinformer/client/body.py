@@ -17,9 +17,8 @@ import aiohttp
 
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.logs import get_logger
-from kinformer.client.connect_failure import reason_of
-from kinformer.client.sockets import low_watermark, without_farewell
-from kinformer.client.whole_reader import read_whole
+from kinformer.client.aiohttp_internals import low_watermark, read_whole, without_farewell
+from kinformer.client.responses import reason_of
 from kinformer.exceptions import ConnectError
 
 __all__ = ["Body", "Pace"]

@@ -16,8 +16,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.write_log import note_write
-from kinformer.client.compression import Compression, check_compression
-from kinformer.client.config import Connection, from_url, load_in_cluster
+from kinformer.client.config import Compression, Connection, check_compression, from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
 from kinformer.client.transport import Body, Transport

@@ -1,19 +1,31 @@
-"""Where the server is and how to reach it: by URL, or as a pod is told."""
+"""The configuration of a client: where the server is, who asks, and how answers are compressed."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from kinformer.client.credentials import Credential, StaticCredential, TokenFile, header_text
 from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
 
-__all__ = ["TLS", "Connection", "Pem", "check_server", "from_url", "load_in_cluster"]
+__all__ = [
+    "TLS",
+    "Compression",
+    "Connection",
+    "Pem",
+    "accepted_encoding",
+    "check_compression",
+    "check_server",
+    "from_url",
+    "load_in_cluster",
+]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -146,3 +158,35 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
         proxy=environment_proxy(server, environ),
         namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
     )
+
+
+Compression = Literal["auto", "gzip", "none"]
+"""`"auto"`: gzip, unless the server is near; `"gzip"`, `"none"`: that."""
+
+
+def check_compression(compression: str) -> None:
+    """Raises ConfigError for what is no `Compression`."""
+    if compression not in get_args(Compression):
+        choices = ", ".join(repr(one) for one in get_args(Compression))
+        raise ConfigError(f"compression: {compression!r} is none of {choices}")
+
+
+def accepted_encoding(compression: Compression, connection: Connection) -> str:
+    """The `Accept-Encoding` of requests whose answers may be long.
+
+    Near is this machine: where there is no network, compressing saves nobody any time. A proxy is elsewhere.
+    """
+    if compression == "auto":
+        is_far = connection.compresses and (connection.proxy is not None or not _is_loopback(connection))
+        return "gzip" if is_far else "identity"
+    return "gzip" if compression == "gzip" else "identity"
+
+
+def _is_loopback(connection: Connection) -> bool:
+    host = urlsplit(connection.server).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False

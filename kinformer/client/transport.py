@@ -9,15 +9,11 @@ Sessions of kinformer's own, and not `ApiClient.call_api`: the pool there has 10
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -27,12 +23,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from kinformer._runtime.fence import check_fences, unfenced
+from kinformer.client.aiohttp_internals import Connecting, keepalive_socket, without_farewell
 from kinformer.client.body import Body
-from kinformer.client.compression import Compression, accepted_encoding
-from kinformer.client.config import Connection, Pem
-from kinformer.client.connect_failure import reason_of
-from kinformer.client.sockets import Connecting, keepalive_socket, without_farewell
-from kinformer.exceptions import ConfigError, ConnectError, KinformerError
+from kinformer.client.config import Compression, Connection, accepted_encoding
+from kinformer.client.responses import reason_of
+from kinformer.client.tls import TLSMaterials, is_outdated
+from kinformer.exceptions import ConnectError, KinformerError
 
 __all__ = ["Body", "FencedRequest", "Transport", "on_a_current_connection"]
 
@@ -66,7 +62,7 @@ class Transport:
         self.authorization: str | None = None  # the first one; None: this server gets no such header
         self.encoding = accepted_encoding(compression, connection)
         self._headers = [("User-Agent", user_agent), ("Accept-Encoding", self.encoding), *connection.headers]
-        self._tls = _Materials(connection) if connection.server.startswith("https:") else None
+        self._tls = TLSMaterials(connection) if connection.server.startswith("https:") else None
         self._sessions: _Sessions | None = None
 
     def __repr__(self) -> str:
@@ -282,7 +278,7 @@ class FencedRequest(aiohttp.ClientRequest):
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
         check_fences()
-        if _is_outdated(conn.transport):
+        if is_outdated(conn.transport):
             without_farewell(conn.transport)
             raise _Outdated
         used = _used.get()
@@ -343,108 +339,3 @@ async def on_a_current_connection(
 def _ended(error: Exception) -> str:
     # aiohttp's word for a connection that was closed in order, before an answer, names neither.
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
-
-
-class _Context(ssl.SSLContext):
-    """Changed in place, while a connection keeps what there was when it began: each is marked with its generation."""
-
-    generation = 0
-
-    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        made = super().wrap_bio(*args, **options)
-        vars(made)["generation"] = self.generation
-        return made
-
-
-def _is_outdated(transport: asyncio.Transport | None) -> bool:
-    made = transport.get_extra_info("ssl_object") if transport is not None else None
-    if made is None or not isinstance(made.context, _Context):
-        return False
-    return bool(made.generation != made.context.generation)
-
-
-class _Materials:
-    """What a TLS context is built of; reloads files that were replaced into the same context.
-
-    The same one, so that whoever shares it has the new certificates with his next connection.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._tls = connection.tls
-        self._credential = connection.credential
-        self._context: _Context | None = None
-        self._loaded: tuple[Any, ...] = ()
-        self._loading = threading.Lock()
-
-    @property
-    def generation(self) -> int:
-        """Another number after each `reload` that found something new."""
-        return self._context.generation if self._context is not None else 0
-
-    def build(self) -> ssl.SSLContext:
-        """The context. Blocks up to 60 ms: the system's authorities are many."""
-        if self._tls.context is not None:
-            return self._tls.context
-        # Not create_default_context: from 3.13 on it refuses authorities without a key identifier, which clusters
-        # have and Go accepts. This protocol alone verifies names and certificates.
-        context = _Context(ssl.PROTOCOL_TLS_CLIENT)
-        context.set_alpn_protocols(["http/1.1"])
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, a trusted authority need not be a root
-        if not self._tls.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif self._tls.ca is None:
-            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        self._load(context)
-        self._loaded = self._state()
-        self._context = context
-        return context
-
-    def reload(self) -> None:
-        """Looks for something new, which the context then has. Blocks for some milliseconds if there is."""
-        with self._loading:
-            state = self._state()
-            if self._context is None or state == self._loaded:
-                return
-            self._load(self._context)
-            self._loaded = state
-            self._context.generation += 1  # after it: what is made meanwhile counts as old
-
-    def _load(self, context: ssl.SSLContext) -> None:
-        ca = self._tls.ca
-        if ca is not None and self._tls.verify:
-            try:
-                context.load_verify_locations(cadata=ca.read().decode("latin-1"))
-            except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(f"{ca.where}: no certificates in PEM: {error}") from error
-        if self._credential.identity is not None:
-            _load_identity(context, "the credential plugin", *self._credential.identity)
-        elif self._tls.cert is not None:
-            key = self._tls.key or self._tls.cert
-            _load_identity(context, self._tls.cert.where, self._tls.cert.read(), key.read())
-
-    def _state(self) -> tuple[Any, ...]:
-        return (self._credential.identity, *(_stamp(pem) for pem in (self._tls.ca, self._tls.cert, self._tls.key)))
-
-
-def _stamp(pem: Pem | None) -> tuple[int, int] | None:
-    if pem is None or pem.path is None:
-        return None
-    try:
-        found = os.stat(pem.path)  # noqa: PTH116 - the name is a plain string
-    except FileNotFoundError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:
-    # OpenSSL takes a chain from files alone: they are in a folder of our own, for these few microseconds.
-    with tempfile.TemporaryDirectory(prefix="kinformer-") as folder:
-        file = Path(folder, "identity.pem")
-        file.touch(mode=0o600)
-        file.write_bytes(cert + b"\n" + (key if key != cert else b""))
-        try:
-            # The password is given, for otherwise an encrypted key would be asked for on the terminal.
-            context.load_cert_chain(file, password="")
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"{where}: no certificate and key that fit, in PEM and not encrypted: {error}") from error

@@ -15,10 +15,9 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.write_log import Write
 from kinformer.exceptions import ConfigError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.informer import SharedInformer
-from kinformer.informer.versions import version_number
 from kinformer.informer.wait_for import wait_for
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
-from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.meta import GroupVersionResource, version_number
 from kinformer.objects.object import KubeObject
 
 __all__ = ["LIMIT", "OwnWrites"]

@@ -14,18 +14,17 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer._runtime.typevars import M
-from kinformer.cache.index_view import IndexView
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
-from kinformer.cache.lister import Lister
+from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
-from kinformer.informer.denials import Denials
 from kinformer.informer.informer_statistics import gather_statistics
 from kinformer.informer.metrics import InformerMetrics
 from kinformer.informer.source_stack import stack_sources
 from kinformer.informer.statistics import InformerStatistics
-from kinformer.informer.versions import VersionWaiters, version_number
+from kinformer.informer.waiters import FailFast, VersionWaiters
 from kinformer.list_watcher import ListerWatcher, by_scope, followed_namespaces
 from kinformer.metrics import Metrics
+from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate, Transform
 from kinformer.processor.event_stream import EventStream
@@ -34,7 +33,7 @@ from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.delta_fifo import DeltaFIFO
-from kinformer.queue.writer import Intake
+from kinformer.queue.writer import QueueWriter
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 from kinformer.snapshot.keeper import SnapshotKeeper
@@ -106,7 +105,7 @@ class SharedInformer(Generic[M]):
         self._fifo = DeltaFIFO(attrgetter("key"), atomic=True)
         self._schedule = ResyncSchedule(self._fifo.resync)
         self._versions = VersionWaiters(sources)
-        self._intakes = {scope: Intake(self._fifo, self._indexer, scope) for scope in sources}
+        self._intakes = {scope: QueueWriter(self._fifo, self._indexer, scope) for scope in sources}
         self._sources = stack_sources(sources, self._intakes, transform=transform, compact=compact)
         self._keeper = self._keep(snapshot, sources, transform)
         self._processor = self._process(sources)
@@ -135,7 +134,7 @@ class SharedInformer(Generic[M]):
         self._ended: asyncio.Future[None] | None = None
         self._stopped = False
         self._error: BaseException | None = None
-        self._denials = Denials()
+        self._denials = FailFast()
         self.snapshot_file = self._keeper.file
 
     # --- assembly: who is told of what by whom ------------------------------------------------------

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.compact_source import CompactingListerWatcher
-from kinformer.listwatch.compaction import Compaction
+from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.transform import TransformingListerWatcher
-from kinformer.queue.writer import Intake
+from kinformer.queue.writer import QueueWriter
 
 __all__ = ["stack_sources"]
 
@@ -18,7 +17,7 @@ Scope = str | None
 
 def stack_sources(
     sources: Mapping[Scope, ListerWatcher],
-    intakes: Mapping[Scope, Intake],
+    intakes: Mapping[Scope, QueueWriter],
     *,
     transform: Callable[[dict[str, Any]], dict[str, Any] | None] | None,
     compact: bool,

@@ -11,8 +11,7 @@ from functools import partial, wraps
 from typing import Any
 
 from kinformer._runtime.typevars import M
-from kinformer.cache.index_view import IndexView
-from kinformer.cache.lister import Lister
+from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model

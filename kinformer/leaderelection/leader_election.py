@@ -26,9 +26,8 @@ from kinformer.exceptions import (
     LeadershipLostError,
     NotFoundError,
 )
-from kinformer.leaderelection.lease import JITTER, Lease, LeaseObservation, LeaseTimes, new_lease
+from kinformer.leaderelection.lease import JITTER, Lease, LeaseObservation, LeaseTimes, LeaseValidity, new_lease
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
-from kinformer.leaderelection.lease_validity import LeaseValidity
 from kinformer.leaderelection.metrics import LeaderElectionMetrics
 from kinformer.metrics import Metrics
 

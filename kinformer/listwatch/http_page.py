@@ -11,17 +11,17 @@ from kinformer.client.body import Body
 from kinformer.list_watcher import ListPage
 from kinformer.objects.object import KubeObject
 
-__all__ = ["BodyReader", "StreamedItems", "StreamedPage"]
+__all__ = ["BodyReader", "HTTPPage", "HTTPPageItems"]
 
 _WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
 
 
-class StreamedPage(ListPage):
+class HTTPPage(ListPage):
     # Held weakly by its items: a page that is dropped must not wait for a collection to close its stream.
     __slots__ = ("__weakref__",)
 
 
-class StreamedItems:
+class HTTPPageItems:
     """The items of a page; owns the stream that they come from."""
 
     def __init__(self, stack: AsyncExitStack, body: Body, pieces: AsyncGenerator[list[KubeObject], None]) -> None:

@@ -18,11 +18,10 @@ from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import nearest_resource, presence
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
-from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
-from kinformer.listwatch.http_page import BodyReader, StreamedItems, StreamedPage
+from kinformer.list_watcher import ListOptions, ListPage, ReadBack, ServerTip, WatchEvent
+from kinformer.listwatch.http_page import BodyReader, HTTPPage, HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.object import KubeObject, Remnant
-from kinformer.reflector.resume import ReadBack
+from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
 from kinformer.wire.list_parser import MAX_LIST_BYTES, ListHeader, ListSplitter
@@ -138,8 +137,8 @@ class ListWatch:
                 body = await stack.enter_async_context(
                     self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
                 )
-                page = StreamedPage(items=())
-                page.items = StreamedItems(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
+                page = HTTPPage(items=())
+                page.items = HTTPPageItems(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
                 return page
         except NotFoundError as error:
             raise await self._with_hint(error) from error
@@ -249,7 +248,7 @@ class ListWatch:
         return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
 
     async def _items(
-        self, body: Body, page: weakref.ref[StreamedPage], options: ListOptions
+        self, body: Body, page: weakref.ref[HTTPPage], options: ListOptions
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
         splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
         budget = YieldBudget()
@@ -291,7 +290,7 @@ class ListWatch:
                 for lines in framer.feed(chunk):
                     while lines:
                         before = lines.read
-                        decoder.usual(lines, _LINES, events)
+                        decoder.fast.read(lines, _LINES, events)
                         if lines.read - before < _LINES and lines and (line := lines.take()):
                             events.append(self._event(line))
                         if budget.exhausted():
@@ -312,7 +311,9 @@ class ListWatch:
                 self.stats.decode_errors += 1
                 raise WatchError(f"{self.name}: an event whose resourceVersion cannot be read: {error}") from error
             self._count_poison(error)
-            return WatchEvent("DELETED" if error.key else "BOOKMARK", Remnant.of(error.key, error.resource_version))
+            return WatchEvent(
+                "DELETED" if error.key else "BOOKMARK", UndecodableObject.of(error.key, error.resource_version)
+            )
         obj = event.object
         if obj.kind is not self._kind and obj.key:  # kinds are interned
             self._meet_kind(obj)

@@ -15,9 +15,9 @@ from kinformer._runtime.log_once import LogOnce
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import SourceAround, map_page
+from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page
 from kinformer.objects.json_path import Projection
-from kinformer.objects.object import KubeObject, Remnant
+from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 
 __all__ = ["TransformError", "TransformingListerWatcher"]
@@ -34,7 +34,7 @@ class TransformError(KinformerError):
     """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
 
 
-class TransformingListerWatcher(SourceAround):
+class TransformingListerWatcher(ListerWatcherWrapper):
     """A `ListerWatcher` around another, which applies a user's transform to every object, once.
 
     The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
@@ -43,8 +43,8 @@ class TransformingListerWatcher(SourceAround):
 
     What is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and the
     resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries what is
-    cached, else only what identifies the object (in the place of an ADDED its key and version, as a `Remnant`): never
-    what the transform might have removed.
+    cached, else only what identifies the object (for an ADDED its key and version, as an
+    `UndecodableObject`): never what the transform might have removed.
 
     Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
     cancellation are those of the inner source. Long lists are transformed in slices of 1 ms.
@@ -103,7 +103,7 @@ class TransformingListerWatcher(SourceAround):
             for event in events:
                 if budget.exhausted():
                     await budget.pause()
-                as_it_is = event.type == "BOOKMARK" or type(event.object) is Remnant
+                as_it_is = event.type == "BOOKMARK" or type(event.object) is UndecodableObject
                 transformed.append(event if as_it_is else self._event(event))
             yield transformed
 
@@ -112,8 +112,8 @@ class TransformingListerWatcher(SourceAround):
         result = self.apply(entry)
         if result is not None:
             return WatchEvent(event.type, result)
-        if event.type == "ADDED":  # a Remnant may come of an initial event, and so ends no initial stream
-            return WatchEvent("DELETED", Remnant.of(entry.key, entry.resource_version))
+        if event.type == "ADDED":  # an UndecodableObject may come of an initial event, and so ends no initial stream
+            return WatchEvent("DELETED", UndecodableObject.of(entry.key, entry.resource_version))
         return WatchEvent("DELETED", self._leaving(entry))
 
     async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:

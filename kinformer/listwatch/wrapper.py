@@ -8,14 +8,14 @@ from typing import Any
 from kinformer.list_watcher import ListerWatcher, ListPage
 from kinformer.objects.object import KubeObject
 
-__all__ = ["MappedPage", "SourceAround", "map_page"]
+__all__ = ["ListerWatcherWrapper", "MappedPage", "map_page"]
 
 _BATCH = 500  # objects of a plain iterable that are handed on together
 
 Convert = Callable[[Iterable[Any]], Awaitable[list[KubeObject]]]
 
 
-class SourceAround:
+class ListerWatcherWrapper:
     """A source that changes what another gives; all else that one can do is asked of the other."""
 
     def __init__(self, inner: ListerWatcher) -> None:

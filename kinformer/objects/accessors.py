@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer.objects.meta import meta_namespace_key
 
-__all__ = ["INITIAL_EVENTS_END", "ends_initial_events", "key_of", "resource_version_of", "uid_of"]
+__all__ = [
+    "INITIAL_EVENTS_END",
+    "Known",
+    "ends_initial_events",
+    "key_of",
+    "known_or_new",
+    "resource_version_of",
+    "uid_of",
+]
+
+Known = Callable[[str], Any]
+"""The object that a store holds under a key, or None."""
 
 # apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -47,3 +58,16 @@ def ends_initial_events(bookmark: Any) -> bool:
     """Whether this bookmark says that all that was there has been sent; the annotation must be the text "true"."""
     annotations = _field(bookmark, "annotations", "annotations")
     return isinstance(annotations, Mapping) and annotations.get(INITIAL_EVENTS_END) == "true"
+
+
+def known_or_new(known: Known | None, obj: Any) -> Any:
+    """What the store holds of the same uid and resourceVersion, so that a relist needs no second copy; else `obj`."""
+    if known is None:
+        return obj
+    version, uid = resource_version_of(obj), uid_of(obj)
+    if not version or not uid:
+        return obj
+    held = known(key_of(obj))
+    if held is not None and resource_version_of(held) == version and uid_of(held) == uid:
+        return held
+    return obj

@@ -21,6 +21,7 @@ __all__ = [
     "decode_owner_references",
     "meta_namespace_key",
     "split_meta_namespace_key",
+    "version_number",
 ]
 
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -223,3 +224,10 @@ def compare_resource_versions(a: str, b: str) -> int:
     if len(a) != len(b):
         return -1 if len(a) < len(b) else 1
     return (a > b) - (a < b)
+
+
+def version_number(resource_version: str) -> int:
+    """The number that a resourceVersion is (KEP-5504); ValueError where it is none."""
+    if not (resource_version.isascii() and resource_version.isdigit()) or resource_version.startswith("0"):
+        raise ValueError(f"resourceVersion {resource_version!r} is not a number, so it cannot be waited for")
+    return int(resource_version)

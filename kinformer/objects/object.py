@@ -366,7 +366,7 @@ class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
         return ObjectView, fields_of(self)[:_FIELDS]
 
 
-class Remnant(KubeObject, frozen=True, gc=False, eq=False):
+class UndecodableObject(KubeObject, frozen=True, gc=False, eq=False):
     """What is left of an object whose new state cannot be kept: its key and version, in the place of a last state.
 
     A source gives it in a DELETED event, so that whoever holds the object lets go of it and goes on from this version;
@@ -374,7 +374,7 @@ class Remnant(KubeObject, frozen=True, gc=False, eq=False):
     """
 
     @classmethod
-    def of(cls, key: str, resource_version: str) -> Remnant:
+    def of(cls, key: str, resource_version: str) -> UndecodableObject:
         """Of `"namespace/name"` or `"name"`; `""` where there is no name."""
         namespace, _, name = key.rpartition("/")
         metadata = {"name": name, "resourceVersion": resource_version}

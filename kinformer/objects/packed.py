@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from kinformer.objects.object import KubeObject, ObjectView
+from kinformer.objects.object import KubeObject, ObjectView, UndecodableObject
 
-__all__ = ["PackedObject", "Packing", "packed", "with_json"]
+__all__ = ["PackedObject", "Packing", "as_entry", "packed", "with_json"]
 
 
 class Packing(Protocol):
@@ -62,3 +62,13 @@ def with_json(obj: KubeObject, raw: bytes) -> KubeObject:
 def _head(obj: KubeObject) -> tuple[Any, ...]:
     head = (obj.key, obj.namespace, obj.uid, obj.resource_version, obj.api_version, obj.kind)
     return (*head, obj._labels, obj.owner_references)
+
+
+def as_entry(obj: Any) -> KubeObject:
+    """The object in the form that the cache holds; sources of the user's own may give dicts."""
+    if type(obj) is PackedObject or type(obj) is UndecodableObject:
+        return obj
+    if isinstance(obj, KubeObject):
+        # A view remembers what it decoded: the cache must not.
+        return KubeObject.from_dict(obj.to_dict())
+    return KubeObject.from_dict(obj)

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer.objects.object import KubeObject
 
 __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Mailbox", "Notification"]
@@ -100,7 +100,7 @@ class Mailbox:
             self._fold(batch)
         self._wake()
 
-    def replay(self, objects: Sequence[KubeObject] | Pieces[KubeObject]) -> None:
+    def replay(self, objects: Sequence[KubeObject] | ChunkedList[KubeObject]) -> None:
         """Hand out `objects` as initial adds, before anything that is or will be queued.
 
         They stand in for a past that the reader has not seen, so no queued call may concern one of

@@ -14,17 +14,17 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.indexer import Indexer
 from kinformer.exceptions import StoppedError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.object import KubeObject, Remnant
-from kinformer.objects.packed import PackedObject
+from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.packed import as_entry
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
 from kinformer.queue.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement, Waiting, deltas_of
 
-__all__ = ["Processor", "as_entry"]
+__all__ = ["Processor"]
 
 DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
 REPLACED_ALL = DeltaType.REPLACED_ALL
@@ -77,7 +77,7 @@ class Processor:
 
         Called between two deltas, as everything on the loop is: no gap, nothing twice.
         """
-        mailbox.replay(Pieces(self._indexer.tables()))
+        mailbox.replay(ChunkedList(self._indexer.tables()))
         if self.synced:
             mailbox.upstream_synced()
         self._mailboxes.append(mailbox)
@@ -217,7 +217,7 @@ class Processor:
         if old is None:
             return  # a delete of what was never seen is nobody's news
         self._indexer.pop(key)
-        unknown = type(obj) is Remnant  # gone from here, and its last state cannot be read
+        unknown = type(obj) is UndecodableObject  # gone from here, and its last state cannot be read
         calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     # --- everything at once --------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ class Processor:
         scope = replacement.namespace
         first = scope in self._missing
         rebuild = self._indexer.rebuild(scope)
-        fresh: Pieces[KubeObject] = Pieces()
-        changes: Pieces[tuple[KubeObject | None, KubeObject]] = Pieces()
-        gone: Pieces[KubeObject] = Pieces()
+        fresh: ChunkedList[KubeObject] = ChunkedList()
+        changes: ChunkedList[tuple[KubeObject | None, KubeObject]] = ChunkedList()
+        gone: ChunkedList[KubeObject] = ChunkedList()
         items = replacement.items
         try:
-            for number, item in enumerate(items.drain() if isinstance(items, Pieces) else items):
+            for number, item in enumerate(items.drain() if isinstance(items, ChunkedList) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
                 old: KubeObject | None = rebuild.add(obj)
                 if old is None and first:
@@ -264,7 +264,7 @@ class Processor:
             if budget.exhausted():
                 await budget.pause()
 
-    def _start(self, mailboxes: Sequence[Mailbox], objects: Pieces[KubeObject]) -> None:
+    def _start(self, mailboxes: Sequence[Mailbox], objects: ChunkedList[KubeObject]) -> None:
         self.events[ADD] += len(objects)
         for mailbox in mailboxes:
             mailbox.replay(objects)
@@ -272,8 +272,8 @@ class Processor:
     async def _tell_replaced(
         self,
         mailboxes: Sequence[Mailbox],
-        gone: Pieces[KubeObject],
-        changes: Pieces[tuple[KubeObject | None, KubeObject]],
+        gone: ChunkedList[KubeObject],
+        changes: ChunkedList[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
     ) -> None:
         """What a relist found, in slices; who joins meanwhile has it in the snapshot already."""
@@ -335,13 +335,3 @@ def _is_news(obj: KubeObject, old: KubeObject) -> bool:
     if new_version.isdigit() and old_version.isdigit():
         return len(new_version) > len(old_version)
     return True
-
-
-def as_entry(obj: Any) -> KubeObject:
-    """The object in the form that the cache holds; sources of the user's own may give dicts."""
-    if type(obj) is PackedObject or type(obj) is Remnant:
-        return obj
-    if isinstance(obj, KubeObject):
-        # A view remembers what it decoded: the cache must not.
-        return KubeObject.from_dict(obj.to_dict())
-    return KubeObject.from_dict(obj)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer.list_watcher import WatchEvent
 
 __all__ = ["EVENT_TYPES", "Bookmark", "Delta", "DeltaType", "Replacement", "delta_of"]
@@ -51,7 +51,7 @@ def delta_of(event: WatchEvent) -> Delta:
 class Replacement(NamedTuple):
     """The object of a `REPLACED_ALL`: a full list, of all namespaces (None) or of one."""
 
-    items: list[Any] | Pieces[Any]
+    items: list[Any] | ChunkedList[Any]
     resource_version: str
     namespace: str | None = None
 

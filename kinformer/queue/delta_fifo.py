@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from kinformer._runtime.chunks import Pieces
-from kinformer._runtime.waiters import Wakeups
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.waiters import WaiterQueue
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
 from kinformer.list_watcher import WatchEvent
@@ -93,7 +93,7 @@ class DeltaFIFO:
         self._front: deque[str] = deque()  # the next keys of the oldest dict, while single pops go through it
         self._closed = False
         self._busy = False  # a process is running
-        self._waiters = Wakeups()
+        self._waiters = WaiterQueue()
         self._replaced = False
         self._initial_waiting = 0  # entries at the head of the queue that are initial, once there was a replace
         self._initial_running = 0
@@ -178,19 +178,19 @@ class DeltaFIFO:
             items: All that there are.
             resource_version: What the list is of.
             namespace: With `atomic`, the part of the whole that the list is.
-            copy: False, with `atomic`, gives a list (or `Pieces`) away: the caller must leave it alone afterwards. For
-                copying 100,000 objects that are in no CPU's cache stalls the loop for 5 ms.
+            copy: False, with `atomic`, gives a list (or `ChunkedList`) away: the caller must leave it alone afterwards.
+                Copying 100,000 objects that are in no CPU's cache stalls the loop for 5 ms.
 
         Raises:
             KeyFuncError: there is no key for an item. Nothing was queued; the same for what `transform` raises.
             ValueError: a namespace without `atomic`.
         """
         if self._atomic:
-            listed: list[Any] | Pieces[Any]
+            listed: list[Any] | ChunkedList[Any]
             if self._transform is not None:
                 listed = [self._transformed(None, obj) for obj in items]
             else:
-                listed = items if isinstance(items, (list, Pieces)) and not copy else list(items)
+                listed = items if isinstance(items, (list, ChunkedList)) and not copy else list(items)
             self._barrier(Delta(DeltaType.REPLACED_ALL, Replacement(listed, resource_version, namespace)))
         elif namespace is not None:
             raise ValueError("a list of one namespace among several needs atomic=True")

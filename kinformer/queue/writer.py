@@ -8,16 +8,16 @@ from typing import Any
 from kinformer.cache.indexer import Indexer
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject
-from kinformer.processor.processor import as_entry
+from kinformer.objects.packed import as_entry
 from kinformer.queue.delta import DeltaType
 from kinformer.queue.delta_fifo import DeltaFIFO
 
-__all__ = ["Intake"]
+__all__ = ["QueueWriter"]
 
 ADDED, UPDATED, DELETED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED  # a member of an enum takes 30 ns
 
 
-class Intake:
+class QueueWriter:
     """What one reflector writes to: everything goes into the queue, single objects as `KubeObject`.
 
     `resource_version` is the newest that went in. The processor reads it in the step in which it takes
@@ -32,7 +32,7 @@ class Intake:
 
     __slots__ = ("_cache", "_fifo", "lists", "namespace", "resource_version")
 
-    takes_pieces = True
+    takes_chunks = True
 
     def __init__(self, fifo: DeltaFIFO, cache: Indexer, namespace: str | None = None) -> None:
         self._fifo = fifo

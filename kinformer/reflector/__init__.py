@@ -3,5 +3,5 @@
 Owns how far the source was followed.
 
 May import: `listwatch`, `cache` and below.
-Reading order: reflector, recovery, relist, watch_list, watch_stream.
+Reading order: reflector, recovery, watch, relist, watch_list, continuity.
 """

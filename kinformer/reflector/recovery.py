@@ -31,7 +31,6 @@ from kinformer.exceptions import (
     DecodeError,
     ExpiredError,
     ForbiddenError,
-    KinformerError,
     NotFoundError,
     ResourceVersionTooLargeError,
     ServerError,
@@ -39,24 +38,23 @@ from kinformer.exceptions import (
     UnauthorizedError,
     WatchError,
 )
-from kinformer.reflector.tip import ClusterReplacedError, RewindError
-from kinformer.reflector.watch_list import InitialStreamError
+from kinformer.reflector.errors import (
+    ClusterReplacedError,
+    InitialStreamError,
+    ResyncError,
+    RewindError,
+    ShortWatchError,
+    StaleListError,
+)
 
 __all__ = [
-    "RETRIED",
     "STREAM_ERRORS",
     "Phase",
     "Remedy",
-    "ResyncError",
-    "ShortWatchError",
-    "StaleListError",
     "delay_for",
     "remedy_for",
 ]
 
-# What a server, a network or a source can do to us. Anything else is a bug, in kinformer, a source or a store; trying
-# it again would hide it. (TimeoutError is an OSError.)
-RETRIED: tuple[type[Exception], ...] = (KinformerError, OSError)
 
 STREAM_ERRORS = 3  # ERROR events in a row, without progress, after which the resourceVersion itself is in doubt
 
@@ -76,18 +74,6 @@ class Phase(enum.Enum):
     WATCH = "the watch"
     TIP = "asking where the server stands"
     SNAPSHOT = "asking whether the snapshot is still true"
-
-
-class ShortWatchError(WatchError):
-    """Watches ended at once without an event, again and again; some servers answer an expired version like that."""
-
-
-class StaleListError(WatchError):
-    """A list is older than what it was asked to be at least: a replica lags, or the server went back in time."""
-
-
-class ResyncError(KinformerError):
-    """The store's resync failed; `__cause__` is what it raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,37 +14,32 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kinformer._runtime.backoff import Backoff
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.exceptions import APIError, ConfigError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
 from kinformer.objects.meta import meta_namespace_key
-from kinformer.reflector.cluster_learner import ClusterLearner
-from kinformer.reflector.event_pump import EventPump
-from kinformer.reflector.gap import Gap
-from kinformer.reflector.health import HealthRecord, InformerHealth
-from kinformer.reflector.recovery import (
+from kinformer.reflector.continuity import ClusterLearner, ContinuityCheck, Gap
+from kinformer.reflector.errors import (
     RETRIED,
-    Phase,
-    Remedy,
+    InitialStreamError,
     ResyncError,
     ShortWatchError,
     StaleListError,
-    delay_for,
-    remedy_for,
+    StoreFailedError,
 )
-from kinformer.reflector.relist import ListRun
-from kinformer.reflector.relist_plan import RelistPlan, reaches
-from kinformer.reflector.removed_resource import Absence
+from kinformer.reflector.health import HealthRecord, InformerHealth
+from kinformer.reflector.recovery import Phase, Remedy, delay_for, remedy_for
+from kinformer.reflector.relist import ListRun, RelistPlan, reaches
+from kinformer.reflector.removed_resource import RemovedResourceCheck
 from kinformer.reflector.resume import Resume
 from kinformer.reflector.resync_timer import ResyncTimer
-from kinformer.reflector.store_writer import ReflectorStore, StoreFailedError, StoreWriter
-from kinformer.reflector.timeouts import HEAD_TIMEOUT, Watchdog
-from kinformer.reflector.tip import TipCheck
-from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, InitialStreamError, WatchListChoice
-from kinformer.reflector.watch_stream import Stream, watch_stream
+from kinformer.reflector.store_writer import ReflectorStore, StoreWriter
+from kinformer.reflector.timeouts import HEAD_TIMEOUT, IdleTimeout
+from kinformer.reflector.watch import EventPump, Stream, watch_stream
+from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, WatchListChoice
 
 __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 
@@ -128,16 +123,16 @@ class Reflector:
         able = getattr(lister_watcher, "supports_watch_list", True)
         self._choice = WatchListChoice(watch_list if able else bool(watch_list), SYSTEM.loop)
         self._gap = Gap(idle_timeout, clock)
-        self._tip = TipCheck(lister_watcher, name=self.name, timeout=self._head_timeout)
+        self._tip = ContinuityCheck(lister_watcher, name=self.name, timeout=self._head_timeout)
         self._learner = ClusterLearner(self._tip, name=self.name, broke=self._interrupt)
-        self._absence = Absence(lister_watcher, timeout=self._head_timeout)
+        self._absence = RemovedResourceCheck(lister_watcher, timeout=self._head_timeout)
         self._resync = ResyncTimer(resync_period, store.resync, self._resync_failed)
 
         self._plan = RelistPlan(page_size)
         self._run: ListRun | None = None  # the LIST that is under way, or failed last
 
         self._phase = Phase.LIST
-        self._dog: Watchdog | None = None  # of the stream that is open
+        self._dog: IdleTimeout | None = None  # of the stream that is open
         self._lasted = 0.0  # seconds that the last stream was open
 
         self._short = 0  # streams in a row that did not, and ended at once
@@ -302,7 +297,7 @@ class Reflector:
         await self._ended(dog)
 
     @asynccontextmanager
-    async def _opened(self, options: ListOptions, idle: float) -> AsyncIterator[tuple[Stream, Watchdog]]:
+    async def _opened(self, options: ListOptions, idle: float) -> AsyncIterator[tuple[Stream, IdleTimeout]]:
         async with watch_stream(
             self.lister_watcher,
             options,
@@ -321,7 +316,7 @@ class Reflector:
                 self._lasted = SYSTEM.loop() - opened
                 self._gap.closed(self._health.last_event)
 
-    async def _follow(self, stream: Stream, dog: Watchdog, events: Sequence[WatchEvent]) -> None:
+    async def _follow(self, stream: Stream, dog: IdleTimeout, events: Sequence[WatchEvent]) -> None:
         """Write `events`, and then what comes, for as long as it comes."""
         self._phase = Phase.WATCH
         self._health.following()
@@ -333,7 +328,7 @@ class Reflector:
         await self._pump.write(events)
         await self._pump.run(stream, dog)
 
-    async def _ended(self, dog: Watchdog) -> None:
+    async def _ended(self, dog: IdleTimeout) -> None:
         """What follows from a stream that ended without a failure."""
         self._health.watch_restarts[dog.verdict or "ended"] += 1
         if self._pump.moved:
@@ -360,7 +355,7 @@ class Reflector:
             text = f"a list of version {version} came where one not older than {self._plan.asked} was asked for"
             raise StaleListError(text)
 
-    def _replace(self, items: Pieces[Any] | list[Any], version: str) -> None:
+    def _replace(self, items: ChunkedList[Any] | list[Any], version: str) -> None:
         before = self._writer.version
         self._writer.replace(items, version)
         self._health.listed(SYSTEM.loop(), self._plan.done(before, version))
@@ -423,7 +418,7 @@ class Reflector:
             if gone:
                 log.warning("%s is gone: the cache is emptied", self.name, resource=self.name, reason="absent")
                 version = self._writer.version
-                self._writer.replace(Pieces(), "")
+                self._writer.replace(ChunkedList(), "")
                 self._writer.version = version  # when the resource is back, nothing older than that is
             return
         if self._on_error is not None:  # it changes nothing: the resource is as absent as before

@@ -5,12 +5,12 @@ from __future__ import annotations
 from kinformer.list_watcher import ListerWatcher
 from kinformer.reflector.timeouts import answered
 
-__all__ = ["APART", "Absence"]
+__all__ = ["APART", "RemovedResourceCheck"]
 
 APART = 5.0  # seconds between the two times that discovery must say it; a backend that is swapped is back by then
 
 
-class Absence:
+class RemovedResourceCheck:
     """Decides when a cache may be emptied because its resource no longer exists.
 
     A 404 alone proves nothing: a wrong backend says it too. Only discovery, asked at each 404, and lacking the resource

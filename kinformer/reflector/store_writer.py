@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import resource_version_of
-from kinformer.objects.object import Remnant
+from kinformer.objects.object import UndecodableObject
+from kinformer.reflector.errors import StoreFailedError
 
-__all__ = ["ReflectorStore", "StoreFailedError", "StoreWriter"]
+__all__ = ["ReflectorStore", "StoreWriter"]
 
 
 class ReflectorStore(Protocol):
     """What a reflector writes to, with plain calls; what one of them raises ends `Reflector.run`.
 
     A store may also have `bookmark(resource_version)`, told how far the server is without an event, and `known(key)`,
-    which gives the object that it holds under a key, or None. One whose `takes_pieces` is true is given a full list as
-    `Pieces`, which is kinder to the loop, instead of a list. One that has `write(events)` is given events of a watch by
-    that, as `(type, object)`, and says how many of them it took; the first of the others then comes by `add` or its
-    kin.
+    which gives the object that it holds under a key, or None. One whose `takes_chunks` is true is given a full list as
+    `ChunkedList`, which is kinder to the loop, instead of a list. One that has `write(events)` is given events of a
+    watch by that, as `(type, object)`, and says how many of them it took; the first of the others then comes by `add`
+    or its kin.
     """
 
     def add(self, obj: Any, /) -> Any:
@@ -45,14 +46,6 @@ class ReflectorStore(Protocol):
         ...
 
 
-class StoreFailedError(Exception):
-    """Carries what a store raised past everything that retries: it is a bug, also where its type is one of ours."""
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(cause)
-        self.cause = cause
-
-
 class StoreWriter:
     """Writes events and lists to a store.
 
@@ -64,21 +57,21 @@ class StoreWriter:
         known: `known` of the store, or None.
     """
 
-    __slots__ = ("_bookmark", "_store", "_takes_pieces", "_write", "known", "recorded", "version")
+    __slots__ = ("_bookmark", "_store", "_takes_chunks", "_write", "known", "recorded", "version")
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
         self._bookmark = getattr(store, "bookmark", None)
-        self._takes_pieces = getattr(store, "takes_pieces", False) is True
+        self._takes_chunks = getattr(store, "takes_chunks", False) is True
         self._write = getattr(store, "write", None)
         self.known = getattr(store, "known", None)
         self.version = ""
         self.recorded = True
 
-    def replace(self, items: Pieces[Any] | list[Any], version: str) -> None:
+    def replace(self, items: ChunkedList[Any] | list[Any], version: str) -> None:
         """Write a full list."""
         try:
-            given: Any = items if self._takes_pieces or isinstance(items, list) else list(items.drain())
+            given: Any = items if self._takes_chunks or isinstance(items, list) else list(items.drain())
             self._store.replace(given, version)
         except Exception as error:
             raise StoreFailedError(error) from error
@@ -119,5 +112,5 @@ class StoreWriter:
             raise WatchError(f"an event of the unknown type {unknown!r}")
 
     def _ordered_by_now(self, events: Sequence[WatchEvent]) -> bool:
-        self.recorded = any(kind != "ADDED" and type(obj) is not Remnant for kind, obj in events)
+        self.recorded = any(kind != "ADDED" and type(obj) is not UndecodableObject for kind, obj in events)
         return self.recorded

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-__all__ = ["HEAD_TIMEOUT", "Verdict", "Watchdog", "answered"]
+__all__ = ["HEAD_TIMEOUT", "IdleTimeout", "Verdict", "answered"]
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ async def answered(awaitable: Awaitable[T], seconds: float, what: str) -> T:
         raise
 
 
-class Watchdog:
+class IdleTimeout:
     """Ends the body of its `async with` when nothing has been heard for `idle` seconds, or at `deadline`.
 
     The owner writes the loop's time to `heard` at each sign of life, which is all that a batch of events costs: the

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, YieldBudget
-from kinformer._runtime.partitioned_dict import WideDict
+from kinformer._runtime.partitioned_dict import PartitionedDict
 from kinformer.exceptions import WatchError
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.accessors import ends_initial_events, key_of, resource_version_of
-from kinformer.objects.object import Remnant
-from kinformer.reflector.relist import Known, known_or_new
-from kinformer.reflector.timeouts import Watchdog
-from kinformer.reflector.watch_stream import Stream
+from kinformer.objects.accessors import Known, ends_initial_events, key_of, known_or_new, resource_version_of
+from kinformer.objects.object import UndecodableObject
+from kinformer.reflector.timeouts import IdleTimeout
+from kinformer.reflector.watch import Stream
 
-__all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "InitialStreamError", "WatchListChoice"]
+__all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice"]
 
 # Seconds without an initial event, after which the end bookmark is not coming. The API server sends what it has without
 # a pause, and waits 3 s at most to be as new as was asked; some proxies swallow the bookmark (kubernetes#140890).
@@ -26,10 +25,6 @@ ATTEMPTS = 3  # failed initial streams in a row, after which automatic mode list
 # short enough that one that has learnt it is found out.
 FALLBACK_SECONDS = 3600.0
 SLICE = 256  # events between two looks at the clock
-
-
-class InitialStreamError(WatchError):
-    """The initial stream went silent, or ended, without its end bookmark."""
 
 
 class WatchListChoice:
@@ -88,7 +83,7 @@ class InitialEvents:
 
     def __init__(self, known: Known | None) -> None:
         self._known = known
-        self._objects: WideDict[str, Any] = WideDict()  # a plain dict of 100,000 grows in steps of 10 ms
+        self._objects: PartitionedDict[str, Any] = PartitionedDict()  # a plain dict of 100,000 grows in steps of 10 ms
         self.resource_version = ""
         self.live = False
         """Something else than an ADDED has come, so the end bookmark is due: a server that does not know of initial
@@ -101,7 +96,7 @@ class InitialEvents:
             if kind == "ADDED":
                 objects[key_of(obj)] = known_or_new(known, obj)
                 continue
-            if type(obj) is Remnant:  # of an ADDED too: it tells nothing of how far the stream is
+            if type(obj) is UndecodableObject:  # of an ADDED too: it tells nothing of how far the stream is
                 objects.pop(obj.key)
                 continue
             self.live = True
@@ -116,7 +111,7 @@ class InitialEvents:
                 return number
         return None
 
-    async def collect(self, stream: Stream, dog: Watchdog, budget: YieldBudget) -> Sequence[WatchEvent] | None:
+    async def collect(self, stream: Stream, dog: IdleTimeout, budget: YieldBudget) -> Sequence[WatchEvent] | None:
         """Take events up to the end bookmark; those that came behind it, or None if the stream ended before.
 
         The watchdog hears of initial events alone: bytes, bookmarks and live events do not show that an end is near.
@@ -132,10 +127,10 @@ class InitialEvents:
                     await budget.pause()
         return None
 
-    async def take(self, budget: YieldBudget) -> Pieces[Any]:
+    async def take(self, budget: YieldBudget) -> ChunkedList[Any]:
         """The objects; nothing of them is kept here."""
-        objects, self._objects = self._objects, WideDict()
-        pieces: Pieces[Any] = Pieces()
+        objects, self._objects = self._objects, PartitionedDict()
+        pieces: ChunkedList[Any] = ChunkedList()
         while objects.parts:  # part by part: freeing 100,000 keys at once is a stall too
             pieces.add_table(objects.parts.pop())
             if budget.exhausted():

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer.sharding.ledger import ShardLedger
 
@@ -24,7 +24,7 @@ class _Event(NamedTuple):
 class _List(NamedTuple):
     """All that there is at a version."""
 
-    items: Pieces[Any] | list[Any]
+    items: ChunkedList[Any] | list[Any]
     version: str
 
 
@@ -47,7 +47,7 @@ class ShardFeed:
         clock: For the slices.
     """
 
-    takes_pieces = True
+    takes_chunks = True
 
     def __init__(self, ledger: ShardLedger, *, clock: Clock = SYSTEM) -> None:
         self._ledger = ledger
@@ -78,7 +78,7 @@ class ShardFeed:
     def resync(self) -> None:
         """Nothing to do: nobody listens to a ledger."""
 
-    def replace(self, items: Pieces[Any] | list[Any], resource_version: str) -> None:
+    def replace(self, items: ChunkedList[Any] | list[Any], resource_version: str) -> None:
         """Everything that there is now; `run` takes it in, soon."""
         self._waiting.append(_List(items, resource_version))
         self._is_busy = True
@@ -119,7 +119,7 @@ class ShardFeed:
 
     async def _take(self, one: _Event | _List) -> None:
         if isinstance(one, _List):
-            objects: Iterable[Any] = one.items.drain() if isinstance(one.items, Pieces) else one.items
+            objects: Iterable[Any] = one.items.drain() if isinstance(one.items, ChunkedList) else one.items
             await self._in_slices(self._ledger.replacing(objects, one.version))
         else:
             one.tell(one.what)

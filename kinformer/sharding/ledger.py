@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from kinformer._runtime.partitioned_dict import WideDict
-from kinformer.informer.versions import version_number
+from kinformer._runtime.partitioned_dict import PartitionedDict
+from kinformer.objects.meta import version_number
 
 __all__ = ["STEP", "Doubt", "ShardLedger", "Tombstone"]
 
@@ -73,12 +73,12 @@ class ShardLedger:
     def __init__(self, now: Callable[[], float], changed: Changed) -> None:
         self._now = now
         self._changed = changed
-        self._uids: WideDict[str, str] = WideDict()
-        self._changing: WideDict[str, bool] = WideDict()
+        self._uids: PartitionedDict[str, str] = PartitionedDict()
+        self._changing: PartitionedDict[str, bool] = PartitionedDict()
         self.applied = 0
         self.begin: Doubt | None = None
-        self.doubts: WideDict[str, Doubt] = WideDict()
-        self.tombstones: WideDict[str, Tombstone] = WideDict()
+        self.doubts: PartitionedDict[str, Doubt] = PartitionedDict()
+        self.tombstones: PartitionedDict[str, Tombstone] = PartitionedDict()
         # For all that was deleted before a list and left no tombstone here: meanwhile every new key is in doubt.
         self._gap: Tombstone | None = None
 
@@ -127,7 +127,7 @@ class ShardLedger:
         Who stops before the end leaves the ledger as it was, but for keys in doubt.
         """
         version, first = _number(resource_version), not self.applied
-        found: WideDict[str, str] = WideDict()
+        found: PartitionedDict[str, str] = PartitionedDict()
         newest = 0
         for number, obj in enumerate(items, 1):
             key, uid, own = obj.key, obj.uid, _number(obj.resource_version)
@@ -148,7 +148,7 @@ class ShardLedger:
             if number % STEP == 0:
                 yield
         old, self._uids = self._uids, found
-        self._changing = WideDict()
+        self._changing = PartitionedDict()
         if first:
             self.begin = Doubt(newest, self._now())
         self._gap = Tombstone("", version, self._now())

@@ -14,9 +14,8 @@ from typing import Any, Protocol, TypeVar
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import AlreadyExistsError, ConfigError, ConflictError, KinformerError, NotFoundError
-from kinformer.leaderelection.lease import JITTER, Lease, LeaseObservation, LeaseTimes, new_lease
+from kinformer.leaderelection.lease import JITTER, Lease, LeaseObservation, LeaseTimes, LeaseValidity, new_lease
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
-from kinformer.leaderelection.lease_validity import LeaseValidity
 from kinformer.sharding.members import GROUP, ShardMember, ShardMembers, annotations_of, with_annotations
 from kinformer.sharding.slots import assigned_slots
 

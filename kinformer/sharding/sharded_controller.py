@@ -20,7 +20,7 @@ from kinformer.leaderelection.leader_election import default_identity
 from kinformer.leaderelection.lease import LeaseTimes
 from kinformer.list_watcher import ListerWatcher, ListOptions
 from kinformer.listwatch.list_watch import ListWatch
-from kinformer.listwatch.wrapper import SourceAround
+from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.metrics import Metrics
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.reflector import Reflector
@@ -375,7 +375,7 @@ async def _ended(task: asyncio.Task[Any]) -> None:
         await asyncio.wait({task})
 
 
-class _Newest(SourceAround):
+class _Newest(ListerWatcherWrapper):
     """A source whose lists are the newest: what a cache of the server holds may be older than our membership."""
 
     async def list(self, options: ListOptions) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import MappedPage, SourceAround
+from kinformer.listwatch.wrapper import ListerWatcherWrapper, MappedPage
 from kinformer.objects.accessors import ends_initial_events
-from kinformer.objects.object import Remnant
+from kinformer.objects.object import UndecodableObject
 from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
 
 __all__ = ["ShardSource", "controller_uid"]
@@ -23,7 +23,7 @@ def controller_uid(obj: Any) -> str | None:
     return next((owner.uid for owner in obj.owner_references if owner.controller), None)
 
 
-class ShardSource(SourceAround):
+class ShardSource(ListerWatcherWrapper):
     """A `ListerWatcher` around another, for the objects of some slots.
 
     The server is asked for them alone, and what comes is checked in any case: servers without the gate
@@ -146,7 +146,7 @@ class ShardSource(SourceAround):
 
     def _concerns(self, event: WatchEvent, slots: frozenset[int]) -> bool:
         # Of what is left of an object nobody knows the slot; who has it cached is to let go of it.
-        return event.type == "BOOKMARK" or type(event.object) is Remnant or self._is_in(event.object, slots)
+        return event.type == "BOOKMARK" or type(event.object) is UndecodableObject or self._is_in(event.object, slots)
 
     def _is_in(self, obj: Any, slots: frozenset[int]) -> bool:
         uid = obj.uid if self._uid_of is None else self._uid_of(obj)

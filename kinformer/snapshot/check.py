@@ -14,13 +14,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from kinformer.exceptions import APIError, ExpiredError, ResourceVersionTooLargeError
-from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent
+from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, Resumable, WatchEvent
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
-from kinformer.objects.object import KubeObject, Remnant
-from kinformer.reflector.resume import ReadBack, Resumable, Resumption
+from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.reflector.continuity import NO_ANSWER, ContinuityCheck
+from kinformer.reflector.errors import ClusterReplacedError, RewindError
+from kinformer.reflector.resume import Resumption
 from kinformer.reflector.timeouts import HEAD_TIMEOUT, answered
-from kinformer.reflector.tip import NO_ANSWER, ClusterReplacedError, RewindError, TipCheck
 from kinformer.snapshot.format import SnapshotRefusedError
 
 __all__ = ["READ_BACK", "SnapshotCheck"]
@@ -48,7 +49,7 @@ class SnapshotCheck:
         assert isinstance(source, Resumable)
         self._source: Resumable = source
         self._lister_watcher = source
-        self._tip = TipCheck(source, name=name, timeout=timeout)
+        self._tip = ContinuityCheck(source, name=name, timeout=timeout)
         self._timeout = timeout
 
     async def verify(self, snapshot: Resumption) -> str | None:
@@ -137,10 +138,10 @@ def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bo
 
 def _any_uid(left: Mapping[str, str], key: str, obj: object) -> tuple[str, ...]:
     # Of an object that cannot be read only the key is left.
-    return (left[key],) if type(obj) is Remnant and key in left else ()
+    return (left[key],) if type(obj) is UndecodableObject and key in left else ()
 
 
-def _changed(obj: KubeObject, found: KubeObject, version: str) -> bool:
+def _changed(obj: KubeObject, found: Identified, version: str) -> bool:
     """Whether `found` is another object than `obj`, made since; a state of it that cannot be is refused."""
     try:
         same = found.uid == obj.uid

@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.cache.indexer import Indexer
 from kinformer.exceptions import ConfigError
-from kinformer.list_watcher import ListerWatcher
-from kinformer.listwatch.compact_source import CompactingListerWatcher
+from kinformer.list_watcher import ListerWatcher, Resumable
+from kinformer.listwatch.compact import CompactingListerWatcher
 from kinformer.objects.object import KubeObject
-from kinformer.queue.writer import Intake
-from kinformer.reflector.resume import Resumable, Resume
+from kinformer.queue.writer import QueueWriter
+from kinformer.reflector.resume import Resume
 from kinformer.snapshot.file import SnapshotWriter
 from kinformer.snapshot.fingerprint import fingerprint
 from kinformer.snapshot.format import OBJECTS, ObjectWriter, SnapshotHeader, SnapshotRefusedError
@@ -42,7 +42,7 @@ _BYTES = 1024 * 1024  # of JSON, after which a block is full, and after which bl
 class _Cut(NamedTuple):
     """The cache at one moment: all objects, and the versions that they are of."""
 
-    objects: Pieces[KubeObject]
+    objects: ChunkedList[KubeObject]
     versions: Versions
 
 
@@ -77,7 +77,7 @@ class SnapshotKeeper:
         transform: Callable[..., Any] | None,
         name: str,
         indexer: Indexer,
-        intakes: Mapping[Scope, Intake],
+        intakes: Mapping[Scope, QueueWriter],
         cluster: Callable[[], str | None],
     ) -> None:
         self.counts: Counter[str] = Counter()
@@ -155,7 +155,7 @@ class SnapshotKeeper:
 
     async def _gathered(self) -> _Cut:
         # In slices: to take hold of 100,000 objects that are in no CPU's cache is 10 ms of work.
-        objects: Pieces[KubeObject] = Pieces()
+        objects: ChunkedList[KubeObject] = ChunkedList()
         budget = YieldBudget()
         for table in self._indexer.tables():
             objects.add_table(table)

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from heapq import nlargest
 from pathlib import Path
 
-from kinformer._runtime.chunks import Pieces
+from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.list_watcher import ListerWatcher
@@ -110,7 +110,7 @@ class SnapshotLoader:
             header = reader.header
             self._compare(header)
             versions = header.resource_versions
-            parts = {scope: Resumption(Pieces(), versions[scope or ""], header.cluster) for scope in self._sources}
+            parts = {scope: Resumption(ChunkedList(), versions[scope or ""], header.cluster) for scope in self._sources}
             try:
                 await self._read_objects(reader, parts)
             except SnapshotRefusedError:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kinformer.testing.pytest_plugin import Scene, scene
+from kinformer.testing.pytest_scene import Scene, scene
 
 
 def _in_loop_of(scope: Any) -> Any:

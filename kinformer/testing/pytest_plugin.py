@@ -20,26 +20,22 @@ each mode and loop scope) and under anyio's plugin.
 
 from __future__ import annotations
 
-import re
 import sys
-import uuid
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+
+from kinformer.testing.pytest_scene import USED, Scene, crds_of, scene
 
 if TYPE_CHECKING:
     from kinformer.client.client import Client
     from kinformer.testing.cluster_server import ClusterServer
     from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
-    from kinformer.testing.factories import ObjectFactory
 
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
-_NAMESPACED = {"kube_namespace", "make_object", "make_pod", "make_deployment"}
-_USED = pytest.StashKey["ControlPlane"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -80,7 +76,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A failure on a control plane shows the end of its logs, and its files are kept."""
     report = yield
-    control_plane = item.stash.get(_USED, None)
+    control_plane = item.stash.get(USED, None)
     if report.failed and control_plane is not None:
         control_plane.keep_files = True
         report.sections.append(("logs of the control plane", control_plane.log_tail()))
@@ -112,7 +108,7 @@ def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
     # started them, at the latest: it has to be pytest's.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_entered(control_plane, _crds(pytestconfig)))
+        runner.run(_entered(control_plane, crds_of(pytestconfig)))
         try:
             yield control_plane
         finally:
@@ -131,7 +127,7 @@ def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingClus
 
     cluster = Cluster(context=pytestconfig.getoption("--kube-context"))
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_entered(cluster, _crds(pytestconfig)))
+        runner.run(_entered(cluster, crds_of(pytestconfig)))
         try:
             yield cluster
         finally:
@@ -148,10 +144,6 @@ async def _entered(server: ControlPlane | ExistingCluster, crds: list[Path]) -> 
         raise
 
 
-def _crds(config: pytest.Config) -> list[Path]:
-    return list(config.getini("kube_crds"))
-
-
 @pytest.fixture
 def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingCluster | None:
     """The server of the session; None where each test gets its own."""
@@ -164,74 +156,6 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
 
 
 # -- what one test has -------------------------------------------------------------------------------------------------
-
-
-class Scene:
-    """Server, client, namespace and factory of one test."""
-
-    def __init__(self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory) -> None:
-        self.server = server
-        self.client = client
-        self.namespace = namespace
-        self.factory = factory
-
-
-@asynccontextmanager
-async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> AsyncIterator[Scene]:
-    """Set up for one test, in the loop that it runs in."""
-    from kinformer.testing.factories import ObjectFactory
-
-    async with AsyncExitStack() as stack:
-        server = await _server(request, shared, stack)
-        client = await stack.enter_async_context(server.client())
-        namespace = ""
-        if _NAMESPACED & set(request.fixturenames):
-            namespace = _unique(request.node.name)
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            await client.request("POST", "/api/v1/namespaces", body=body)
-            stack.push_async_callback(_remove_namespace, server, namespace)
-        factory = ObjectFactory(client, namespace)
-        if shared is not None:
-            stack.push_async_callback(factory.remove_outside)
-        yield Scene(server, client, namespace, factory)
-
-
-async def _server(
-    request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None, stack: AsyncExitStack
-) -> ClusterServer:
-    from kinformer.testing.clusters.control_plane import ControlPlane
-    from kinformer.testing.server import APIServer
-
-    if shared is None:
-        embedded = await stack.enter_async_context(APIServer())
-        if crds := _crds(request.config):
-            await embedded.install_crds(*crds)
-        return embedded
-    if isinstance(shared, ControlPlane):
-        request.node.stash[_USED] = shared
-        await shared.ensure_running()  # a test before may have stopped it
-    return shared
-
-
-async def _remove_namespace(server: ClusterServer, name: str) -> None:
-    """On a control plane nobody else would; a cluster does it by itself; the embedded server goes as a whole."""
-    from kinformer.testing.clusters.control_plane import ControlPlane
-    from kinformer.testing.clusters.existing_cluster import ExistingCluster
-    from kinformer.testing.clusters.sweep import remove_namespace
-
-    if isinstance(server, ControlPlane):
-        await server.ensure_running()
-        async with server.client() as client:
-            await remove_namespace(client, name)
-    elif isinstance(server, ExistingCluster):
-        async with server.client() as client:
-            await client.request("DELETE", f"/api/v1/namespaces/{name}")
-
-
-def _unique(test: str) -> str:
-    """A namespace that says which test it is of, and that no other test has, in no other run on the same cluster."""
-    words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
-    return f"{words}-{uuid.uuid4().hex[:10]}"
 
 
 def _flavour(request: pytest.FixtureRequest) -> str:

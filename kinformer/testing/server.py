@@ -20,11 +20,11 @@ from kinformer.testing.api.openapi import openapi_v2, openapi_v3
 from kinformer.testing.api.request import RequestInfo, read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
-from kinformer.testing.http.answers import TEXT, Answer, Cut
 from kinformer.testing.http.auth import AccessControl
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.endpoints import Api
 from kinformer.testing.http.negotiation import is_pretty
+from kinformer.testing.http.responses import TEXT, Answer, Cut
 from kinformer.testing.kinds.status import StatusError, failure, internal, method_not_allowed, page_not_found
 from kinformer.testing.state import State
 

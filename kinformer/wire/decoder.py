@@ -8,31 +8,15 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
-from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject, decode_bookmark
-from kinformer.wire.fast_path import (
-    MANAGED_FIELDS,
-    NO_BEGINNING,
-    UNKNOWN,
-    Opening,
-    managed_fields_at,
-    without_managed_fields,
-)
+from kinformer.wire.fast_path import FastPath, Metadata, ObjectPrefix, decode_untyped, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
-from kinformer.wire.interning import SharedValues
-from kinformer.wire.lines import Lines
-from kinformer.wire.nesting import identity_of, members
+from kinformer.wire.json_scan import identity_of, members
 
 __all__ = ["EntryDecoder", "PoisonObjectError"]
 
-log = get_logger("kinformer.decode")
-
-_EMPTY = msgspec.Raw()
-_MARK = MANAGED_FIELDS + b"1"  # stands in for what is cut while the object is decoded
-_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # this one of a line of a few bytes
 
 # What a server, or a proxy before it, may put where an object should be.
 _NO_OBJECTS = {
@@ -60,40 +44,11 @@ class PoisonObjectError(DecodeError):
         self.type = ""
 
 
-class _Metadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    labels: msgspec.Raw = _EMPTY
-    owner_references: msgspec.Raw = _EMPTY
-    managed_fields: msgspec.Raw = _EMPTY
-
-
 class _Object(msgspec.Struct, gc=False, rename="camel"):
     # All else is skipped, which checks it to be JSON: 5 us for a Pod of 8 KB, a fifth of a dict.
-    metadata: _Metadata
+    metadata: Metadata
     api_version: str | None = None
     kind: str | None = None
-
-
-class _Untyped(msgspec.Struct, gc=False):
-    metadata: _Metadata
-
-
-# Of an object with a mark in the place of its managedFields; what else has their name is refused, for its type.
-class _MarkedMetadata(msgspec.Struct, gc=False, rename="camel"):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    labels: msgspec.Raw = _EMPTY
-    owner_references: msgspec.Raw = _EMPTY
-    managed_fields: int = 0
-
-
-class _Marked(msgspec.Struct, gc=False):
-    metadata: _MarkedMetadata
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -110,19 +65,10 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 _decode_object = msgspec.json.Decoder(_Object).decode
-_decode_untyped = msgspec.json.Decoder(_Untyped).decode
-_decode_marked = msgspec.json.Decoder(_Marked).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
 _decode_any = msgspec.json.Decoder().decode
-_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _encode = msgspec.json.Encoder().encode
-
-_new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
-
-
-def _make_labels(raw: bytes) -> dict[str, str]:
-    return (_decode_labels(raw) or {}) if raw else {}
 
 
 class EntryDecoder:
@@ -138,6 +84,7 @@ class EntryDecoder:
 
     Attributes:
         errors: How many objects and events were refused.
+        fast: Reads the lines of a watch that look like those before them; the others are for `event`.
 
     Raises:
         ConfigError: a path does not parse.
@@ -147,87 +94,8 @@ class EntryDecoder:
         self.errors = 0
         self._keep_managed_fields = keep_managed_fields
         self._layout = FieldLayout(fields) if fields is not None else None
-        self._labels = SharedValues(_make_labels)
-        self._owners = SharedValues(decode_owner_references)
         self._stamps: dict[tuple[str, str], bytes] = {}
-        self._opening = UNKNOWN
-        self._cutting = False  # the last object had managedFields, and they are not kept
-
-    def usual(self, lines: Lines, most: int, found: list[WatchEvent]) -> None:
-        """Read lines in the form in which servers write them, and append their events to `found`.
-
-        Stops after `most` of them, and before one of another form, or that cannot be kept: that is for `event`, which
-        knows what to do with it. This is the hot path of a watch: what `event` does, written out in one loop and
-        reading the bytes where they stand. It takes no form that it has not seen `event` take. Of managedFields, which
-        go, it looks at nothing but where they stand: garbled bytes within them, which `event` refuses, may pass.
-        """
-        beginnings = self._opening.beginnings
-        if not beginnings:
-            return
-        _, kind, api_version, _, _ = self._opening
-        labels, owners, keep, layout = self._labels, self._owners, self._keep_managed_fields, self._layout
-        cutting, name_of_them, length = self._cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
-        data, start, is_ascii = lines.data, lines.start, lines.is_ascii
-        view, find, begins, decode, append = memoryview(data), data.find, data.startswith, _decode_untyped, found.append
-        decode_marked, mark = _decode_marked, _MARK
-        type_, text, before, brace = NO_BEGINNING
-        read = 0
-        metadata: _Metadata | _MarkedMetadata
-        try:
-            for end in lines.ends[lines.read : lines.read + most]:
-                last = end - 1
-                if not begins(text, start):  # of another type than the last line
-                    type_, text, before, brace = beginnings.get(data[start + 9], NO_BEGINNING)
-                    if not begins(text, start):
-                        break
-                if data[last] != 0x7D:
-                    break
-                first = start + before
-                value = -1
-                if cutting:
-                    value = find(b"[", start + brace, last)
-                    if data[value - length : value] != name_of_them:
-                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
-                        if data[value - length : value] != name_of_them:
-                            value = managed_fields_at(data, start + brace, last)
-                # Strict: if more than the object stands there this raises, and the long way tells what it is.
-                if value < 0:
-                    raw = data[first:last]
-                    metadata = decode(raw).metadata
-                    if metadata.managed_fields is not _EMPTY and not keep:
-                        break
-                else:
-                    # Up to the first bracket that closes. If that stands within a string, or closes another array, then
-                    # what is left has an open string or, unless bytes are missing, a bracket too many: no JSON, and
-                    # decoding refuses it. The mark is read back only where they are those of the object itself.
-                    head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
-                    raw = b"".join((head, tail))
-                    metadata = decode_marked(b"".join((head, mark, tail))).metadata
-                    if not metadata.managed_fields:
-                        break
-                name, namespace = metadata.name, metadata.namespace
-                if not name:
-                    break
-                if not is_ascii:
-                    data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
-                obj = KubeObject(
-                    f"{namespace}/{name}" if namespace else name,
-                    intern(namespace) if namespace else "",
-                    metadata.uid or "",
-                    metadata.resource_version or "",
-                    api_version,
-                    kind,
-                    labels[bytes(metadata.labels)],
-                    () if metadata.owner_references is _EMPTY else owners[bytes(metadata.owner_references)],
-                    raw,
-                )
-                append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
-                start = end + 1
-                read += 1
-        except _UNUSUAL:
-            pass  # the long way says what is wrong
-        lines.start = start
-        lines.read += read
+        self.fast = FastPath(keep_managed_fields=keep_managed_fields, layout=self._layout)
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
         """The event in one line of a watch.
@@ -306,26 +174,18 @@ class EntryDecoder:
         except MALFORMED as error:
             self._refuse(raw, error)
 
-    def list_item(self, data: bytes, api_version: str = "", kind: str = "") -> KubeObject | None:
-        """`item` for a `ListSplitter`: an object that cannot be kept is logged, and left out by a None."""
-        try:
-            return self.item(data, api_version, kind)
-        except PoisonObjectError as error:
-            log.warning("left out of a list: %s", error.__cause__, key=error.key, reason="decode_error")
-            return None
-
     def _entry(self, raw: bytes, api_version: str, kind: str) -> KubeObject:
-        text, known_kind, known_version, brace, _ = self._opening
+        text, known_kind, known_version, brace, _ = self.fast.prefix
         stamp, seen = b"", brace > 0 and raw.startswith(text)
         if seen and known_kind:
-            metadata = _decode_untyped(raw).metadata
+            metadata = decode_untyped(raw).metadata
             kind, api_version = known_kind, known_version
         else:
             head = _decode_object(raw)
             metadata = head.metadata
             if not seen:
-                self._opening = Opening.of(raw, head.kind, head.api_version)
-                brace = self._opening.brace
+                self.fast.prefix = ObjectPrefix.of(raw, head.kind, head.api_version)
+                brace = self.fast.prefix.brace
             if head.kind is None or head.api_version is None:
                 stamp = self._stamp("" if head.kind else kind, "" if head.api_version else api_version)
             kind, api_version = intern(head.kind or kind), intern(head.api_version or api_version)
@@ -335,8 +195,8 @@ class EntryDecoder:
         if not raw.isascii():
             raw.decode()  # what msgspec skips it does not check to be UTF-8
         fields = metadata.managed_fields
-        self._cutting = bool(fields) and not self._keep_managed_fields
-        if self._cutting:
+        self.fast.cutting = bool(fields) and not self._keep_managed_fields
+        if self.fast.cutting:
             raw = without_managed_fields(raw, brace, bytes(fields), stamp)
         elif stamp:
             raw = stamp + raw[1:]
@@ -347,8 +207,8 @@ class EntryDecoder:
             metadata.resource_version or "",
             api_version,
             kind,
-            self._labels[bytes(metadata.labels)],
-            self._owners[bytes(metadata.owner_references)],
+            self.fast.labels[bytes(metadata.labels)],
+            self.fast.owners[bytes(metadata.owner_references)],
             raw,
         )
         return obj if self._layout is None else self._layout.kept(obj)

@@ -1,7 +1,8 @@
-"""How a server writes its objects: what they begin with, and where their managedFields stand.
+"""The fast path of decoding: reads lines that look like lines that were decoded before.
 
-Nothing in JSON demands that one object begins as another does, but those of one stream do. So what
-is known of one is a guess about the next, which costs a comparison of bytes in the place of a decoding.
+Nothing in JSON demands that one object begins as another does, but the objects of one stream do. What is known of one
+is a guess about the next, which costs a comparison of bytes instead of a decoding: 3.5 us a line, against 6.5 us by
+`EntryDecoder.event`. The fast path gives up instead of guessing, and a property test holds it to `event`.
 """
 
 from __future__ import annotations
@@ -11,28 +12,35 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = [
-    "MANAGED_FIELDS",
-    "NO_BEGINNING",
-    "UNKNOWN",
-    "Beginning",
-    "Opening",
-    "managed_fields_at",
-    "without_managed_fields",
-]
+from kinformer.exceptions import MALFORMED
+from kinformer.list_watcher import WatchEvent
+from kinformer.objects.meta import decode_owner_references
+from kinformer.objects.object import KubeObject
+from kinformer.wire.field_packing import FieldLayout
+from kinformer.wire.interning import SharedValues
+from kinformer.wire.lines import Lines
+
+__all__ = ["FastPath", "Metadata", "ObjectPrefix", "decode_untyped", "without_managed_fields"]
 
 MANAGED_FIELDS = b',"managedFields":'
 """What stands before their value, as servers write it."""
 
+_MARK = MANAGED_FIELDS + b"1"  # replaces what is cut while the object is decoded
 _LENGTH = len(MANAGED_FIELDS)
 _BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
 
+_EMPTY = msgspec.Raw()
+_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # IndexError: of a line of a few bytes
+
+_new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
+
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Beginning(NamedTuple):
+class LinePrefix(NamedTuple):
     """How the lines of one type of event begin: up to the brace that opens the metadata of their object.
 
     `object` and `metadata` are the places of the braces that open the two.
@@ -44,7 +52,7 @@ class Beginning(NamedTuple):
     metadata: int
 
 
-class Opening(NamedTuple):
+class ObjectPrefix(NamedTuple):
     """How the objects of a resource begin: up to the brace that opens their metadata.
 
     So kind and apiVersion, where both stand in it, need not be decoded again and again; `kind` is "" where they do not.
@@ -56,10 +64,10 @@ class Opening(NamedTuple):
     kind: str
     api_version: str
     brace: int
-    beginnings: dict[int, Beginning]
+    beginnings: dict[int, LinePrefix]
 
     @classmethod
-    def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> Opening:
+    def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> ObjectPrefix:
         """That of one object."""
         brace = raw.find(b"{", 1)
         text = raw[: brace + 1]
@@ -72,17 +80,17 @@ class Opening(NamedTuple):
         return cls(text, "", "", brace, {})
 
 
-NO_BEGINNING = Beginning("", b"\xff", 0, 0)
+NO_BEGINNING = LinePrefix("", b"\xff", 0, 0)
 """No line begins so, for no text in UTF-8 has this byte."""
 
-UNKNOWN = Opening(b"", "", "", 0, {})
+UNKNOWN = ObjectPrefix(b"", "", "", 0, {})
 
 
-def _beginnings(text: bytes, brace: int) -> dict[int, Beginning]:
+def _beginnings(text: bytes, brace: int) -> dict[int, LinePrefix]:
     found = {}
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         before = b'{"type":"%s","object":' % kind.encode()
-        found[ord(kind[0])] = Beginning(kind, before + text, len(before), len(before) + brace)
+        found[ord(kind[0])] = LinePrefix(kind, before + text, len(before), len(before) + brace)
     return found
 
 
@@ -128,3 +136,139 @@ def _is_object(text: bytes) -> bool:
     except msgspec.DecodeError:
         return False
     return True
+
+
+class _Head(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: msgspec.Raw = _EMPTY
+    owner_references: msgspec.Raw = _EMPTY
+
+
+class Metadata(_Head, gc=False, rename="camel"):
+    """The metadata of an object, as far as an entry needs them; labels and owners as they were written."""
+
+    managed_fields: msgspec.Raw = _EMPTY
+
+
+class _Untyped(msgspec.Struct, gc=False):
+    metadata: Metadata
+
+
+# Of an object with a mark instead of its managedFields; any other value of that name is refused, because of its type.
+class _MarkedMetadata(_Head, gc=False, rename="camel"):
+    managed_fields: int = 0
+
+
+class _Marked(msgspec.Struct, gc=False):
+    metadata: _MarkedMetadata
+
+
+decode_untyped = msgspec.json.Decoder(_Untyped).decode
+_decode_marked = msgspec.json.Decoder(_Marked).decode
+
+
+def _make_labels(raw: bytes) -> dict[str, str]:
+    return (_decode_labels(raw) or {}) if raw else {}
+
+
+class FastPath:
+    """Reads the lines of a watch that have the form in which servers write them.
+
+    Args:
+        keep_managed_fields: Keep them.
+        layout: Which fields of an object are kept; None keeps everything.
+
+    Attributes:
+        prefix: How the objects of this resource begin, as far as is known.
+        cutting: True if the last object had managedFields, and they are not kept.
+        labels, owners: What is shared by the objects of one decoder.
+    """
+
+    __slots__ = ("_keep", "_layout", "cutting", "labels", "owners", "prefix")
+
+    def __init__(self, *, keep_managed_fields: bool, layout: FieldLayout | None) -> None:
+        self._keep = keep_managed_fields
+        self._layout = layout
+        self.labels = SharedValues(_make_labels)
+        self.owners = SharedValues(decode_owner_references)
+        self.prefix = UNKNOWN
+        self.cutting = False
+
+    def read(self, lines: Lines, most: int, found: list[WatchEvent]) -> None:
+        """Read lines in the usual form, and append their events to `found`.
+
+        Stops after `most` of them, and before a line of another form or with an object that cannot be kept:
+        `EntryDecoder.event` handles those. This is the hot path of a watch: what `event` does, written out in one loop
+        that reads the bytes where they are. It accepts only prefixes that `event` has accepted before. Bytes within
+        managedFields that are dropped are not validated, so garbage there, which `event` rejects, is accepted.
+        """
+        beginnings = self.prefix.beginnings
+        if not beginnings:
+            return
+        _, kind, api_version, _, _ = self.prefix
+        labels, owners, keep, layout = self.labels, self.owners, self._keep, self._layout
+        cutting, name_of_them, length = self.cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
+        data, start, is_ascii = lines.data, lines.start, lines.is_ascii
+        view, find, begins, decode, append = memoryview(data), data.find, data.startswith, decode_untyped, found.append
+        decode_marked, mark = _decode_marked, _MARK
+        type_, text, before, brace = NO_BEGINNING
+        read = 0
+        metadata: Metadata | _MarkedMetadata
+        try:
+            for end in lines.ends[lines.read : lines.read + most]:
+                last = end - 1
+                if not begins(text, start):  # of another type than the last line
+                    type_, text, before, brace = beginnings.get(data[start + 9], NO_BEGINNING)
+                    if not begins(text, start):
+                        break
+                if data[last] != 0x7D:
+                    break
+                first = start + before
+                value = -1
+                if cutting:
+                    value = find(b"[", start + brace, last)
+                    if data[value - length : value] != name_of_them:
+                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                        if data[value - length : value] != name_of_them:
+                            value = managed_fields_at(data, start + brace, last)
+                # Strict: if more than the object stands there this raises, and the long way tells what it is.
+                if value < 0:
+                    raw = data[first:last]
+                    metadata = decode(raw).metadata
+                    if metadata.managed_fields is not _EMPTY and not keep:
+                        break
+                else:
+                    # Up to the first bracket that closes. If that stands within a string, or closes another array, then
+                    # what is left has an open string or, unless bytes are missing, a bracket too many: no JSON, and
+                    # decoding refuses it. The mark is read back only where they are those of the object itself.
+                    head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
+                    raw = b"".join((head, tail))
+                    metadata = decode_marked(b"".join((head, mark, tail))).metadata
+                    if not metadata.managed_fields:
+                        break
+                name, namespace = metadata.name, metadata.namespace
+                if not name:
+                    break
+                if not is_ascii:
+                    data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
+                obj = KubeObject(
+                    f"{namespace}/{name}" if namespace else name,
+                    intern(namespace) if namespace else "",
+                    metadata.uid or "",
+                    metadata.resource_version or "",
+                    api_version,
+                    kind,
+                    labels[bytes(metadata.labels)],
+                    () if metadata.owner_references is _EMPTY else owners[bytes(metadata.owner_references)],
+                    raw,
+                )
+                append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
+                start = end + 1
+                read += 1
+        except _UNUSUAL:
+            pass  # the long way says what is wrong
+        lines.start = start
+        lines.read += read

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError
-from kinformer.wire.brackets import BracketWalker
+from kinformer.wire.json_scan import BracketWalker
 
 __all__ = ["MAX_LIST_BYTES", "ListHeader", "ListSplitter"]
 

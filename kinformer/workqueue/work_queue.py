@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kinformer._runtime.waiters import Wakeups
+from kinformer._runtime.waiters import WaiterQueue
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.metrics import Metrics
 
@@ -90,7 +90,7 @@ class WorkQueue(Generic[K]):
         self._processing: dict[K, float] = {}
         self._again: dict[K, tuple[int, float]] = {}
         self._taken_from: dict[K, int] = {}  # the class of keys in process, where it is not 0
-        self._getters = Wakeups()
+        self._getters = WaiterQueue()
         self._drainers: list[asyncio.Future[None]] = []
         self._shutting_down = False
         self._turn = 0

@@ -26,7 +26,7 @@ from kinformer import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from kinformer.reflector.gap import AWAY
+from kinformer.reflector.continuity import AWAY
 from kinformer.testing import ClusterServer
 from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps

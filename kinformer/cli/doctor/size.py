@@ -17,7 +17,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConnectError, DecodeError
 from kinformer.informer.metrics import OVERHEAD
 from kinformer.list_watcher import ListOptions
-from kinformer.listwatch.compaction import SAMPLES, Compaction
+from kinformer.listwatch.compact import SAMPLES, Compaction
 from kinformer.objects.object import KubeObject
 
 __all__ = ["check_sizes"]

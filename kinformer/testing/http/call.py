@@ -13,8 +13,8 @@ from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write import WriteOptions
 from kinformer.testing.api.write_query import dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import go_kind, parse_body, read_body
-from kinformer.testing.http.answers import Answer
 from kinformer.testing.http.negotiation import Wanted, negotiate
+from kinformer.testing.http.responses import Answer
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options
 from kinformer.testing.rules.metadata_rules import shown

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Line, Watcher
 from kinformer.testing.faults import FaultHandle, Faults
-from kinformer.testing.http.answers import Answer
+from kinformer.testing.http.responses import Answer
 from kinformer.testing.kinds.status import expired
 from kinformer.testing.store.forms import dumps
 

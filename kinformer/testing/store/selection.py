@@ -1,7 +1,7 @@
 """Label and field selectors as the server reads them, with the server's own error texts.
 
-Written apart from `kinformer.objects.selectors` on purpose: a test double that shares the parser of what it tests shares
-its mistakes. A port of apimachinery/pkg/labels/selector.go and apimachinery/pkg/fields/selector.go.
+Written apart from `kinformer.objects.selectors` on purpose: a test double that shares the parser of what it
+tests shares its mistakes. A port of apimachinery/pkg/labels/selector.go and apimachinery/pkg/fields/selector.go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The sockets of a client: kept alive, asked to wait, and ended where asyncio would forget them."""
+"""Everything that relies on the insides of aiohttp: sockets, and a reader that takes all that has arrived.
+
+A watch sends each event as an HTTP chunk of its own. aiohttp records where each chunk ends, which only its
+`readchunk` needs, and takes the chunks out of its buffer one by one: for events of 1 KB that costs 0.9 us of CPU each,
+beside 1.3 us for the rest of aiohttp's work.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,9 @@ from typing import Any
 from weakref import WeakSet
 
 import aiohttp
+from aiohttp import StreamReader
 
-__all__ = ["Connecting", "keepalive_socket", "low_watermark", "without_farewell"]
+__all__ = ["Connecting", "keepalive_socket", "low_watermark", "read_whole", "without_farewell"]
 
 # Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
@@ -104,3 +110,40 @@ def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterato
     finally:
         with suppress(OSError):  # it has been closed meanwhile
             held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+
+# What of aiohttp's reader, beside its methods, is touched here. Where a version of it has these no more, its own reader
+# stays as it is.
+_TOUCHED = {"_buffer", "_buffer_offset", "_cursor", "_protocol", "_size"}
+
+
+class _WholeReader(StreamReader):
+    __slots__ = ()
+
+    def begin_http_chunk_receiving(self) -> None:
+        pass
+
+    def end_http_chunk_receiving(self) -> None:
+        pass
+
+    def _read_nowait(self, n: int) -> bytes:
+        if n != -1 or self._buffer_offset:
+            return super()._read_nowait(n)
+        data = b"".join(self._buffer)
+        self._buffer.clear()
+        self._size = 0
+        self._cursor += len(data)
+        self._protocol.resume_reading()  # may fill the buffer again, so it comes last
+        return data
+
+
+def read_whole(content: StreamReader) -> bool:
+    """Make a reader one whose `readany` is quick, and whose `readchunk` must not be used.
+
+    Returns whether that could be done. If not, it reads as it always did: aiohttp has changed inside, or this is one
+    of its other readers.
+    """
+    if type(content) is not StreamReader or not _TOUCHED.issubset(getattr(StreamReader, "__slots__", ())):
+        return False
+    content.__class__ = _WholeReader
+    return True

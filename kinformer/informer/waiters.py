@@ -1,24 +1,64 @@
-"""Which resourceVersion the cache has reached, and who waits for the next."""
+"""Waiting on an informer: for a resourceVersion, and for a refusal that a waiter may take for an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from typing import Any
 
-from kinformer.exceptions import WatchError
+from kinformer.exceptions import APIError, WatchError
+from kinformer.objects.meta import version_number
 
-__all__ = ["VersionWaiters", "version_number"]
+__all__ = [
+    "FailFast",
+    "VersionWaiters",
+]
+
+_DENIED = (401, 403, 404)
+_ENOUGH = 2  # the first may be a token that is being renewed, or a role that is on its way
+
+
+class FailFast:
+    """Counts the 401, 403 and 404 of one informer, and ends the waiting of those who want to fail fast."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self._answer: APIError | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def note(self, error: BaseException) -> None:
+        """An error that ended a request or a stream; what is no refusal takes the last refusal back."""
+        if not isinstance(error, APIError) or error.status not in _DENIED:
+            self._answer = None
+            return
+        self._counts[error.status] += 1
+        if self._counts[error.status] < _ENOUGH:
+            return
+        self._answer = error
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    async def unless_refused(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for `waiting`; raises the second refusal of a kind if that comes first."""
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._answer is not None:
+            refused.set_exception(self._answer)
+        self._waiters.add(refused)
+        done = asyncio.ensure_future(waiting)
+        try:
+            await asyncio.wait({refused, done}, return_when=asyncio.FIRST_COMPLETED)
+            (done if done.done() else refused).result()
+        finally:
+            self._waiters.remove(refused)
+            if not refused.cancel():
+                refused.exception()  # where both were done, the sync counts
+            done.cancel()
 
 
 _QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
-
-
-def version_number(resource_version: str) -> int:
-    """The number that a resourceVersion is (KEP-5504); ValueError where it is none."""
-    if not (resource_version.isascii() and resource_version.isdigit()) or resource_version.startswith("0"):
-        raise ValueError(f"resourceVersion {resource_version!r} is not a number, so it cannot be waited for")
-    return int(resource_version)
 
 
 class VersionWaiters:

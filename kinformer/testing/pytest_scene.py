@@ -1,0 +1,103 @@
+"""The scene of one test: a server, a client, a namespace and a factory, set up in the loop that the test runs in.
+
+Shared by the plugin and by its fixtures for pytest-asyncio; like the plugin it imports nothing of kinformer before a
+scene is set up.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from kinformer.client.client import Client
+    from kinformer.testing.cluster_server import ClusterServer
+    from kinformer.testing.clusters.control_plane import ControlPlane
+    from kinformer.testing.clusters.existing_cluster import ExistingCluster
+    from kinformer.testing.factories import ObjectFactory
+
+__all__ = ["USED", "Scene", "crds_of", "scene"]
+
+_NAMESPACED = {"kube_namespace", "make_object", "make_pod", "make_deployment"}
+
+USED = pytest.StashKey["ControlPlane"]()
+"""The control plane that a test has used."""
+
+
+def crds_of(config: pytest.Config) -> list[Path]:
+    """The files and folders of CustomResourceDefinitions that the settings name."""
+    return list(config.getini("kube_crds"))
+
+
+class Scene:
+    """Server, client, namespace and factory of one test."""
+
+    def __init__(self, server: ClusterServer, client: Client, namespace: str, factory: ObjectFactory) -> None:
+        self.server = server
+        self.client = client
+        self.namespace = namespace
+        self.factory = factory
+
+
+@asynccontextmanager
+async def scene(request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None) -> AsyncIterator[Scene]:
+    """Set up for one test, in the loop that it runs in."""
+    from kinformer.testing.factories import ObjectFactory
+
+    async with AsyncExitStack() as stack:
+        server = await _server(request, shared, stack)
+        client = await stack.enter_async_context(server.client())
+        namespace = ""
+        if _NAMESPACED & set(request.fixturenames):
+            namespace = _unique(request.node.name)
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await client.request("POST", "/api/v1/namespaces", body=body)
+            stack.push_async_callback(_remove_namespace, server, namespace)
+        factory = ObjectFactory(client, namespace)
+        if shared is not None:
+            stack.push_async_callback(factory.remove_outside)
+        yield Scene(server, client, namespace, factory)
+
+
+async def _server(
+    request: pytest.FixtureRequest, shared: ControlPlane | ExistingCluster | None, stack: AsyncExitStack
+) -> ClusterServer:
+    from kinformer.testing.clusters.control_plane import ControlPlane
+    from kinformer.testing.server import APIServer
+
+    if shared is None:
+        embedded = await stack.enter_async_context(APIServer())
+        if crds := crds_of(request.config):
+            await embedded.install_crds(*crds)
+        return embedded
+    if isinstance(shared, ControlPlane):
+        request.node.stash[USED] = shared
+        await shared.ensure_running()  # a test before may have stopped it
+    return shared
+
+
+async def _remove_namespace(server: ClusterServer, name: str) -> None:
+    """On a control plane nobody else would; a cluster does it by itself; the embedded server goes as a whole."""
+    from kinformer.testing.clusters.control_plane import ControlPlane
+    from kinformer.testing.clusters.existing_cluster import ExistingCluster
+    from kinformer.testing.clusters.sweep import remove_namespace
+
+    if isinstance(server, ControlPlane):
+        await server.ensure_running()
+        async with server.client() as client:
+            await remove_namespace(client, name)
+    elif isinstance(server, ExistingCluster):
+        async with server.client() as client:
+            await client.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def _unique(test: str) -> str:
+    """A namespace that says which test it is of, and that no other test has, in no other run on the same cluster."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.lower()).strip("-")[:40].strip("-")
+    return f"{words}-{uuid.uuid4().hex[:10]}"

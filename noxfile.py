@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 
 import nox
 
@@ -56,7 +55,13 @@ def imports(session: nox.Session) -> None:
 def examples(session: nox.Session) -> None:
     """Every program in examples/, against the embedded API server."""
     install(session, "test")
-    session.run("python", "-m", "pytest", "tests/test_examples.py", "tests/test_example_operator.py", *session.posargs)
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "tests/examples",
+        *session.posargs,
+    )
 
 
 @nox.session
@@ -64,7 +69,7 @@ def docs(session: nox.Session) -> None:
     """The site, built strictly, and every block of code in the documentation."""
     install(session, "test", "types", "docs")
     session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
-    session.run("python", "-m", "pytest", *sorted(map(str, Path("tests").glob("test_docs*.py"))), *session.posargs)
+    session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
 
 
 @nox.session

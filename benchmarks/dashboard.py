@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.browser import browsing, missing, shows
+from tests.support.browser import browsing, missing, shows
 
 FRAMES = """seconds => new Promise(done => {
     const times = [], began = performance.now();

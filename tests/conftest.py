@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
-from tests.virtual_time import VirtualTimeLoop
+from tests.support.virtual_time import VirtualTimeLoop
 
 # A machine that is busy is no failure of what is tested. A failing example is printed so that it can be run again.
 settings.register_profile("kinformer", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

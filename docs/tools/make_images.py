@@ -21,7 +21,7 @@ from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.living_cluster import LivingCluster
 from kinformer.cli.demo.screen import DemoScreen
 from kinformer.testing import APIServer
-from tests.browser import browsing, missing, shows
+from tests.support.browser import browsing, missing, shows
 
 IMAGES = Path(__file__).parent.parent / "images"
 WIDTH, HEIGHT = 120, 30  # cells of the terminal

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from kinformer.testing import ClusterServer
-from tests.apiserver_http import Exchange, Reply
 from tests.conformance.transcript import Transcript
+from tests.support.apiserver_http import Exchange, Reply
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from kinformer.testing.clusters.control_plane import ControlPlane
-from tests.cli import CommandLine, Ended
 from tests.conformance.conftest import _new_namespace
+from tests.support.cli import CommandLine, Ended
 
 
 def steps(ended: Ended) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kinformer.testing import ControlPlane
-from tests.operator_process import ACCOUNT, FOLDER, watch_a_website_come_and_go
-from tests.plugin_run import PluginRun
+from tests.support.operator_process import ACCOUNT, FOLDER, watch_a_website_come_and_go
+from tests.support.plugin_run import PluginRun
 
 pytest_plugins = ["pytester"]
 

@@ -29,13 +29,13 @@ from kinformer import (
 from kinformer.reflector.continuity import AWAY
 from kinformer.testing import ClusterServer
 from kinformer.testing.clusters.control_plane import ControlPlane
+from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.history import History, Replica, assert_equal
 from tests.conformance.test_informers import IMPATIENT
 from tests.conformance.test_informers_on_both import until_live
-from tests.test_security import manifests
-from tests.waiting import until
+from tests.support.waiting import until
 
 CONFIGMAPS = "v1/configmaps"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

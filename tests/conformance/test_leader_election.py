@@ -14,7 +14,7 @@ import pytest
 
 from tests.conformance.build_assets import HERE
 from tests.conformance.conftest import StartControlPlane
-from tests.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both, wait_until
+from tests.leaderelection.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both, wait_until
 
 MODULE = HERE / "kube-apiserver"
 
@@ -53,7 +53,7 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
 ) -> None:
     control_plane = await start_control_plane()
     kubeconfig = str(control_plane.kubeconfig(tmp_path / "kubeconfig"))
-    module = [sys.executable, "-m", "tests.candidate_process", kubeconfig, "lock"]
+    module = [sys.executable, "-m", "tests.support.candidate_process", kubeconfig, "lock"]
     candidates: list[Candidate] = []
 
     async def started(name: str, *command: str | Path) -> Candidate:

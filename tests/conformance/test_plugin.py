@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin_run import AUTO, PluginRun
+from tests.support.plugin_run import AUTO, PluginRun
 
 pytest_plugins = ["pytester"]
 

@@ -10,7 +10,7 @@ import pytest
 from kinformer.sharding.slots import SLOTS, shard_selector, slot_of
 from tests.conformance.api import Api
 from tests.conformance.conftest import OpenApi, StartControlPlane
-from tests.replicas import OBJECTS, Replicas, come_and_go, sharded_config_map
+from tests.support.replicas import OBJECTS, Replicas, come_and_go, sharded_config_map
 
 PATH = "/api/v1/namespaces/default/configmaps"
 GATE = "--feature-gates=ShardedListAndWatch=true"

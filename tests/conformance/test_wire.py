@@ -1,12 +1,12 @@
 """The recorded requests, sent to a real server again: it answers as it was recorded.
 
-The embedded server has the same test in the ordinary suite (tests/test_apiserver_wire.py), in virtual time.
+The embedded server has the same test in the ordinary suite (tests/apiserver/test_wire.py), in virtual time.
 """
 
 from __future__ import annotations
 
 from tests.conformance.conftest import StartControlPlane
-from tests.wire_replay import CoreReplay, CustomReplay
+from tests.support.wire_replay import CoreReplay, CustomReplay
 
 # The server of vectors.jsonl had no aggregator, and so no /apis.
 WITHOUT_AGGREGATOR = frozenset({"groups", "agg"})

@@ -1,0 +1,203 @@
+"""The pytest plugin, as a user's run has it: in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kinformer.testing import APIServer
+from tests.conformance.api import WIDGETS
+from tests.support.plugin_run import AUTO, PLUGIN, REPOSITORY, STRICT, PluginRun
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> PluginRun:
+    return PluginRun(pytester, monkeypatch)
+
+
+EVERYTHING = """
+import pytest
+from kinformer import SharedInformerFactory
+from kinformer.testing import APIServer
+
+{mark}
+
+async def test_a_pod_is_seen(kube_apiserver, kube_client, kube_namespace, make_pod):
+    assert isinstance(kube_apiserver, APIServer)
+    await make_pod("web-1", labels={{"app": "web"}}, phase="Running")
+    async with SharedInformerFactory(kube_client, namespace=kube_namespace) as factory:
+        pods = factory.for_resource("v1/pods")
+        await factory.wait_for_cache_sync(timeout=10)
+        assert pods.lister.get("web-1").path("status.phase") == "Running"
+
+async def test_another_starts_with_nothing(kube_client, kube_namespace, make_deployment):
+    made = await make_deployment(replicas=3)
+    assert (made.name, made.namespace, made["spec"]["replicas"]) == ("deployment-1", kube_namespace, 3)
+    assert (await kube_client.request("GET", "/api/v1/pods"))["items"] == []
+"""
+
+
+ANYIO = """pytestmark = pytest.mark.anyio
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+
+CUSTOM = """
+import pytest
+from kinformer import ConfigError
+
+async def test_a_widget(make_object, kube_namespace):
+    made = await make_object(api_version="example.com/v1", kind="Widget", labels={"a": "b"}, spec={"n": 1})
+    assert (made.key, made.labels["a"], made["spec"]) == (f"{kube_namespace}/widget-1", "b", {"n": 1})
+    again = await make_object({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}, name="v")
+    assert again.name == "v"
+
+async def test_a_node_is_the_clusters(make_object):
+    made = await make_object({"apiVersion": "v1", "kind": "Node", "status": {"phase": "Running"}})
+    assert (made.namespace, made["status"]["phase"]) == ("", "Running")
+
+async def test_no_such_kind(make_object):
+    with pytest.raises(ConfigError, match="no kind 'Gadget' in 'apps/v1'"):
+        await make_object(api_version="apps/v1", kind="Gadget")
+"""
+
+
+def test_it_works_under_pytest_asyncio_in_auto_mode_and_custom_resources_of_the_settings_are_there(
+    run: PluginRun,
+) -> None:
+    (run.folder / "crds").mkdir()
+    (run.folder / "crds" / "widgets.yaml").write_text(yaml.safe_dump(WIDGETS))
+    result = run(
+        "-p",
+        "asyncio",
+        "--asyncio-mode=auto",
+        "-o",
+        "kube_crds=crds",
+        test_all=EVERYTHING.format(mark=""),
+        test_own=CUSTOM,
+    )
+    result.assert_outcomes(passed=5)
+
+
+def test_it_works_in_the_loop_scope_that_the_settings_name(run: PluginRun) -> None:
+    options = (*AUTO, "-o", "asyncio_default_test_loop_scope=session")
+    run(*options, test_all=EVERYTHING.format(mark="")).assert_outcomes(passed=2)
+
+
+SOME = """
+import pytest
+
+@pytest.mark.asyncio
+@pytest.mark.kube_apiserver("control-plane")
+async def test_the_real_one(kube_apiserver): ...
+
+@pytest.mark.asyncio
+@pytest.mark.kube_apiserver("embedded", "control-plane")
+async def test_either(kube_apiserver): ...
+
+def test_plain(kube_apiserver): ...
+"""
+
+
+def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_anyio(run: PluginRun) -> None:
+    modules = {
+        f"test_{scope}": EVERYTHING.format(mark=f"pytestmark = pytest.mark.asyncio(loop_scope={scope!r})")
+        for scope in ("function", "module", "session")
+    }
+    modules |= {"test_anyio": EVERYTHING.format(mark=ANYIO), "test_some": SOME}
+    result = run(*STRICT, "-p", "anyio", "-rs", **modules)
+    result.assert_outcomes(passed=9, skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["*for control-plane, and this is embedded*"])
+    result.stdout.fnmatch_lines(["*coroutine tests that pytest-asyncio or anyio's plugin runs; neither runs this one*"])
+
+
+def test_it_works_under_the_plugin_of_anyio_alone(run: PluginRun) -> None:
+    run("-p", "anyio", test_anyio=EVERYTHING.format(mark=ANYIO)).assert_outcomes(passed=2)
+
+
+def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: PluginRun) -> None:
+    run.example_of_the_documentation().assert_outcomes(passed=5)
+
+
+def test_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
+    result = run(*AUTO, "-o", "kube_apiserver=k3s", test_all=EVERYTHING.format(mark=""))
+    result.stdout.fnmatch_lines(["*'k3s' is none of embedded, control-plane, kubeconfig*"])
+
+
+def test_a_mark_with_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
+    text = 'import pytest\n\n@pytest.mark.kube_apiserver("embeded")\ndef test_never(): ...\n'
+    result = run(*AUTO, test_all=text)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*'embeded' is none of embedded, control-plane, kubeconfig*"])
+
+
+def test_missing_binaries_are_told_of(run: PluginRun, tmp_path: Path) -> None:
+    options = (*AUTO, "--kube-apiserver=control-plane", f"--kube-assets={tmp_path}")
+    result = run(*options, test_all=EVERYTHING.format(mark=""))
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*ConfigError: The binaries of a control plane (etcd, kube-apiserver) were not*"])
+
+
+ON_A_CLUSTER = """
+import pytest
+from kinformer import ConfigError
+from kinformer.testing import ClusterServer
+
+async def namespaces(client):
+    return [item["metadata"]["name"] for item in (await client.request("GET", "/api/v1/namespaces"))["items"]]
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_each_has_its_own(kube_client, kube_namespace, make_pod, make_object, number):
+    pod = await make_pod("same-name")
+    assert pod.namespace == kube_namespace
+    assert kube_namespace.startswith(f"test-each-has-its-own-{number}-")
+    await make_object(api_version="v1", kind="Node", name=kube_namespace)
+    assert kube_namespace in await namespaces(kube_client)
+
+async def test_it_is_not_ours_to_restart(kube_apiserver):
+    await kube_apiserver.restart()
+
+async def test_its_kubeconfig_can_be_had(kube_apiserver, tmp_path):
+    assert "server: " + kube_apiserver.url in kube_apiserver.kubeconfig(tmp_path / "copy").read_text()
+    with pytest.raises(ConfigError, match="not handed out"):
+        kube_apiserver.token()
+    with pytest.raises(ConfigError, match="no user 'alice'"):
+        kube_apiserver.client("alice")
+"""
+
+
+async def test_tests_in_parallel_on_an_existing_cluster_do_not_meet_and_leave_nothing_behind(
+    run: PluginRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with APIServer() as cluster:
+        before = cluster.list("v1/namespaces")
+        monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        options = (*AUTO, "--kube-apiserver=kubeconfig", "-p", "xdist", "-n", "2")
+        result = await asyncio.to_thread(run, *options, test_cluster=ON_A_CLUSTER)
+        result.assert_outcomes(passed=4, skipped=1)
+        assert cluster.list("v1/namespaces") == before
+        assert cluster.list("v1/nodes") == []
+        assert cluster.list("v1/pods") == []
+
+
+def test_loading_the_plugin_costs_a_run_without_it_nothing() -> None:
+    heavy = ["aiohttp", "asyncio", "msgspec", "yaml", "anyio", "kinformer.client", "kinformer.testing.server"]
+    program = f"""
+import sys, pytest
+before = set(sys.modules)
+import {PLUGIN}
+print(sorted(set({heavy!r}) & (set(sys.modules) - before)), len(set(sys.modules) - before))
+"""
+    answer = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    loaded, count = answer.stdout.rsplit(" ", 1)
+    assert loaded == "[]"
+    assert int(count) < 30

@@ -1,0 +1,306 @@
+"""Whatever happens in whatever order, the containers agree with a model that a child would write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.store import Store
+from kinformer.objects.object import KubeObject
+from kinformer.queue.delta import Delta, DeltaType
+from kinformer.queue.delta_fifo import DeltaFIFO
+from kinformer.wire.decoder import EntryDecoder
+from tests.support.kube import entry
+
+DECODER = EntryDecoder()  # objects of equal labels share one dict, as those of an informer do
+
+NAMESPACES = ("shop", "bank")
+LABELS: list[dict[str, str]] = [{}, {"app": "web"}, {"app": "web", "tier": "x"}, {"app": "db"}]
+COLORS = ("", "red", "red blue", "blue green", "fails")
+
+
+def by_color(obj: KubeObject) -> list[str]:
+    color = obj["data"]["color"]
+    if color == "fails":
+        raise ValueError(color)
+    return list(color.split())
+
+
+def by_version(obj: KubeObject) -> list[str]:
+    return [obj.resource_version]
+
+
+def is_web(labels: Any) -> bool:
+    return bool(labels.get("app") == "web")
+
+
+objects = st.builds(
+    lambda name, namespace, rv, labels, color: entry(
+        name, namespace=namespace, rv=rv, labels=labels, data={"color": color}
+    ),
+    st.sampled_from("abcde"),
+    st.sampled_from(NAMESPACES),
+    st.integers(1, 1),  # equal versions have to mean equal objects: each object gets its own below
+    st.sampled_from(LABELS),
+    st.sampled_from(COLORS),
+)
+
+
+def versioned(obj: KubeObject, version: int) -> KubeObject:
+    document = obj.to_dict()
+    document["metadata"]["resourceVersion"] = str(version)
+    return DECODER.item(json.dumps(document).encode())
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), objects),
+        st.tuples(st.just("delete"), objects),
+        st.tuples(st.just("replace"), st.lists(objects, max_size=6)),
+        st.tuples(
+            st.just("rebuild"), st.sampled_from((None, *NAMESPACES)), st.lists(objects, max_size=6), st.booleans()
+        ),
+        st.tuples(st.just("relist unchanged"), st.integers(0, 3)),
+        st.tuples(st.just("add index")),
+    ),
+    max_size=25,
+)
+
+
+def agree(indexer: Indexer, model: dict[str, KubeObject]) -> None:
+    assert {obj.key: obj.resource_version for obj in indexer.list()} == {
+        key: obj.resource_version for key, obj in model.items()
+    }
+    assert sorted(indexer.list_keys()) == sorted(model)
+    for name in indexer.index_names:
+        function = {"namespace": meta_namespace_index_func, "color": by_color, "version": by_version}[name]
+        expected: dict[str, set[KubeObject]] = {}
+        for obj in model.values():
+            try:
+                values = function(obj)
+            except ValueError:
+                continue
+            for value in values:
+                expected.setdefault(value, set()).add(obj)
+        assert {value: set(indexer.by_index(name, value)) for value in indexer.index_values(name)} == expected
+    web = {obj for obj in model.values() if is_web(obj.labels)}
+    assert set(indexer.select(is_web)) == web
+    for namespace in NAMESPACES:
+        assert set(indexer.select(is_web, namespace)) == {obj for obj in web if obj.namespace == namespace}
+
+
+@settings(deadline=None, max_examples=120)
+@given(steps)
+def test_an_indexer_agrees_with_a_plain_dict_whatever_is_done_to_it(history: Sequence[tuple[Any, ...]]) -> None:
+    indexer = Indexer(indexers={NAMESPACE_INDEX: meta_namespace_index_func, "color": by_color})
+    model: dict[str, KubeObject] = {}
+    version = 0
+
+    def fresh(items: Sequence[KubeObject]) -> list[KubeObject]:
+        nonlocal version
+        version += len(items)
+        return [versioned(obj, version - place) for place, obj in enumerate(items)]
+
+    for kind, *arguments in history:
+        if kind == "put":
+            (obj,) = fresh([arguments[0]])
+            indexer.update(obj)
+            model[obj.key] = obj
+        elif kind == "delete":
+            indexer.delete(arguments[0])
+            model.pop(arguments[0].key, None)
+        elif kind == "replace":
+            items = fresh(arguments[0])
+            indexer.replace(items)
+            model = {obj.key: obj for obj in items}
+        elif kind == "relist unchanged":
+            kept = list(model.values())[arguments[0] :]
+            indexer.replace([DECODER.item(obj.raw) for obj in kept])
+            model = {obj.key: obj for obj in kept}
+        elif kind == "add index":
+            indexer.add_indexers({"version": by_version})
+        else:
+            namespace, items, commit = arguments[0], fresh(arguments[1]), arguments[2]
+            if namespace is not None:
+                items = [obj for obj in items if obj.namespace == namespace]
+            rebuild = indexer.rebuild(namespace)
+            for obj in items:
+                rebuild.add(obj)
+            indexer.add_indexers({"version": by_version})
+            agree(indexer, model)
+            if commit:
+                kept = [] if namespace is None else [obj for obj in model.values() if obj.namespace != namespace]
+                gone = {obj.key for part in rebuild.sweep() for obj in part}
+                before = set(model)
+                model = {obj.key: obj for obj in (*kept, *items)}
+                assert gone == before - set(model)
+                agree_before_commit = {obj.key for obj in indexer.list()}
+                assert agree_before_commit == before
+                rebuild.commit()
+            else:
+                rebuild.discard()
+        agree(indexer, model)
+
+
+# --- the queue -----------------------------------------------------------------------------------------
+
+Thing = tuple[str, int]
+
+
+def run(coroutine: Any) -> None:
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it waits for something")
+
+
+names = st.sampled_from("abcd")
+events = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), names),
+        st.tuples(st.just("delete"), names),
+        st.tuples(st.just("missed set"), names),
+        st.tuples(st.just("missed delete"), names),
+        st.tuples(st.just("relist")),
+        st.tuples(st.just("resync")),
+        st.tuples(st.just("bookmark"), st.sampled_from((None, "shop"))),
+        st.tuples(st.just("pop")),
+        st.tuples(st.just("pop batch")),
+    ),
+    max_size=40,
+)
+
+
+class Source:
+    """A truth, and a reflector that misses some of it and relists."""
+
+    def __init__(self, fifo: DeltaFIFO) -> None:
+        self.fifo = fifo
+        self.truth: dict[str, Thing] = {}
+        self.version = 0
+
+    def step(self, kind: str, *arguments: Any) -> None:
+        self.version += 1
+        verb = kind.removeprefix("missed ")
+        if verb == "set":
+            thing = (arguments[0], self.version)
+            is_new = arguments[0] not in self.truth
+            self.truth[arguments[0]] = thing
+            if kind == verb:
+                (self.fifo.add if is_new else self.fifo.update)(thing)
+        elif verb == "delete":
+            last = self.truth.pop(arguments[0], None)
+            if kind == verb and last is not None:
+                self.fifo.delete(last)
+        elif kind == "relist":
+            self.fifo.replace(list(self.truth.values()), str(self.version))
+        elif kind == "resync":
+            self.fifo.resync()
+        else:
+            self.fifo.bookmark(str(self.version), namespace=arguments[0])
+
+
+def one(process: Any) -> Any:
+    return lambda deltas, initial: process(None, deltas, initial)
+
+
+def each(process: Any) -> Any:
+    return lambda batch: [process(*item) for item in batch]
+
+
+@settings(deadline=None, max_examples=200)
+@given(events)
+def test_a_cache_fed_by_a_queue_is_the_truth_after_a_relist_whatever_was_missed(
+    history: Sequence[tuple[Any, ...]],
+) -> None:
+    known = Store(lambda thing: thing[0])
+    fifo = DeltaFIFO(lambda thing: thing[0], known_objects=known)
+    source = Source(fifo)
+
+    def process(key: str | None, deltas: list[Delta], _: bool) -> None:
+        assert deltas
+        keys = {obj.key if hasattr(obj, "key") else obj[0] for _, obj in deltas}
+        assert len(keys) == 1
+        assert key in (None, *keys)
+        for kind, obj in deltas:
+            if kind is DeltaType.DELETED:
+                known.delete(obj)
+            else:
+                known.update(obj)
+
+    for kind, *arguments in history:
+        if kind == "pop":
+            if len(fifo):
+                run(fifo.pop(one(process)))
+        elif kind == "pop batch":
+            if len(fifo):
+                run(fifo.pop_batch(each(process)))
+                assert len(fifo) == 0
+        else:
+            source.step(kind, *arguments)
+    source.step("relist")
+    while len(fifo):
+        run(fifo.pop(one(process)))
+    assert {thing[0]: thing for thing in known.list()} == source.truth
+    assert fifo.has_synced
+
+
+@settings(deadline=None, max_examples=200)
+@given(events)
+def test_an_atomic_queue_tells_everything_and_nothing_passes_a_barrier(history: Sequence[tuple[Any, ...]]) -> None:
+    fifo = DeltaFIFO(lambda thing: thing[0], atomic=True)
+    source = Source(fifo)
+    cache: dict[str, Thing] = {}
+    clock = {"barrier": 0, "popped": 0}  # the newest version that has come out
+    told: list[tuple[str, Any]] = []
+    marked: dict[str | None, int] = {}
+
+    def process(key: str | None, deltas: list[Delta], _: bool) -> None:
+        for kind, obj in deltas:
+            told.append((str(kind), obj))
+            if kind is DeltaType.REPLACED_ALL:
+                clock["barrier"] = int(obj.resource_version)
+                cache.clear()
+                cache.update({thing[0]: thing for thing in obj.items})
+                continue
+            if kind is DeltaType.BOOKMARK:
+                assert int(obj.resource_version) > marked.get(obj.namespace, 0), "bookmarks come in order, each once"
+                marked[obj.namespace] = int(obj.resource_version)
+                waiting = {int(thing[1]) for thing in queued if ("x", thing) not in done}
+                assert not {v for v in waiting if v < int(obj.resource_version)}, "all before it came before it"
+            elif kind is DeltaType.DELETED:
+                done.add(("d", obj))
+                cache.pop(obj[0], None)
+            elif kind is not DeltaType.SYNC_ALL:
+                done.add(("x", obj))
+                assert obj[1] > clock["barrier"], "what came before a list is popped before it"
+                cache[obj[0]] = obj
+
+    queued: list[Thing] = []
+    done: set[tuple[str, Thing]] = set()
+    for kind, *arguments in history:
+        if kind == "pop":
+            if len(fifo):
+                run(fifo.pop(one(process)))
+        elif kind == "pop batch":
+            if len(fifo):
+                run(fifo.pop_batch(each(process)))
+                assert len(fifo) == 0
+        else:
+            source.step(kind, *arguments)
+            if kind == "set":
+                queued.append(source.truth[arguments[0]])
+    source.step("relist")
+    source.step("set", "z")
+    queued.append(source.truth["z"])
+    while len(fifo):
+        run(fifo.pop(one(process)))
+    assert cache == source.truth
+    assert {thing for mark, thing in done if mark == "x"} == set(queued), "every change was told"
+    assert fifo.has_synced

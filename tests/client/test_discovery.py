@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kinformer.client.client import Client
+from kinformer.client.discovery import APIResource, discover, nearest_resource, presence, resolve
+from kinformer.exceptions import ConfigError, ServerError
+from kinformer.objects.meta import GroupVersionResource
+from tests.support.http_server import HttpServer, json_answer, status_answer
+
+CORE = {"v1": [("pods", "Pod", ["po"], True), ("nodes", "Node", ["no"], False), ("events", "Event", ["ev"], True)]}
+GROUPS = {
+    "apps": {
+        "v1": [("deployments", "Deployment", ["deploy"], True)],
+        "v1beta1": [("deployments", "Deployment", ["deploy"], True)],
+    },
+    "events.k8s.io": {"v1": [("events", "Event", ["ev"], True)]},
+    "metrics.k8s.io": {"v1beta1": [("pods", "PodMetrics", [], True)]},
+}
+
+
+def resource(name: str, kind: str, short: list[str], namespaced: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "kind": kind,
+        "singularName": kind.lower(),
+        "shortNames": short,
+        "namespaced": namespaced,
+        "verbs": ["get", "list", "watch"],
+    }
+
+
+def aggregated(groups: dict[str, Any]) -> dict[str, Any]:
+    def one(name: str, kind: str, short: list[str], namespaced: bool) -> dict[str, Any]:
+        return {
+            "resource": name,
+            "responseKind": {"group": "", "version": "", "kind": kind},
+            "shortNames": short,
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "singularResource": kind.lower(),
+            "verbs": ["get", "list", "watch"],
+            "subresources": [{"subresource": "status"}],
+        }
+
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {"version": version, "resources": [one(*entry) for entry in entries], "freshness": "Current"}
+                for version, entries in versions.items()
+            ],
+        }
+        for group, versions in groups.items()
+    ]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": items}
+
+
+class Api:
+    """Discovery of a small server, old or new, with faults."""
+
+    def __init__(self, *, new: bool = False) -> None:
+        self.new = new
+        self.paths: list[str] = []
+        self.overrides: dict[str, web.Response] = {}
+
+    async def __call__(self, request: web.Request) -> web.Response:
+        path = request.path
+        self.paths.append(path)
+        if path in self.overrides:
+            return self.overrides[path]
+        if self.new and "APIGroupDiscoveryList" in request.headers["Accept"]:
+            return json_answer(aggregated({"": CORE} if path == "/api" else GROUPS))
+        if path == "/api":
+            return json_answer({"kind": "APIVersions", "versions": ["v1"]})
+        if path == "/apis":
+            return json_answer(
+                {
+                    "kind": "APIGroupList",
+                    "apiVersion": "v1",
+                    "groups": [
+                        {
+                            "name": group,
+                            "versions": [{"groupVersion": f"{group}/{v}", "version": v} for v in reversed(versions)],
+                            "preferredVersion": {"groupVersion": f"{group}/v1", "version": "v1"},
+                        }
+                        for group, versions in GROUPS.items()
+                    ],
+                }
+            )
+        group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
+        entries = CORE.get(version) if not group else GROUPS.get(group, {}).get(version)
+        if entries is None:
+            return web.Response(status=404, text="404 page not found\n")
+        resources = [resource(*entry) for entry in entries]
+        resources.append({"name": "pods/status", "kind": "Pod", "namespaced": True, "verbs": ["get"]})
+        return json_answer(
+            {"kind": "APIResourceList", "groupVersion": f"{group}/{version}".lstrip("/"), "resources": resources}
+        )
+
+
+EVERYTHING = [
+    "v1/pods",
+    "v1/nodes",
+    "v1/events",
+    "apps/v1/deployments",
+    "apps/v1beta1/deployments",
+    "events.k8s.io/v1/events",
+    "metrics.k8s.io/v1beta1/pods",
+]
+
+
+@pytest.mark.parametrize("new", [True, False])
+async def test_old_and_new_discovery_find_the_same_resources(new: bool) -> None:
+    api = Api(new=new)
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        found = await discover(client)
+    assert [str(resource) for resource in found] == EVERYTHING
+    assert found[0] == APIResource(
+        group="",
+        version="v1",
+        name="pods",
+        kind="Pod",
+        singular="pod",
+        short_names=("po",),
+        namespaced=True,
+        verbs=("get", "list", "watch"),
+    )
+    assert not found[1].namespaced
+    assert found[3].gvr == GroupVersionResource("apps", "v1", "deployments")
+    assert len(api.paths) == (2 if new else 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("pods", "v1/pods"),
+        ("po", "v1/pods"),
+        ("Pod", "v1/pods"),
+        ("pod", "v1/pods"),
+        ("PODS", "v1/pods"),
+        ("v1/pods", "v1/pods"),
+        ("deployments.apps", "apps/v1/deployments"),
+        ("deploy.apps", "apps/v1/deployments"),
+        ("deployments.v1beta1.apps", "apps/v1beta1/deployments"),
+        ("apps/v1beta1/deployments", "apps/v1beta1/deployments"),
+        ("Deployment", "apps/v1/deployments"),
+        ("events", "v1/events"),
+        ("ev", "v1/events"),
+        ("events.events.k8s.io", "events.k8s.io/v1/events"),
+        ("pods.metrics.k8s.io", "metrics.k8s.io/v1beta1/pods"),
+        ("podmetrics", "metrics.k8s.io/v1beta1/pods"),
+    ],
+)
+async def test_a_resource_is_found_by_the_names_that_kubectl_takes(name: str, meant: str) -> None:
+    async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
+        assert str(await resolve(client, name)) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("podz", "; the nearest is v1/pods"),
+        ("deployment.v2.apps", "; the nearest is apps/v1/deployments"),
+        ("v1/deployments", "; the nearest is apps/v1/deployments"),
+        ("zzzzzz", "'zzzzzz'$"),
+    ],
+)
+async def test_an_unknown_name_is_a_config_error_that_names_the_nearest(name: str, hint: str) -> None:
+    async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
+        with pytest.raises(ConfigError, match=hint):
+            await resolve(client, name)
+
+
+async def test_a_group_whose_server_is_down_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    api = Api()
+    api.overrides["/apis/metrics.k8s.io/v1beta1"] = status_answer(503, "ServiceUnavailable")
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        assert [str(resource) for resource in await discover(client)] == EVERYTHING[:-1]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "metrics.k8s.io/v1beta1" in caplog.text
+
+
+async def test_discovery_without_its_root_fails() -> None:
+    api = Api()
+    api.overrides["/apis"] = status_answer(500, "InternalError")
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        with pytest.raises(ServerError):
+            await discover(client)
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [
+        ("apps/v1/deployment", "apps/v1/deployments"),
+        ("extensions/v1beta1/deployments", "apps/v1/deployments"),
+        ("v1/po", "v1/pods"),
+        ("example.com/v1/zzzzzz", None),
+        ("v1/events", None),  # it is there
+    ],
+)
+async def test_the_nearest_resource_is_the_same_elsewhere_or_one_spelt_alike(asked: str, nearest: str | None) -> None:
+    async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
+        assert await nearest_resource(client, GroupVersionResource.parse(asked)) == nearest
+
+
+async def test_there_is_no_nearest_resource_where_discovery_fails_and_many_ask_once() -> None:
+    api = Api(new=True)
+    api.overrides["/apis"] = status_answer(403, "Forbidden")
+    gvr = GroupVersionResource.parse("v1/pod")
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == [None] * 5
+        assert len(api.paths) == 2
+        del api.overrides["/apis"]
+        assert await asyncio.gather(*(nearest_resource(client, gvr) for _ in range(5))) == ["v1/pods"] * 5
+        assert len(api.paths) == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "overrides", "answer"),
+    [
+        ("apps/v1/deployments", {}, True),
+        ("v1/pods", {}, True),
+        ("apps/v1/statefulsets", {}, False),
+        ("v1/widgets", {}, False),
+        ("example.com/v1/widgets", {}, False),
+        ("apps/v2/deployments", {}, False),
+        ("v2/pods", {}, False),
+        # a proxy's 404, or another server's: the groups cannot be read
+        ("example.com/v1/widgets", {"/apis": ("text/html", 200, "<html>")}, None),
+        ("example.com/v1/widgets", {"/apis": ("text/plain", 404, "404 page not found")}, None),
+        ("example.com/v1/widgets", {"/apis": ("application/json", 503, "{}")}, None),
+        ("example.com/v1/widgets", {"/apis": ("application/json", 200, '{"hello": "world"}')}, None),
+        # the group is listed, and 404 by itself
+        ("apps/v1/deployments", {"/apis/apps/v1": ("text/plain", 404, "404 page not found")}, None),
+        ("apps/v1/deployments", {"/apis/apps/v1": ("text/html", 200, "<html>")}, None),
+        ("apps/v1/deployments", {"/apis/apps/v1": ("application/json", 200, '{"kind": "Status"}')}, None),
+        ("apps/v1/deployments", {"/apis/apps/v1": ("text/html", 502, "<html>")}, None),
+        ("v1/pods", {"/api/v1": ("text/plain", 404, "404")}, None),
+    ],
+)
+async def test_presence_is_denied_only_by_json_that_says_so(
+    asked: str, overrides: dict[str, tuple[str, int, str]], answer: bool | None
+) -> None:
+    api = Api(new=True)
+    for path, (content_type, status, text) in overrides.items():
+        api.overrides[path] = web.Response(status=status, text=text, content_type=content_type)
+    async with HttpServer(api) as server, Client.from_url(server.url) as client:
+        assert await presence(client, GroupVersionResource.parse(asked)) is answer
+
+
+async def test_presence_is_unknown_where_nobody_answers() -> None:
+    async with Client.from_url("http://127.0.0.1:9") as client:
+        assert await presence(client, GroupVersionResource.parse("apps/v1/deployments")) is None

@@ -1,0 +1,85 @@
+"""Sockets of requests that were cancelled while they connected."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kinformer import Client
+from tests.lifecycle.test_load import connections_to
+
+
+class ShakesHands:
+    """Ends the TLS handshake of each connection, calls `then` at that moment, and is silent for ever."""
+
+    def __init__(self, folder: Path) -> None:
+        arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -out crt -subj /CN=x"
+        subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(folder / "crt", folder / "key")
+        self._context.maximum_version = ssl.TLSVersion.TLSv1_2  # there the server is the last to speak
+        self._task: asyncio.Task[None] | None = None
+        self._kept: list[socket.socket] = []
+
+    @contextmanager
+    def serving(self, loop: asyncio.AbstractEventLoop) -> Iterator[int]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=self._serve, args=(listener, loop))
+            thread.start()
+            try:
+                yield listener.getsockname()[1]
+            finally:
+                listener.shutdown(socket.SHUT_RDWR)
+                thread.join()
+        for one in self._kept:
+            one.close()
+
+    def cancels(self, task: asyncio.Task[None]) -> None:
+        self._task = task
+
+    def _serve(self, listener: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return  # it has been shut down
+            try:
+                self._kept.append(self._context.wrap_socket(accepted, server_side=True))
+            except OSError:
+                accepted.close()
+            assert self._task is not None
+            loop.call_soon_threadsafe(self._task.cancel)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the sockets as Linux shows them")
+@pytest.mark.parametrize("way", ["request", "stream", "ApiClient"])
+async def test_a_request_that_is_cancelled_as_the_handshake_ends_leaves_no_socket(way: str, tmp_path: Path) -> None:
+    async def ask(client: Client) -> None:
+        if way == "request":
+            await client.request("GET", "/x")
+        elif way == "stream":
+            async with client.stream("/x"):
+                pytest.fail("there was an answer")
+        else:
+            await client.api_client.call_api("/x", "GET")
+
+    server = ShakesHands(tmp_path)
+    with server.serving(asyncio.get_running_loop()) as port:
+        for _ in range(10):
+            async with Client.from_url(f"https://127.0.0.1:{port}", ssl=False) as client:
+                if way == "ApiClient":
+                    assert client.api_client
+                task = asyncio.create_task(ask(client))
+                server.cancels(task)
+                await asyncio.wait([task])
+                assert task.cancelled()
+            assert connections_to(port) == 0

@@ -1,0 +1,160 @@
+"""What `Client.request` writes in a reconcile is waited for by itself: on real HTTP, with a cache that comes late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
+from kinformer.testing import APIServer
+from tests.support.lagging_source import LaggingSource
+
+LAG = 0.05  # seconds by which the cache is behind
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": "default"},
+        "data": data,
+    }
+
+
+@asynccontextmanager
+async def late(client: Client, name: str | None = None) -> AsyncIterator[SharedInformer]:
+    source = LaggingSource(ListWatch(client, "v1/configmaps", namespace="default"), lag=LAG)
+    async with SharedInformer(source, name=name) as informer:
+        yield informer
+
+
+async def run_until(controller: Controller, finished: asyncio.Event) -> None:
+    task = asyncio.ensure_future(controller.run())
+    try:
+        async with asyncio.timeout(10):
+            await finished.wait()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("name", [None, "my maps"])
+async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_its_next_run(name: str | None) -> None:
+    async with APIServer() as server, server.client() as client, late(client, name) as informer:
+        server.create(config_map("main"))
+        steps: list[str] = []
+        wrong: list[str] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main":
+                return
+            child = informer.lister.get("child", namespace="default")
+            if len(steps) == 0:
+                await client.request("POST", PATH, body=config_map("child", step="1"))
+            elif len(steps) == 1:
+                wrong.extend(["not created"] if child is None else [])
+                await asyncio.gather(  # a task that the reconcile starts is seen, too
+                    client.request("PATCH", f"{PATH}/child", body={"data": {"step": "2"}})
+                )
+            elif len(steps) == 2:
+                wrong.extend(["not changed"] if child is None or child["data"]["step"] != "2" else [])
+                await client.request("DELETE", f"{PATH}/child")
+            else:
+                wrong.extend(["not deleted"] if child is not None else [])
+                finished.set()
+            steps.append("done")
+            controller.trigger(request)
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert wrong == []
+        assert controller.statistics().own_write_waits >= 3
+        assert controller.statistics().own_write_timeouts == 0
+
+
+async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_run() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        found: list[bool] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main":
+                return
+            found.append(informer.lister.get("child", namespace="default") is not None)
+            if len(found) == 1:
+                await client.request("POST", PATH, body=config_map("child"))
+                await asyncio.sleep(LAG / 2)  # so that the cache has the one before the other
+                await client.request("DELETE", f"{PATH}/child")
+                controller.trigger(request)
+            else:
+                finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert found == [False, False]
+        assert controller.statistics().own_write_timeouts == 0
+
+
+async def test_a_dry_run_is_no_write() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        runs: list[Request] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            runs.append(request)
+            await client.request("DELETE", f"{PATH}/main", params={"dryRun": "All"})
+            await client.request("DELETE", f"{PATH}/main?dryRun=All")
+            await client.request("DELETE", f"{PATH}/main", body={"dryRun": ["All"]})
+            await client.request("POST", PATH, body=config_map("child"), params={"dryRun": "All"})
+            controller.trigger(request) if len(runs) < 3 else finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert controller.statistics().own_write_waits == 0
+
+
+async def test_reads_and_writes_to_what_nobody_follows_delay_nothing() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        runs: list[Request] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            runs.append(request)
+            await client.request("GET", f"{PATH}/main")
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"s-{len(runs)}"}}
+            await client.request("POST", "/api/v1/namespaces/default/secrets", body=secret)
+            elsewhere = {**config_map(f"c-{len(runs)}"), "metadata": {"name": f"c-{len(runs)}"}}
+            await client.request("POST", "/api/v1/namespaces/kube-system/configmaps", body=elsewhere)
+            controller.trigger(request) if len(runs) < 3 else finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert informer.namespaces == ("default",)
+        assert controller.statistics().own_write_waits == 0
+
+
+async def test_a_write_that_fails_is_not_waited_for() -> None:
+    async with APIServer() as server, server.client() as client, late(client) as informer:
+        server.create(config_map("main"))
+        runs: list[Request] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            runs.append(request)
+            try:
+                await client.request("POST", PATH, body=config_map("main"))
+            except AlreadyExistsError:
+                controller.trigger(request) if len(runs) < 3 else finished.set()
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert controller.statistics().own_write_waits == 0

@@ -1,0 +1,32 @@
+"""What the documentation says of the code is so."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_each_step_of_the_architecture_names_a_function_that_is_there() -> None:
+    steps = re.findall(r"^\| .*\| `([\w/]+)\.py` \| `([\w.]+)` \|$", ARCHITECTURE, re.MULTILINE)
+    assert len(steps) > 10
+    for module, path in steps:
+        found = import_module(f"kinformer.{module.replace('/', '.')}")
+        for name in path.split("."):
+            found = getattr(found, name)
+        assert callable(found)
+
+
+def test_each_package_of_the_core_is_described_with_its_modules() -> None:
+    """Those outside the core, such as the command line, have pages of their own."""
+    section = ARCHITECTURE.split("## The packages")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
+    named = {package: re.findall(r"`(\w+)`", modules) for package, modules in rows}
+    core = {path.parent for path in (ROOT / "kinformer").glob("*/__init__.py")} - {
+        ROOT / "kinformer" / name for name in ("cli", "contrib", "testing")
+    }
+    there = {path.name: sorted(module.stem for module in path.glob("[!_]*.py")) for path in core}
+    assert named == there

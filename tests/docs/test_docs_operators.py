@@ -1,0 +1,47 @@
+"""What the page on operators says of names is so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import kinformer
+from kinformer import Client, Controller, RateLimitingQueue, Request, ShardedController
+from tests.support.metrics_sink import MemoryMetrics
+
+PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+
+
+def test_its_program_is_python_and_imports_what_there_is() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module == "kinformer":
+                assert {alias.name for alias in node.names} <= set(kinformer.__all__)
+
+
+def test_its_metrics_are_those_that_are_exported() -> None:
+    async def reconcile(request: Request) -> None:
+        return None
+
+    metrics = MemoryMetrics()
+    Controller(reconcile, metrics=metrics)._metrics.open(1, lambda: 0)
+    RateLimitingQueue[str](name="q", metrics=metrics)
+    section = PAGE.split("\n## Metrics")[1]
+    named = set(re.findall(r"`((?:workqueue|controller_runtime|kinformer)_\w+)`", section))
+    assert named == metrics.names
+
+
+def test_the_metrics_of_a_share_stand_on_its_page() -> None:
+    async def reconcile(request: Request) -> None:
+        return None
+
+    metrics = MemoryMetrics()
+    client = Client.from_url("http://127.0.0.1:1")
+    controller = ShardedController(reconcile, client, "v1/pods", lease_namespace="default", name="c", metrics=metrics)
+    controller._metrics.open()
+    exported = {reading.name for reading in metrics.collected["c"]("c")}
+    page = (Path(__file__).parents[2] / "docs" / "sharding.md").read_text()
+    assert set(re.findall(r"`(kinformer_shard_\w+)`", page)) == exported

@@ -1,0 +1,189 @@
+"""The site of the documentation: complete, true where it names code, and in need of no network."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.documentation import DOCS, ROOT
+
+PUBLIC = [
+    "kinformer",
+    "kinformer.testing",
+    "kinformer.testing.faults",
+    "kinformer.contrib.fastapi",
+    "kinformer.contrib.opentelemetry",
+    "kinformer.contrib.prometheus",
+    "kinformer.cli.dashboard",
+]
+
+
+def nav_of(config: Any) -> Iterator[str]:
+    """The pages of a nav, in order."""
+    if isinstance(config, str):
+        yield config
+    else:
+        for entry in config.values() if isinstance(config, dict) else config:
+            yield from nav_of(entry)
+
+
+def test_every_page_stands_in_the_nav_once() -> None:
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    counted = Counter(nav_of(config["nav"]))
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert there - counted.keys() == set(), "add them to the nav of mkdocs.yml"
+    assert counted.keys() - there == set()
+    assert max(counted.values()) == 1
+
+
+def test_each_contrib_has_a_place_in_the_reference() -> None:
+    """So that a new one is not forgotten above: whatever names its public names and is for an extra."""
+    helpers = {"event_log", "event_source", "shutdown"}  # their names are handed out by `fastapi`
+    modules = {path.stem for path in (ROOT / "kinformer" / "contrib").glob("*.py")} - {"__init__"} - helpers
+    assert {f"kinformer.contrib.{module}" for module in modules} <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_has_one_place_in_the_reference(module: str) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
+    documented = Counter(re.findall(rf"^::: {re.escape(module)}\.(\w+)$", text, re.MULTILINE))
+    public = set(import_module(module).__all__) - {"faults"}  # a module, whose names have theirs
+    assert documented == Counter(public)
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    def constant(module: str, name: str) -> bool:
+        return not callable(getattr(import_module(module), name))
+
+    bare = [
+        f"{module}.{name}"
+        for module in PUBLIC
+        for name in import_module(module).__all__
+        if not constant(module, name) and not (getattr(import_module(module), name).__doc__ or "").strip()
+    ]
+    assert bare == []
+
+
+@cache
+def names_of_tests(path: Path) -> set[str]:
+    """The names of the tests in a file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, functions) and node.name.startswith("test_")}
+
+
+def test_every_promise_names_tests_that_are_there() -> None:
+    text = (DOCS / "promises.md").read_text(encoding="utf-8")
+    promises = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
+    assert len(promises) >= 30
+    for promise in promises:
+        title = promise.splitlines()[0]
+        named = re.findall(r"\[`(\w+)`\]\(\.\./tests/([\w/.]+)\)", promise)
+        assert named, f"{title}: no test holds it"
+        assert "**Why.**" in promise, title
+        for name, file in named:
+            assert name in names_of_tests(ROOT / "tests" / file), f"{title}: {file} has no {name}"
+
+
+def test_every_link_to_a_heading_of_the_readme_and_to_a_file_leads_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for link in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\"#]+)", page.read_text(encoding="utf-8")):
+            assert link.startswith("https://") or (ROOT / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_pictures_are_small_enough_to_be_looked_at() -> None:
+    pictures = list((DOCS / "images").iterdir())
+    assert len(pictures) >= 4
+    assert all(picture.stat().st_size < 300_000 for picture in pictures)
+    for picture in pictures:
+        if picture.suffix == ".svg":
+            remote = re.findall(
+                r"(?:href|src)=\"https?:|url\([\"']?https?:|@import", picture.read_text(encoding="utf-8")
+            )
+            assert not remote, f"{picture.name} needs a network"
+
+
+needs_mkdocs = pytest.mark.skipif(
+    find_spec("mkdocs") is None, reason="mkdocs is not installed (the dependency group `docs`)"
+)
+
+
+def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Builds the site of the mkdocs.yml in a folder. Never with `--quiet`, which counts no warnings."""
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        cwd=folder,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+@needs_mkdocs
+def test_a_link_to_a_file_of_the_project_leads_to_its_text_and_one_to_nothing_fails(tmp_path: Path) -> None:
+    hook = json.dumps(str(DOCS / "tools" / "source_pages.py"))
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: a\nhooks: [{hook}]\ntheme: mkdocs\n", encoding="utf-8")
+    page = tmp_path / "docs" / "deep" / "index.md"
+    page.parent.mkdir(parents=True)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("SHOWN = 1\n", encoding="utf-8")
+    page.write_text("# A\n\n<!-- code: run\nfor_the_tests\n-->\n[a](../../code/a.py)\n", encoding="utf-8")
+    assert build(tmp_path, tmp_path / "site").returncode == 0
+    built = (tmp_path / "site" / "deep" / "index.html").read_text(encoding="utf-8")
+    assert 'href="../source/code/a.py/"' in built
+    assert "for_the_tests" not in built
+    assert "SHOWN = 1" in (tmp_path / "site" / "source" / "code" / "a.py" / "index.html").read_text(encoding="utf-8")
+    page.write_text("# A\n\n[a](../../code/b.py)\n", encoding="utf-8")
+    failed = build(tmp_path, tmp_path / "site")
+    assert failed.returncode != 0
+    assert "code/b.py" in failed.stderr
+
+
+@needs_mkdocs
+def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path) -> None:
+    built = build(ROOT, tmp_path)
+    assert built.returncode == 0, built.stdout + built.stderr
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(list(DOCS.rglob("*.md")))
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|img|iframe|source)[^>]+src(?:set)?=\"?(?:https?:)?//", text), page
+        for link in re.findall(r"<link [^>]*>", text):
+            assert "//" not in link or 'rel="canonical"' in link, f"{page}: {link}"
+        assert "<!-- code:" not in text, page
+    for style in tmp_path.rglob("*.css"):
+        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
+    assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@needs_mkdocs
+def test_docstrings_are_shown_without_the_marks_of_their_own() -> None:
+    from docs.tools.docstrings import readable
+
+    text = "One.\n\n::\n\n    code\n\nTwo::\n\n    code\n\n"
+    text += "Args:\n    a, b: See C,\n        or D.\n    **more: Any.\n    e,\n    f: G.\n"
+    shown = readable(text)
+    assert "::" not in shown
+    assert "Two:\n\n    code\n" in shown
+    assert (
+        "    a: See C,\n        or D.\n    b: See C,\n        or D.\n    **more: Any.\n    e: G.\n    f: G.\n" in shown
+    )
+    args, keywords = readable(text, {"a", "more"}).split("Keyword Args:\n")
+    assert args.endswith("Args:\n    a: See C,\n        or D.\n    **more: Any.\n\n")
+    assert keywords == "    b: See C,\n        or D.\n    e: G.\n    f: G.\n\n"

@@ -1,0 +1,114 @@
+"""The example service, as uvicorn runs it, against the embedded server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest_asyncio
+import yaml
+
+from kinformer.testing import APIServer
+from tests.support.waiting import answer_until
+from tests.support.web_server import reading
+
+FOLDER = Path(__file__).parents[2] / "examples" / "fastapi_cluster"
+
+
+def pod(name: str, node: str, owner: str, **labels: str) -> dict[str, Any]:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner}]
+    metadata = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": owners}
+    spec = {"nodeName": node, "containers": [{"name": "main", "image": "app:1"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as server:
+        server.create(pod("web-1", "node-a", "web", app="web"))
+        server.create(pod("web-2", "node-b", "web", app="web"))
+        server.create(pod("db-1", "node-b", "db", app="db"))
+        yield server
+
+
+@pytest_asyncio.fixture
+async def service(server: APIServer) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port)),
+        *("--timeout-graceful-shutdown", "5", "--log-level", "warning", "main:app"),
+        env={**os.environ, "KUBERNETES_URL": server.url, "PYTHONPATH": str(FOLDER.parent.parent)},
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+
+            async def ready() -> int:
+                try:
+                    return (await client.get("/readyz")).status_code
+                except httpx.ConnectError:
+                    return 0
+
+            await answer_until(ready, lambda status: status == 200, 40)
+            yield process, client
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return sorted(one["name"] for one in found)
+
+
+async def test_the_service_answers_from_its_caches_and_ends_with_an_open_stream(
+    server: APIServer, service: tuple[asyncio.subprocess.Process, httpx.AsyncClient]
+) -> None:
+    process, client = service
+
+    async def get(path: str, **params: str) -> Any:
+        answer = await client.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    listed = await get("/pods", selector="app=web")
+    assert sorted(item["metadata"]["name"] for item in listed["items"]) == ["web-1", "web-2"]
+    assert (await client.get("/pods", params={"selector": "app in ("})).status_code == 400
+    assert (await get("/pods/default/db-1"))["spec"]["nodeName"] == "node-b"
+    assert (await client.get("/pods/default/none")).status_code == 404
+    assert names(await get("/nodes/node-b/pods")) == ["db-1", "web-2"]
+    assert names(await get("/owners/ReplicaSet/web/pods")) == ["web-1", "web-2"]
+    assert names(await get("/owners/ReplicaSet/web/pods", namespace="none")) == []
+    assert (await get("/counts"))["nodes"] == {"node-a": 1, "node-b": 2}
+    assert 'kinformer_objects{resource="v1/pods"} 3.0' in (await client.get("/metrics/")).text
+    assert (await client.get("/cluster/")).status_code == 200
+    assert (await get("/cluster/api/counts"))["v1/pods"]["objects"] == 3
+    async with reading(f"{client.base_url}/pods/events".replace("//pods", "/pods"), selector="app=web") as stream:
+        await stream.take(2)
+        server.create(pod("web-3", "node-a", "web", app="web"))
+        assert (await stream.next()).data["metadata"]["name"] == "web-3"
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        await asyncio.wait_for(process.wait(), 20)
+        assert time.monotonic() - began < 4, "the open stream held it up"
+
+
+def test_the_manifest_gives_no_more_than_is_watched() -> None:
+    documents = list(yaml.safe_load_all((FOLDER / "deploy.yaml").read_text()))
+    role = next(document for document in documents if document["kind"] == "ClusterRole")
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    watched = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert watched == {"pods", "nodes", "deployments"}
+    deployment = next(document for document in documents if document["kind"] == "Deployment")
+    spec = deployment["spec"]["template"]["spec"]
+    command = spec["containers"][0]["command"]
+    assert int(command[command.index("--timeout-graceful-shutdown") + 1]) < spec["terminationGracePeriodSeconds"]

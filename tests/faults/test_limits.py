@@ -1,0 +1,142 @@
+"""What has no end, or grows without measure, is stopped by a limit that the error names."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kinformer.client.client
+from kinformer import Client, DecodeError, ServerError
+from kinformer.wire.list_parser import ListSplitter
+from tests.support.fault_scene import HANG, Reply, event, listed, wire
+from tests.support.http_server import HttpServer
+from tests.support.kube import config_map
+
+pytestmark = pytest.mark.virtual_time
+
+MEGABYTE = 1024 * 1024
+GZIP = {"Content-Encoding": "gzip"}
+
+
+def bomb(head: bytes, filler: bytes, megabytes: int) -> bytes:
+    """So many megabytes that are some kilobytes on the wire."""
+    return gzip.compress(head + filler * (megabytes * MEGABYTE // len(filler)), compresslevel=9)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    """The most that was held since, in megabytes."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1] / MEGABYTE
+    tracemalloc.stop()
+
+
+async def test_a_gzip_bomb_in_a_watch_is_stopped_by_the_limit_of_an_event() -> None:
+    small = Reply([bomb(b'{"type":"ADDED","object":{"x":"', b"x", 100), HANG], headers=GZIP)
+    options: dict[str, Any] = {"source": {"max_event_bytes": 2 * MEGABYTE}}
+    async with wire(
+        [listed(config_map("a", rv=3), rv=7)], [small, Reply([event("ADDED", "b", 8), HANG])], **options
+    ) as w:
+        await w.until(lambda: "default/b" in w.cached)
+        assert w.cached.keys() == {"default/a", "default/b"}
+        assert w.relists == {"decode_error": 1}
+        assert f"max_event_bytes={2 * MEGABYTE}" in str(w.errors[0])
+
+
+@pytest.mark.parametrize(
+    ("filler", "limit"),
+    [
+        (b"x", f"max_item_bytes={2 * MEGABYTE}"),
+        (b'"},{"metadata":{"name":"b"},"x":"', f"max_list_bytes={5 * MEGABYTE}"),
+    ],
+    ids=["one item", "many items"],
+)
+async def test_a_gzip_bomb_in_a_list_is_stopped_by_a_limit(filler: bytes, limit: str) -> None:
+    body = bomb(b'{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"},"x":"', filler, 100)
+    options: dict[str, Any] = {"source": {"max_event_bytes": 2 * MEGABYTE, "max_list_bytes": 5 * MEGABYTE}}
+    async with wire([Reply([body], headers=GZIP), listed(rv=7)], synced=False, **options) as w:
+        await w.informer.wait_synced(timeout=30)
+        assert w.kinds == ["DecodeError"]
+        assert limit in str(w.errors[0])
+        assert w.cached == {}, "nothing of it is in the cache"
+
+
+async def test_a_line_without_an_end_is_stopped_by_the_limit_of_an_event(memory: Any) -> None:
+    sent = 0
+
+    class Endless(Reply):
+        async def give(self, request: web.Request) -> web.StreamResponse:
+            nonlocal sent
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            await response.write(b'{"type":"ADDED","object":{"metadata":{"name":"')
+            while True:
+                await response.write(b"x" * 65536)
+                sent += 65536
+
+    options: dict[str, Any] = {"source": {"max_event_bytes": MEGABYTE}}
+    async with wire([listed(rv=7)], [Endless(), Reply([event("ADDED", "b", 8), HANG])], **options) as w:
+        await w.until(lambda: "default/b" in w.cached)
+        assert "max_event_bytes" in str(w.errors[0])
+        assert MEGABYTE <= sent < 32 * MEGABYTE  # the buffers of two sockets are in it
+        assert memory() < 30
+
+
+async def test_a_list_without_an_end_is_stopped_by_the_limit_of_a_list() -> None:
+    class Endless(Reply):
+        async def give(self, request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "application/json"})
+            await response.prepare(request)
+            await response.write(b'{"kind":"ConfigMapList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}')
+            while True:
+                await response.write(b',{"metadata":{"name":"a"}}' * 1000)
+
+    options: dict[str, Any] = {"source": {"max_list_bytes": MEGABYTE}}
+    async with wire([Endless(), listed(config_map("b", rv=3), rv=7)], synced=False, **options) as w:
+        await w.informer.wait_synced(timeout=30)
+        assert w.cached.keys() == {"default/b"}
+        assert f"a list is longer than max_list_bytes={MEGABYTE}" in str(w.errors[0])
+
+
+@pytest.mark.parametrize("tokens", ["aa", "abab", "xabcabc"])
+async def test_pages_without_an_end_are_noticed_by_their_tokens(tokens: str) -> None:
+    pages = [listed(config_map("a", rv=3), rv=7, **{"continue": token}) for token in tokens]
+    async with wire([*pages, listed(rv=7)], synced=False) as w:
+        await w.informer.wait_synced(timeout=30)
+        assert "the same continue token again and again" in str(w.errors[0])
+
+
+async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinformer.client.client, "_MOST_BYTES", MEGABYTE)
+    body = bomb(b'{"x":"', b"x", 100)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/error":
+            return await Reply([bomb(b"no ", b"x", 100)], status=500, headers=GZIP).give(request)
+        return await Reply([body], headers=GZIP).give(request)
+
+    async with HttpServer(answer) as server, Client.from_url(server.url) as client:
+        with pytest.raises(DecodeError, match=f"GET /x: the answer is longer than {MEGABYTE} bytes"):
+            await client.request("GET", "/x")
+        with pytest.raises(ServerError) as caught:
+            await client.request("GET", "/error")
+        assert len(str(caught.value)) < 400
+
+
+async def test_a_watch_of_empty_lines_keeps_nothing_and_ends_at_its_time() -> None:
+    blank: list[Any] = [b"\n" * 1000, 1.0] * 40
+    async with wire([listed(rv=7)], [Reply([*blank, HANG]), Reply([HANG])], watch_timeout=20) as w:
+        await w.until(lambda: len(w.asked("watch")) == 2, 120)
+        assert (w.relists, w.errors, w.replica.calls) == ({}, [], [])
+
+
+def test_the_splitter_counts_what_it_is_fed() -> None:
+    splitter: ListSplitter[bytes] = ListSplitter(max_list_bytes=100)
+    splitter.feed(b'{"items":[' + b" " * 90)
+    with pytest.raises(DecodeError, match="max_list_bytes=100"):
+        splitter.feed(b" ")

@@ -1,0 +1,162 @@
+"""Faults of the resource: a namespace or a definition that is deleted, edited, made again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kinformer import NotFoundError, NotSyncedError
+from kinformer.testing import APIServer, faults
+from tests.support.fault_scene import Scene, scene
+
+pytestmark = pytest.mark.virtual_time
+
+WIDGETS = "example.com/v1/widgets"
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": True, "storage": True}],
+    },
+}
+
+
+def widget(name: str) -> dict[str, Any]:
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}}
+
+
+@pytest.fixture
+async def server() -> Any:
+    async with APIServer() as running:
+        running.register_crd(DEFINITION)
+        yield running
+
+
+def define(s: Scene, **changes: Any) -> None:
+    s.server.register_crd({**DEFINITION, "spec": {**DEFINITION["spec"], **changes}})
+
+
+async def test_fault_25_the_namespace_is_deleted() -> None:
+    """The namespace that is watched is deleted, and later made again.
+
+    Deletes, and then an empty cache that is synced and live: an empty namespace is no error.
+    """
+    async with scene("a", "b") as s:
+        s.server.delete("v1/namespaces", None, "default")
+        await s.in_step()
+        assert s.cached == {}
+        assert sorted(s.replica.of("delete")) == ["a", "b"]
+        assert (s.health.live, s.health.synced, s.relists, s.errors) == (True, True, {}, [])
+        s.put("c")
+        await s.in_step()
+
+
+async def test_fault_26_the_definition_is_deleted(server: APIServer) -> None:
+    """The CustomResourceDefinition is deleted, and its objects with it.
+
+    Deletes; then the state `absent`, not live, with a 404 as `last_error`, until the resource is back.
+    """
+    server.create(widget("a"))
+    async with scene(server=server, resource=WIDGETS) as s:
+        server.delete("apiextensions.k8s.io/v1/customresourcedefinitions", None, "widgets.example.com")
+        await s.until(lambda: s.health.state == "absent")
+        assert isinstance(s.health.last_error, NotFoundError)
+        assert (s.health.live, s.health.synced) == (False, True)
+        await asyncio.sleep(60)
+        assert (s.cached, s.replica.of("delete")) == ({}, ["a"])
+        assert s.kinds == ["NotFoundError"]
+
+
+async def test_fault_26_a_proxy_says_404(server: APIServer) -> None:
+    """See above: a 404 that discovery does not confirm. The cache stays, for as long as it takes."""
+    server.create(widget("a"))
+    async with scene(server=server, resource=WIDGETS, watch_timeout=5) as s:
+        handle = server.faults.add(faults.status(404, "404 page not found"), resource=WIDGETS)
+        await s.until(lambda: s.health.state == "absent")
+        await asyncio.sleep(600)
+        assert (s.cached.keys(), s.replica.of("delete")) == ({"default/a"}, [])
+        handle.remove()
+        await s.in_step(90)
+        assert s.relists == {"absent": 1}
+
+
+async def test_fault_26_the_definition_is_deleted_while_nobody_watches(server: APIServer) -> None:
+    """See above: nobody saw the deletes. When discovery has said twice that the resource is gone, the cache empties."""
+    server.create(widget("a"))
+    async with scene(server=server, resource=WIDGETS) as s:
+        handle = server.faults.add(faults.status(503), verb="watch")
+        server.faults.add(faults.reset(), verb="watch", times=1)
+        server.delete("apiextensions.k8s.io/v1/customresourcedefinitions", None, "widgets.example.com")
+        handle.remove()
+        await s.until(lambda: s.health.state == "absent")
+        assert s.cached.keys() == {"default/a"}
+        await s.until(lambda: not s.cached)
+        s.check_replica()
+        assert s.replica.calls[-1] == ("delete", "a", True)
+
+
+async def test_fault_27_the_definition_is_made_again(server: APIServer) -> None:
+    """The CustomResourceDefinition is deleted and made again, with other objects.
+
+    Adds, from one relist with the cause `absent`.
+    """
+    server.create(widget("a"))
+    async with scene(server=server, resource=WIDGETS) as s:
+        server.delete("apiextensions.k8s.io/v1/customresourcedefinitions", None, "widgets.example.com")
+        await s.until(lambda: s.health.state == "absent")
+        await asyncio.sleep(30)
+        server.register_crd(DEFINITION)
+        server.create(widget("a"))
+        server.create(widget("b"))
+        await s.in_step(90)
+        calls = [call[:2] for call in s.replica.calls]
+        assert calls[:2] == [("add", "a"), ("delete", "a")]
+        assert sorted(calls[2:]) == [("add", "a"), ("add", "b")]
+        assert s.relists == {"absent": 1}
+
+
+async def test_fault_28_the_definition_is_edited(server: APIServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The CustomResourceDefinition is edited: watches end, and the next ones are told 429 and 410.
+
+    Nothing that needs anybody: no warning in the log, one relist at most, no call for what has not changed.
+    """
+    server.create(widget("a"))
+    async with scene(server=server, resource=WIDGETS) as s:
+        server.faults.add(faults.status(429, "storage is (re)initializing", retry_after=1), verb="watch", times=1)
+        server.faults.add(faults.expired(), verb="watch", times=1)
+        define(s, names={"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]})
+        await s.until(lambda: bool(s.errors))
+        server.create(widget("b"))
+        await s.in_step()
+        assert s.replica.of("add") == ["a", "b"]
+        assert s.relists in ({}, {"expired": 1})
+        assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
+async def test_fault_29_the_definition_is_not_there_yet() -> None:
+    """The resource does not exist when the informer starts, and comes later.
+
+    Not synced, state `absent`; `wait_synced(timeout)` raises a NotSyncedError that names the nearest resource there
+    is. It syncs by itself when the resource is there. With `optional=True` it counts as synced from the start.
+    """
+    async with APIServer() as server:
+        async with scene(server=server, resource="apps/v1/deploymentz", synced=False) as s:
+            with pytest.raises(NotSyncedError, match="the nearest is apps/v1/deployments"):
+                await s.informer.wait_synced(timeout=10)
+            assert (s.health.state, s.health.synced) == ("absent", False)
+        async with scene(server=server, resource=WIDGETS, synced=False) as s:
+            await asyncio.sleep(20)
+            assert (s.health.state, s.health.synced) == ("absent", False)
+            server.register_crd(DEFINITION)
+            server.create(widget("a"))
+            await s.in_step(60)
+            assert s.relists == {}
+        async with scene(server=server, resource="example.com/v1/gadgets", optional=True, synced=False) as s:
+            await s.informer.wait_synced(timeout=10)
+            assert s.health.state == "absent"

@@ -1,0 +1,186 @@
+"""Leader election with real processes: one is stopped, one blocks its loop, one's server is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from kinformer.testing import APIServer
+from tests.support.candidate_process import BLOCK
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system has no SIGSTOP"),
+]
+
+
+@dataclass
+class Candidate:
+    name: str
+    process: asyncio.subprocess.Process
+    lines: list[list[str]] = field(default_factory=list)
+    reading: asyncio.Task[None] | None = None
+
+    async def read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode().split())
+
+    def count(self, word: str) -> int:
+        return sum(line[0] == word for line in self.lines)
+
+    @property
+    def acts(self) -> list[float]:
+        return [float(line[1]) for line in self.lines if line[0] == "act"]
+
+    async def until(self, word: str, more: int = 1) -> None:
+        """Until it has said a word some more times."""
+        wanted = self.count(word) + more
+        await wait_until(lambda: self.count(word) >= wanted, f"{self.name} says {word}")
+
+
+async def wait_until(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not within 30 s: {what}")
+
+
+Start = Callable[..., Awaitable[Candidate]]
+
+
+@pytest_asyncio.fixture
+async def start() -> AsyncIterator[Start]:
+    candidates: list[Candidate] = []
+
+    async def started(url: str, name: str) -> Candidate:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.support.candidate_process",
+            url,
+            "lock",
+            name,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+        )
+        candidate = Candidate(name, process)
+        candidates.append(candidate)
+        candidate.reading = asyncio.create_task(candidate.read())
+        return candidate
+
+    yield started
+    for candidate in candidates:
+        if candidate.process.returncode is None:
+            candidate.process.kill()  # reaches a stopped process too
+        await candidate.process.wait()
+        assert candidate.reading is not None
+        await candidate.reading
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[APIServer]:
+    async with APIServer() as server:
+        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "written-by-leaders"}})
+        yield server
+
+
+async def leader_and_follower(start: Start, url: str) -> tuple[Candidate, Candidate]:
+    leader = await start(url, "first")
+    await wait_until(lambda: len(leader.acts) > 2, "the first candidate leads")
+    follower = await start(url, "second")
+    await wait_until(lambda: follower.count("ready") == 1, "the second candidate runs")
+    return leader, follower
+
+
+def check_never_both(*candidates: Candidate) -> None:
+    """Nobody acted between two acts of one lead of another."""
+    acts = sorted((at, candidate.name) for candidate in candidates for at in candidate.acts)
+    changes = [acts[0][1], *(name for (_, before), (_, name) in pairwise(acts) if before != name)]
+    for candidate in candidates:  # whoever acted again after another had lost the lead in between, and knew it
+        assert changes.count(candidate.name) <= candidate.count("lost") + 1, changes
+
+
+def writes(server: APIServer) -> list[str]:
+    """Who wrote, one after the other."""
+    return [entry.params["fieldManager"] for entry in server.requests if entry.method == "PATCH"]
+
+
+def writers(server: APIServer) -> list[str]:
+    """The same, repetitions left out."""
+    return [name for name, _ in groupby(writes(server))]
+
+
+async def test_a_leader_that_was_stopped_for_two_leases_does_nothing_when_it_goes_on(
+    server: APIServer, start: Start
+) -> None:
+    leader, follower = await leader_and_follower(start, server.url)
+    leader.process.send_signal(signal.SIGSTOP)
+    await wait_until(lambda: follower.count("sent") > 2, "the second one leads")
+    stopped_for = asyncio.get_running_loop().time() + BLOCK - 2
+    await wait_until(lambda: asyncio.get_running_loop().time() > stopped_for, "two leases have passed")
+    leader.process.send_signal(signal.SIGCONT)
+    await leader.until("lost")
+    await follower.until("sent", 10)
+    check_never_both(leader, follower)
+    late = writes(server)[writes(server).index("second") :].count("first")
+    assert late <= 1, (
+        "at most the one that was on its way to the socket when it was stopped, which no client can hold back"
+    )
+
+
+async def test_a_leader_that_blocked_its_loop_for_two_leases_does_nothing_when_it_goes_on(
+    server: APIServer, start: Start
+) -> None:
+    leader, follower = await leader_and_follower(start, server.url)
+    leader.process.send_signal(signal.SIGUSR1)
+    await wait_until(lambda: follower.count("sent") > 2, "the second one leads")
+    await leader.until("lost")
+    await follower.until("sent", 10)
+    check_never_both(leader, follower)
+    assert writers(server) == ["first", "second"]
+
+
+async def test_when_the_server_is_killed_nobody_leads_and_when_it_is_back_somebody_does(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = await run_server(port)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        leader, follower = await leader_and_follower(start, url)
+        server.kill()
+        await server.wait()
+        await wait_until(lambda: leader.count("lost") == 1, "the leader knows that it has lost")
+        acts = len(leader.acts)
+        server = await run_server(port)  # one that remembers nothing, the Lease neither
+        await wait_until(lambda: len(leader.acts) + len(follower.acts) > acts + 5, "one of the two leads")
+        check_never_both(leader, follower)
+    finally:
+        server.kill()
+        await server.wait()
+
+
+async def run_server(port: int) -> asyncio.subprocess.Process:
+    command = [sys.executable, "-m", "kinformer.testing", "--port", str(port)]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, env=os.environ, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+
+    def answers() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    await wait_until(answers, "the server answers")
+    return process

@@ -1,0 +1,284 @@
+"""Runs the code of the documentation's pages, as a reader would who types it from top to bottom.
+
+Each page is one program on an embedded API server of its own, whose kubeconfig is in KUBECONFIG: its Python blocks run
+in order, in one namespace and one event loop, with `await` allowed at the top, in an empty folder. What a reader does
+not need to see stands in HTML comments:
+
+    <!-- code: run               Python that runs at this place: what has to be there for the next block, or what has
+    ...                          to be so after the last one
+    -->
+    <!-- code: until EXPRESSION -->      the next block does not end by itself: it is cancelled once this is true
+    <!-- code: not run: REASON -->       the next block cannot run here
+
+There, and in blocks, these names are known without an import:
+
+    server              the embedded APIServer
+    make_pod("web-1", namespace="default", node="node-1", labels={}, phase="Running")     makes one on it
+    printed()           what has been printed since the page began
+    await enter(cm)     enters an async context manager for the rest of the page, and gives what it yields
+    await until(f)      waits until f() is true
+    await running(coroutine, until=f)    runs it until f() is true, then cancels it
+
+A block, of any language, whose first line is a comment with a file's name (`# website.py`) is that file, and Python
+among them can be imported by those below; what is called `test_...py` is run by pytest. Some words stand for places of
+this run: `http://127.0.0.1:8001`, where `kinformer serve` listens, for the page's server; the port 8080 for one that is
+free; `/var/cache` for a folder below the page's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import io
+import os
+import re
+import runpy
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.testing import APIServer
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_PART = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$"
+    r"|^ *<!-- code: (?P<directive>run|until|not run:)(?P<argument>.*?)-->$",
+    re.DOTALL | re.MULTILINE,
+)
+_FILE = re.compile(r"# (\S+\.\w+)\n")
+_SECONDS = 15.0  # that a block may take; none takes one
+
+T = TypeVar("T")
+
+
+def pages() -> list[Path]:
+    """All that is documentation and has code."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix() if page.is_relative_to(ROOT) else page.name
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a page.
+
+    Attributes:
+        page: Where it stands.
+        line: Of its first line of text, from 1.
+        language: What stands behind the fence, in small letters.
+        text: Without the indentation of the fence.
+        hidden: It stands in a comment.
+        until: The condition that ends it; "" where it ends by itself.
+        not_run: Why it does not run; "" where it does.
+    """
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    hidden: bool = False
+    until: str = ""
+    not_run: str = ""
+
+    @property
+    def where(self) -> str:
+        return f"{name_of(self.page)}:{self.line}"
+
+    @property
+    def file(self) -> str:
+        """The name of the file that it is; "" where it is none."""
+        found = _FILE.match(self.text)
+        return found[1] if found and not self.hidden else ""
+
+    @property
+    def is_python(self) -> bool:
+        return self.language in ("python", "py", "pycon", "python3")
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """Those of a page, in order. A directive that no block follows is an error."""
+    text = page.read_text(encoding="utf-8")
+    waiting: dict[str, str] = {}
+    for found in _PART.finditer(text):
+        if found["directive"] is None:
+            indent = len(found["indent"])
+            body = "".join(line[indent:] for line in found["text"].splitlines(keepends=True))
+            line = text.count("\n", 0, found.start("text")) + 1
+            until, not_run = waiting.pop("until", ""), waiting.pop("not_run", "")
+            yield Block(page, line, found["language"].lower(), body, until=until, not_run=not_run)
+        elif found["directive"] == "run":
+            if waiting:
+                raise ValueError(f"{name_of(page)}: a directive stands before a hidden block: {waiting}")
+            yield Block(
+                page, text.count("\n", 0, found.start("argument")) + 1, "python", found["argument"], hidden=True
+            )
+        else:
+            key = "until" if found["directive"] == "until" else "not_run"
+            waiting[key] = found["argument"].strip()
+    if waiting:
+        raise ValueError(f"{name_of(page)}: no block follows {waiting}")
+
+
+class Program:
+    """One page while it runs."""
+
+    def __init__(self, page: Path, server: APIServer, folder: Path, stack: AsyncExitStack) -> None:
+        self._page = page
+        self._server = server
+        self._folder = folder
+        self._stack = stack
+        self._output = io.StringIO()
+        self.names: dict[str, Any] = {
+            "__name__": "documentation",
+            "enter": self._enter,
+            "make_pod": self._make_pod,
+            "printed": self._output.getvalue,
+            "running": running,
+            "server": server,
+            "until": until,
+        }
+
+    async def run(self) -> None:
+        """Every block, in order."""
+        with redirect_stdout(self._output):
+            for block in blocks(self._page):
+                if block.file:
+                    await self._write(block)
+                elif block.is_python and not block.not_run:
+                    await self._run(block)
+
+    async def _write(self, block: Block) -> None:
+        path = self._folder / block.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._here(block.text), encoding="utf-8")
+        if path.name.startswith("test_"):
+            await run_pytest(path)
+        elif block.is_python:
+            runpy.run_path(str(path), run_name=path.stem)
+
+    async def _run(self, block: Block) -> None:
+        tree = ast.parse(self._here(block.text), block.where)
+        ast.increment_lineno(tree, block.line - 1)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code = compile(tree, name_of(block.page), "exec", flags=flags, dont_inherit=True)
+        if not code.co_flags & inspect.CO_COROUTINE:
+            exec(code, self.names)
+            return
+        coroutine = eval(code, self.names)
+        if block.until:
+            await running(coroutine, until=lambda: eval(block.until, self.names), what=block.where)
+        else:
+            async with asyncio.timeout(_SECONDS):
+                await coroutine
+
+    def _here(self, text: str) -> str:
+        """The text with places of this run in it."""
+        places = {
+            "http://127.0.0.1:8001": self._server.url,
+            '"/var/cache/': f'"{self._folder}/cache/',
+            '":8080"': '"127.0.0.1:0"',
+        }
+        for word, place in places.items():
+            text = text.replace(word, place)
+        return text
+
+    def _make_pod(
+        self,
+        name: str,
+        *,
+        namespace: str = "default",
+        node: str = "node-1",
+        labels: dict[str, str] | None = None,
+        phase: str = "Running",
+    ) -> None:
+        if self._server.get("v1/namespaces", None, namespace) is None:
+            self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
+        spec = {"nodeName": node, "containers": [{"name": "main", "image": "registry.invalid/main:1"}]}
+        self._server.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+        )
+
+    async def _enter(self, manager: AbstractAsyncContextManager[T]) -> T:
+        return await self._stack.enter_async_context(manager)
+
+
+async def until(holds: Callable[[], Any], what: str = "") -> None:
+    """Waits for it; AssertionError where it takes too long."""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{what or inspect.getsource(holds).strip()}: not so after {_SECONDS} s") from None
+
+
+async def running(coroutine: Awaitable[Any], *, until: Callable[[], Any], what: str = "") -> None:
+    """Runs it until that holds, and cancels it then; what it raises meanwhile is raised here."""
+    assert isinstance(coroutine, Coroutine)
+    task = asyncio.create_task(coroutine)
+    waiting = asyncio.create_task(_until(until, what))
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if task.done() and not waiting.done():
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        task.result()
+        assert until(), f"{what}: it ended by itself, and this is not so: {inspect.getsource(until)}"
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+    if not waiting.cancelled():
+        waiting.result()
+
+
+_until = until
+
+
+async def run_pytest(path: Path) -> None:
+    """The tests of a file, with nothing but the plugin and pytest-asyncio, as a user runs them."""
+    settings = path.parent / "pytest.ini"  # the page's own, if it shows one, and none of a folder above
+    if not settings.exists():
+        settings.write_text("[pytest]\n", encoding="utf-8")
+    plugins = ("-p", "asyncio", "-p", "kinformer.testing.pytest_plugin", "-p", "no:cacheprovider")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pytest", "-q", "-c", str(settings), *plugins, str(path)),
+        cwd=path.parent,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+
+
+async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Runs a page in `folder`; the names it has made are the answer."""
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    # Who reads a page runs it in a process of its own, whose registry has no sink yet.
+    monkeypatch.setattr(PrometheusMetrics.__init__, "__defaults__", (CollectorRegistry(),))
+    modules, environment = set(sys.modules), dict(os.environ)
+    async with APIServer() as server:
+        monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder / "kubeconfig")))
+        async with AsyncExitStack() as stack:
+            program = Program(page, server, folder, stack)
+            await program.run()
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    for name in set(sys.modules) - modules:
+        if (found := getattr(sys.modules[name], "__file__", None)) and Path(found).is_relative_to(folder):
+            del sys.modules[name]
+    return program.names

@@ -1,0 +1,163 @@
+"""The operator of examples/operator as a process of its own, with nothing but the rights that its manifests give it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+
+from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerFactory, has_condition, is_gone, wait_for
+from kinformer.testing import ClusterServer
+from tests.support.waiting import answer_until
+
+FOLDER = Path(__file__).parents[2] / "examples" / "operator"
+NAMESPACE = "website-operator"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:website-operator"
+WEBSITES, DEPLOYMENTS, CONFIG_MAPS = "example.com/v1/websites", "apps/v1/deployments", "v1/configmaps"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/website-operator"
+RESOURCES = {  # of the kinds in the manifests
+    "Namespace": "v1/namespaces",
+    "ServiceAccount": "v1/serviceaccounts",
+    "ClusterRole": "rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "rbac.authorization.k8s.io/v1/roles",
+    "RoleBinding": "rbac.authorization.k8s.io/v1/rolebindings",
+    "Deployment": DEPLOYMENTS,
+    "Website": WEBSITES,
+}
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """What a manifest of the example says."""
+    return list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
+
+
+async def apply_manifests(server: ClusterServer) -> None:
+    """The CRD, the rights and the operator's Deployment, in the order of kustomization.yaml; then the sample."""
+    for name in documents("manifests/kustomization.yaml")[0]["resources"]:
+        if name == "crd.yaml":
+            await server.install_crds(FOLDER / "manifests" / name)
+        else:
+            await _create(server, f"manifests/{name}")
+    await _create(server, "website.yaml")
+
+
+async def _create(server: ClusterServer, name: str) -> None:
+    async with server.client() as client:
+        for body in documents(name):
+            path = GroupVersionResource.parse(RESOURCES[body["kind"]]).path(body["metadata"].get("namespace"))
+            await client.request("POST", path, body=body)
+
+
+class OperatorProcess:
+    """`async with OperatorProcess(server, folder) as operator`: the process, and its probes."""
+
+    def __init__(self, server: ClusterServer, folder: Path) -> None:
+        kubeconfig = folder / "kubeconfig"
+        server.kubeconfig(kubeconfig, ACCOUNT)
+        config = yaml.safe_load(kubeconfig.read_text())
+        config["contexts"][0]["context"]["namespace"] = NAMESPACE  # as the service account's folder says in a pod
+        kubeconfig.write_text(yaml.safe_dump(config))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._listen = f"127.0.0.1:{free.getsockname()[1]}"
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "LISTEN": self._listen,
+            "PYTHONPATH": str(FOLDER.parent.parent),
+        }
+        self._process: asyncio.subprocess.Process | None = None
+        self._log = folder / "log"
+
+    async def __aenter__(self) -> OperatorProcess:
+        with self._log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-W", "error", str(FOLDER / "website_operator.py")),
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    async def is_ready(self) -> bool:
+        try:
+            async with aiohttp.ClientSession() as http, http.get(f"http://{self._listen}/readyz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+    async def terminate(self) -> int:
+        """Its exit status after a SIGTERM."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(20):
+            return await self._process.wait()
+
+
+async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> None:
+    """All that the operator does in its life, with the rights of its service account and no others."""
+    await apply_manifests(server)
+    async with (
+        server.client() as client,
+        SharedInformerFactory(client) as factory,
+        OperatorProcess(server, folder) as operator,
+    ):
+        websites, directory = factory.for_resource(WEBSITES), factory.for_resource(CONFIG_MAPS)
+        try:
+            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready", False), 40)
+            await _make_available(client)
+            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready"), 20)
+            await answer_until(operator.is_ready, bool, 20)
+            hosts = await wait_for(directory, f"{NAMESPACE}/websites", lambda one: one is not None, 20)
+            assert hosts is not None
+            assert hosts["data"] == {"default.bookshop": "books.example.com"}
+            await client.request("DELETE", GroupVersionResource.parse(WEBSITES).path("default", "bookshop"))
+            await wait_for(websites, "default/bookshop", is_gone(), 20)
+        except TimeoutError as error:
+            raise AssertionError(operator.log) from error
+        assert await operator.terminate() == 0, operator.log
+        assert not re.search("forbidden|Traceback|ERROR", operator.log), operator.log
+        lease = await client.request("GET", LEASE)
+        assert not lease["spec"].get("holderIdentity")
+
+
+async def _make_available(client: Client) -> None:
+    path = GroupVersionResource.parse(DEPLOYMENTS).path("default", "bookshop")
+    generation = (await client.request("GET", path))["metadata"]["generation"]
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 2)
+    await client.request("PATCH", f"{path}/status", body={"status": {"observedGeneration": generation, **counts}})
+
+
+def rules() -> list[tuple[str, str, str]]:
+    """The rights of rbac.yaml as the embedded server takes them, which knows no names and no namespaces in them."""
+    versions = {"": "v1", "apps": "apps/v1", "example.com": "example.com/v1", "events.k8s.io": "events.k8s.io/v1"}
+    versions["coordination.k8s.io"] = "coordination.k8s.io/v1"
+    roles = [one for one in documents("manifests/rbac.yaml") if one["kind"] in ("Role", "ClusterRole")]
+    if not roles:
+        raise ConfigError("rbac.yaml gives no rights")
+    return [
+        (ACCOUNT, verb, f"{versions[group]}/{resource}")
+        for role in roles
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]

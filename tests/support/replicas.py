@@ -1,0 +1,193 @@
+"""Replicas of a sharded controller as real processes, and what must be true of all that they said."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+ROOT = Path(__file__).parents[2]
+OBJECTS = 60
+
+
+def sharded_config_map(number: int, value: str = "1") -> dict[str, Any]:
+    metadata = {"name": f"shared-{number}", "namespace": "default", "labels": {"app": "sharded"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
+
+
+async def wait_until(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(800):
+        if condition():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"not within 40 s: {what}")
+
+
+@dataclass
+class Replica:
+    name: str
+    process: asyncio.subprocess.Process
+    lines: list[list[str]] = field(default_factory=list)
+    reading: asyncio.Task[None] | None = None
+    stopped: bool = False
+
+    @classmethod
+    async def start(cls, server: str, name: str) -> Replica:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.support.replica_process",
+            server,
+            name,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+        )
+        replica = cls(name, process)
+        replica.reading = asyncio.create_task(replica._read())
+        return replica
+
+    async def _read(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode().split())
+
+    @property
+    def lives(self) -> bool:
+        return self.process.returncode is None and not self.stopped
+
+    @property
+    def share(self) -> tuple[int, int, bool]:
+        """Objects that it holds, objects that came and were not its own, and whether all is balanced."""
+        for line in reversed(self.lines):
+            if line[0] == "share":
+                return int(line[1]), int(line[2]), line[3] == "yes"
+        return 0, 0, False
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        self.stopped = True
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.stopped = False
+
+    async def end(self) -> None:
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+        assert self.reading is not None
+        await self.reading
+
+
+@dataclass
+class Replicas:
+    """All of one test.
+
+    Args:
+        server: A URL, or the path of a kubeconfig.
+    """
+
+    server: str
+    all: list[Replica] = field(default_factory=list)
+
+    async def start(self, name: str) -> Replica:
+        self.all.append(await Replica.start(self.server, name))
+        return self.all[-1]
+
+    async def until_shared(self, objects: int) -> list[int]:
+        """Until those that live are balanced, and hold all objects, each one once; how many each has."""
+
+        def shared() -> bool:
+            shares = [replica.share for replica in self.all if replica.lives]
+            return all(balanced for _, _, balanced in shares) and sum(held for held, _, _ in shares) == objects
+
+        await wait_until(shared, f"{objects} objects are shared out: {[(r.name, r.share) for r in self.all]}")
+        return [replica.share[0] for replica in self.all if replica.lives]
+
+    async def until_done(self, versions: dict[str, str]) -> None:
+        """Until each key has been reconciled at this version, or a later one."""
+
+        def done() -> bool:
+            seen: dict[str, int] = defaultdict(int)
+            for replica in self.all:
+                for line in replica.lines:
+                    if line[0] == "done" and line[2] != "gone":
+                        seen[line[1]] = max(seen[line[1]], int(line[2]))
+            return all(seen[key] >= int(version) for key, version in versions.items())
+
+        await wait_until(done, "every key is reconciled at its last version")
+
+    def check_one_owner(self) -> int:
+        """Nobody acted on a key between the first and the last act of a run of another; how many runs there were."""
+        runs: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+        for replica in self.all:
+            for line in replica.lines:
+                if line[0] == "act":
+                    runs[line[2]][replica.name, line[1]].append(float(line[3]))
+        for key, of_key in runs.items():
+            spans = sorted((min(acts), max(acts), run) for run, acts in of_key.items())
+            for (_, end, one), (start, _, other) in pairwise(spans):
+                assert end < start, f"{key}: run {other} began {end - start:.3f} s before the last act of {one}"
+        return sum(map(len, runs.values()))
+
+    async def end(self) -> None:
+        for replica in self.all:
+            await replica.end()
+
+
+class Cluster(Protocol):
+    """The objects, `OBJECTS` of them, as a test changes them."""
+
+    async def change(self, number: int, value: str) -> None: ...
+    async def make_again(self, number: int) -> None:
+        """Delete it, and create it under its name, with another uid, which may be another replica's."""
+
+    async def versions(self) -> dict[str, str]:
+        """Key -> resourceVersion."""
+        ...
+
+
+async def come_and_go(replicas: Replicas, cluster: Cluster) -> None:
+    """Replicas join, pause, crash, leave and go on, while objects change: no key ever has two owners."""
+    for name in ("one", "two", "three", "four"):
+        await replicas.start(name)
+    shares = await replicas.until_shared(OBJECTS)
+    assert min(shares) > 0, shares
+    one, two, three, four = replicas.all
+
+    async def churn() -> None:
+        number = 0
+        while True:
+            number += 1
+            await (
+                cluster.change(number % OBJECTS, str(number)) if number % 5 else cluster.make_again(number % OBJECTS)
+            )
+            await asyncio.sleep(0.02)
+
+    churning = asyncio.create_task(churn())
+    try:
+        one.stop()
+        await wait_until(lambda: all(r.share[2] for r in replicas.all if r.lives), "they know that one is away")
+        two.process.kill()
+        three.process.terminate()
+        await three.process.wait()
+        await two.process.wait()
+        await wait_until(lambda: four.share[0] >= OBJECTS - 1, "the last one has everything")
+        one.go_on()
+        five = await replicas.start("five")
+        await wait_until(lambda: five.share[0] > 0 and one.share[0] > 0, "five and one take their shares")
+    finally:
+        churning.cancel()
+        await asyncio.wait({churning})
+    assert churning.cancelled(), churning.exception()
+    for number in range(OBJECTS):  # one may be away, deleted and not made again
+        await cluster.change(number, "last")
+    await replicas.until_shared(OBJECTS)
+    await replicas.until_done(await cluster.versions())
+    assert replicas.check_one_owner() > OBJECTS

@@ -10,15 +10,25 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from kinformer.exceptions import ConfigError
 
 __all__ = [
+    "Capabilities",
+    "ClusterProbe",
+    "CountedSource",
+    "Identified",
+    "IngestCounts",
     "ListOptions",
     "ListPage",
     "ListerWatcher",
+    "PageHeader",
+    "PresenceProbe",
     "ReadBack",
     "Resumable",
     "ServerProbe",
     "ServerTip",
+    "SnapshotSource",
+    "TipProbe",
     "WatchEvent",
     "by_scope",
+    "capabilities_of",
     "followed_namespaces",
 ]
 
@@ -68,16 +78,57 @@ class ListOptions:
 
 
 @dataclass(slots=True)
+class PageHeader:
+    """The metadata of a page, which a server may write behind its items; shared by a page and the pages made of it."""
+
+    resource_version: str = ""
+    continue_token: str = ""
+
+
 class ListPage:
     """One page of a LIST.
 
-    `items` is an iterable of objects, or an async iterable of lists of them; with the latter the two
-    other fields are read after its last list, for a server may write them behind the items.
+    Args:
+        items: An iterable of objects, or an async iterable of lists of them. With the latter the two other fields are
+            read after its last list. The reader of a page closes it: `items.aclose()`, if there is such a method.
+        resource_version: The version of the list.
+        continue_token: Where the next page begins; "" on the last one.
+        header: Instead of the two: where they will be once the items have been read.
     """
 
-    items: Iterable[Any] | AsyncIterable[list[Any]]
-    resource_version: str = ""
-    continue_token: str = ""
+    __slots__ = ("header", "items")
+
+    def __init__(
+        self,
+        items: Iterable[Any] | AsyncIterable[list[Any]],
+        resource_version: str = "",
+        continue_token: str = "",
+        *,
+        header: PageHeader | None = None,
+    ) -> None:
+        self.items = items
+        self.header = PageHeader(resource_version, continue_token) if header is None else header
+
+    @property
+    def resource_version(self) -> str:
+        """The version of the list; of a page whose items come as a stream, after the last of them."""
+        return self.header.resource_version
+
+    @resource_version.setter
+    def resource_version(self, value: str) -> None:
+        self.header.resource_version = value
+
+    @property
+    def continue_token(self) -> str:
+        """Where the next page begins; "" on the last one."""
+        return self.header.continue_token
+
+    @continue_token.setter
+    def continue_token(self, value: str) -> None:
+        self.header.continue_token = value
+
+    def __repr__(self) -> str:
+        return f"ListPage({self.items!r}, {self.resource_version!r}, {self.continue_token!r})"
 
 
 class WatchEvent(NamedTuple):
@@ -113,17 +164,36 @@ class ServerTip(NamedTuple):
     cluster: str | None = None
 
 
-@runtime_checkable
-class ServerProbe(Protocol):
-    """What a source may offer beside list and watch, so that a reflector can doubt it.
+# --- what a source may offer beside list and watch --------------------------------------------------------------------
 
-    `tip` asks for the newest resourceVersion, without selectors. `presence` asks discovery whether the
-    resource is served: True, False, or None where the answer cannot be had or trusted.
+
+@runtime_checkable
+class TipProbe(Protocol):
+    """A source that knows where its server is.
+
+    `tip` asks for the newest resourceVersion, without selectors, before a watch is resumed after a gap.
     """
 
     async def tip(self) -> ServerTip: ...
 
+
+@runtime_checkable
+class ClusterProbe(Protocol):
+    """A source that knows which cluster it is of, by a cheaper question than `tip`; None if it cannot be known."""
+
+    async def cluster(self) -> str | None: ...
+
+
+@runtime_checkable
+class PresenceProbe(Protocol):
+    """A source that asks discovery whether its resource is served: True, False, or None for an unusable answer."""
+
     async def presence(self) -> bool | None: ...
+
+
+@runtime_checkable
+class ServerProbe(TipProbe, PresenceProbe, Protocol):
+    """Both questions that allow a reflector to doubt a server."""
 
 
 class Identified(Protocol):
@@ -157,6 +227,108 @@ class Resumable(Protocol):
     async def read_back(self, namespace: str, name: str) -> ReadBack: ...
 
 
+@runtime_checkable
+class SnapshotSource(Protocol):
+    """A source that brings an object of an earlier time into the form in which it gives objects."""
+
+    def keep(self, obj: Any, /) -> Any: ...
+
+
+class IngestCounts(Protocol):
+    """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
+
+    bytes: int
+    decode_errors: int
+
+
+@runtime_checkable
+class CountedSource(Protocol):
+    """A source that counts what it receives."""
+
+    @property
+    def stats(self) -> IngestCounts: ...
+
+
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source with a name for logs and errors, such as `"v1/pods in default"`."""
+
+    name: str
+
+
+@runtime_checkable
+class ResourceSource(Protocol):
+    """A source of one resource; `resource` is a `GroupVersionResource`."""
+
+    resource: Any
+
+
+@runtime_checkable
+class NamespacedSource(Protocol):
+    """A source of one namespace, or of all (None)."""
+
+    namespace: str | None
+
+
+@runtime_checkable
+class WatchListSource(Protocol):
+    """A source that says whether it understands a watch with initial events."""
+
+    supports_watch_list: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a source offers beside `list` and `watch`; None where it does not.
+
+    Attributes:
+        name: For logs and errors; the name of its class if the source has none.
+        resource: A `GroupVersionResource`.
+        namespace: The one that its objects are of; None is all.
+        watch_list: False if the source would not understand an initial stream.
+    """
+
+    name: str
+    resource: Any = None
+    namespace: str | None = None
+    watch_list: bool = True
+    tip: TipProbe | None = None
+    cluster: ClusterProbe | None = None
+    presence: PresenceProbe | None = None
+    resumable: Resumable | None = None
+    snapshots: SnapshotSource | None = None
+    stats: IngestCounts | None = None
+
+
+@runtime_checkable
+class WrappedSource(Protocol):
+    """A source around another, which offers what that offers."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+
+def capabilities_of(source: object) -> Capabilities:
+    """What a source offers beside `list` and `watch`. The only place that looks."""
+    if isinstance(source, WrappedSource):
+        return source.capabilities
+    return Capabilities(
+        name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
+        resource=source.resource if isinstance(source, ResourceSource) else None,
+        namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
+        watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
+        tip=source if isinstance(source, TipProbe) else None,
+        cluster=source if isinstance(source, ClusterProbe) else None,
+        presence=source if isinstance(source, PresenceProbe) else None,
+        resumable=source if isinstance(source, Resumable) else None,
+        snapshots=source if isinstance(source, SnapshotSource) else None,
+        stats=source.stats if isinstance(source, CountedSource) else None,
+    )
+
+
+# --- several sources for one cache ------------------------------------------------------------------------------------
+
+
 def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
     """The sources of one cache, by namespace; None where there is one for all that the cache holds.
 
@@ -177,5 +349,5 @@ def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[st
     """The namespaces of the objects that these sources, by scope, can give; None is all."""
     if None not in sources:
         return tuple(name for name in sources if name is not None)
-    only = getattr(sources[None], "namespace", None)
+    only = capabilities_of(sources[None]).namespace
     return (only,) if only else None

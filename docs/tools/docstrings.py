@@ -50,6 +50,9 @@ class Readable(griffe.Extension):
         if obj.docstring is None:
             return
         parameters = None
-        if isinstance(obj, griffe.Function) and any(p.kind is griffe.ParameterKind.var_keyword for p in obj.parameters):
-            parameters = {parameter.name for parameter in obj.parameters}
+        called = obj.members.get("__init__") if isinstance(obj, griffe.Class) else obj
+        if isinstance(called, griffe.Function) and any(
+            parameter.kind is griffe.ParameterKind.var_keyword for parameter in called.parameters
+        ):
+            parameters = {parameter.name for parameter in called.parameters}
         obj.docstring.value = readable(obj.docstring.value, parameters)

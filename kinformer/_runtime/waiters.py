@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["WaiterQueue"]
+__all__ = ["Latch", "WaiterQueue"]
 
 
 class WaiterQueue:
@@ -50,3 +50,49 @@ class WaiterQueue:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+
+
+class Latch:
+    """A condition that becomes true once, or fails; tasks wait for either. True in a boolean context once it is set.
+
+    Cancelling a waiter affects no other. What is set or failed stays so.
+    """
+
+    __slots__ = ("_error", "_is_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._error: BaseException | None = None
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def __bool__(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        """Let every waiter go on. Again, or after `fail`: later waiters go on too."""
+        self._is_set = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        """It will not be set: raise `error` in every waiter, and in those that come later. Nothing if it is set."""
+        if self._is_set:
+            return
+        self._error = error
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    async def wait(self) -> None:
+        """Wait until it is set; raises what `fail` was given."""
+        if self._is_set:
+            return
+        if self._error is not None:
+            raise self._error
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)

@@ -15,18 +15,19 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from kinformer._runtime.clock import SYSTEM
+from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.client.aiohttp_internals import low_watermark, read_whole, without_farewell
 from kinformer.client.responses import reason_of
 from kinformer.exceptions import ConnectError
 
-__all__ = ["Body", "Pace"]
+__all__ = ["Body", "BodyReader", "Pace"]
 
 log = get_logger("kinformer.body")
 
 _SMALL = 64 * 1024  # bytes: what is larger is worth a turn of the loop
 _QUICK = 0.0005  # seconds that a piece was waited for, at most, to count as one of a row
+_WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
 _ROW = 4  # of small pieces that came quickly, until time is given to the next; an event comes in up to three
 _NAP = 0.002  # seconds: less than the jitter of a network answer
 _GATHERED = 256 * 1024  # bytes that end the nap of the socket; as much as is read at once
@@ -128,3 +129,44 @@ class Body:
         transport = self._response.connection.transport if self._response.connection else None
         self._response.close()
         without_farewell(transport)
+
+
+class BodyReader:
+    """Reads a JSON body chunk by chunk, and gives the loop its turns.
+
+    Time spent waiting is not work, so a read that has waited starts a new turn of the budget. A login page or a proxy's
+    error page with status 200 does not come from the API server: it raises `no_json`.
+
+    Args:
+        body: What is read.
+        budget: The budget of its reader.
+        no_json: The class of the error that is raised if the body is HTML.
+    """
+
+    __slots__ = ("_begun", "_body", "_budget", "_no_json")
+
+    def __init__(self, body: Body, budget: YieldBudget, no_json: type[Exception]) -> None:
+        self._body = body
+        self._budget = budget
+        self._no_json = no_json
+        self._begun = False
+
+    async def read(self) -> bytes:
+        """The next chunk, or b"" at the end."""
+        before = SYSTEM.perf()
+        chunk = await self._body.read()
+        if SYSTEM.perf() - before > _WAITED:
+            self._budget.rested = True
+        elif self._budget.exhausted():
+            await self._budget.pause()
+        if not self._begun and chunk:
+            self._begin(chunk)
+        return chunk
+
+    def _begin(self, chunk: bytes) -> None:
+        first = chunk.lstrip(b" \t\r\n")[:1]
+        self._begun = bool(first)
+        if first == b"<" or self._body.content_type == "text/html":
+            kind = self._body.content_type or "HTML"
+            text = f"{kind} came where JSON was asked for; something between answers for the server"
+            raise self._no_json(f"{text}: {chunk[:80]!r}")

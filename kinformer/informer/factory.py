@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
-from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.typevars import M
@@ -16,7 +16,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
-from kinformer.informer.options import InformerOptions
+from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.typed import with_model
 from kinformer.listwatch.list_watch import ListWatch
@@ -25,7 +25,6 @@ from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.reflector.health import InformerHealth
-from kinformer.snapshot.option import SECRETS
 
 __all__ = ["SharedInformerFactory"]
 
@@ -34,41 +33,13 @@ log = get_logger("kinformer.factory")
 _FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
 _NEXT_WARNING = 10.0
 
-# What a factory may set for all its informers; what stands in `for_resource` wins.
-_DEFAULTS: dict[str, Any] = {
-    "namespace": None,
-    "namespaces": None,
-    "label_selector": None,
-    "field_selector": None,
-    "shard_selector": None,
-    "tweak_list_options": None,
-    "indexers": None,
-    "transform": None,
-    "fields": None,
-    "metadata_only": False,
-    "compact": False,
-    "keep_managed_fields": False,
-    "resync_period": 0,
-    "page_size": None,
-    "watch_list": None,
-    "watch_timeout": 300,
-    "idle_timeout": 120,
-    "backoff": Backoff(),
-    "max_event_bytes": 16 * 1024 * 1024,
-    "shutdown_timeout": 5,
-    "snapshot": None,
-    "metrics": None,
-    "optional": False,
-    "on_error": None,
-}
-_SHARED = ("resync_period", "page_size", "watch_list", "watch_timeout", "idle_timeout", "backoff")
-_COMPARED = (*_SHARED, "max_event_bytes", "shutdown_timeout", "tweak_list_options", "snapshot", "optional", "on_error")
+_SECRETS = "v1/secrets"
 
 
 class _Held:
-    """An informer, with what it was asked for and by how many."""
+    """An informer, with the options that it was asked for, and how many hold it."""
 
-    def __init__(self, informer: SharedInformer, options: dict[str, Any]) -> None:
+    def __init__(self, informer: SharedInformer, options: ResourceOptions) -> None:
         self.informer = informer
         self.options = options
         self.holders = 1
@@ -98,11 +69,11 @@ class SharedInformerFactory:
     """
 
     def __init__(
-        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[InformerOptions]
+        self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[ResourceKeywords]
     ) -> None:
-        _refuse_unknown(defaults)
+        ResourceOptions.refuse_unknown(defaults)
         self._client = client
-        self._defaults: dict[str, Any] = {**_DEFAULTS, **defaults, "indexers": indexers}
+        self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
         self._held: dict[InformerIdentity, _Held] = {}
         self._entered = False
         self._left = False
@@ -120,7 +91,7 @@ class SharedInformerFactory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._left = True
-        deadline = asyncio.get_running_loop().time() + float(self._defaults["shutdown_timeout"])
+        deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
         informers = self.informers
         leaving = [asyncio.ensure_future(informer.leave(deadline)) for informer in informers if informer.started]
         try:
@@ -149,7 +120,7 @@ class SharedInformerFactory:
         *,
         model: type[M],
         indexers: Indexers[KubeObject[M]] | None = None,
-        **options: Unpack[InformerOptions],
+        **options: Unpack[ResourceKeywords],
     ) -> SharedInformer[M]: ...
     @overload
     def for_resource(
@@ -158,7 +129,7 @@ class SharedInformerFactory:
         *,
         model: None = None,
         indexers: Indexers[KubeObject[None]] | None = None,
-        **options: Unpack[InformerOptions],
+        **options: Unpack[ResourceKeywords],
     ) -> SharedInformer[None]: ...
     def for_resource(
         self,
@@ -166,7 +137,7 @@ class SharedInformerFactory:
         *,
         model: type[Any] | None = None,
         indexers: Indexers | None = None,
-        **options: Unpack[InformerOptions],
+        **options: Unpack[ResourceKeywords],
     ) -> SharedInformer[Any]:
         """The informer for a resource; asking twice for the same returns the same.
 
@@ -187,7 +158,7 @@ class SharedInformerFactory:
             metadata_only: Ask the server for PartialObjectMetadata.
             keep_managed_fields: False, because nobody reads them and they are a third of a Pod.
             resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
-            shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `SharedInformer`. A `snapshot` that
+            shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `InformerOptions`. A `snapshot` that
                 is the factory's default should be a folder, and leaves Secrets out.
 
         Raises:
@@ -196,22 +167,23 @@ class SharedInformerFactory:
         """
         if self._left:
             raise RuntimeError("the factory has been left")
-        _refuse_unknown(options)
+        ResourceOptions.refuse_unknown(options)
         if model is not None:
             check_model(model)
-        settings = {**self._defaults, **options}
         gvr = GroupVersionResource.parse(resource)
-        if "snapshot" not in options and str(gvr) == SECRETS:
-            settings["snapshot"] = None  # a default is nobody's word that Secrets may be written to disk
+        if str(gvr) == _SECRETS:
+            # A default for all informers does not say that Secrets may be written to disk.
+            options = {"snapshot": None, **options}
+        settings = replace(self._defaults, **options)
         identity = InformerIdentity.of(gvr, settings)
         if model is not None and indexers:
             reads_as = Model(model, str(gvr))
             indexers = {name: reads_as.reading(func) if callable(func) else func for name, func in indexers.items()}
-        indexers = {**(self._defaults["indexers"] or {}), **(indexers or {})}
-        check_index_paths(gvr, indexers, fields=settings["fields"], metadata_only=settings["metadata_only"])
+        indexers = {**self._defaults.indexers, **(indexers or {})}
+        check_index_paths(gvr, indexers, fields=settings.fields, metadata_only=settings.metadata_only)
         held = self._held.get(identity)
         if held is not None:
-            _refuse_other_options(gvr, held.options, settings)
+            held.options.refuse_difference(gvr, settings)
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
@@ -227,7 +199,7 @@ class SharedInformerFactory:
         gvr: GroupVersionResource,
         identity: InformerIdentity,
         indexers: Indexers,
-        settings: dict[str, Any],
+        settings: ResourceOptions,
     ) -> SharedInformer:
         def source(namespace: str | None) -> ListWatch:
             return ListWatch(
@@ -237,11 +209,11 @@ class SharedInformerFactory:
                 label_selector=identity.label_selector,
                 field_selector=identity.field_selector,
                 shard_selector=identity.shard_selector,
-                tweak_list_options=settings["tweak_list_options"],
+                tweak_list_options=settings.tweak_list_options,
                 metadata_only=identity.metadata_only,
                 fields=identity.fields,
                 keep_managed_fields=identity.keep_managed_fields,
-                max_event_bytes=settings["max_event_bytes"],
+                max_event_bytes=settings.max_event_bytes,
             )
 
         namespaces = identity.namespaces
@@ -249,14 +221,7 @@ class SharedInformerFactory:
             {name: source(name) for name in namespaces} if namespaces else source(None),
             name=str(gvr),
             indexers=indexers,
-            transform=settings["transform"],
-            optional=settings["optional"],
-            on_error=settings["on_error"],
-            shutdown_timeout=settings["shutdown_timeout"],
-            compact=settings["compact"],
-            snapshot=settings["snapshot"],
-            metrics=settings["metrics"],
-            **{option: settings[option] for option in _SHARED},
+            options=settings,
         )
 
     def _refuse_shared_file(self, informer: SharedInformer) -> None:
@@ -377,17 +342,3 @@ async def _wait_one(informer: SharedInformer, *, fail_fast: bool, handlers: bool
 
 def _reasons(unsynced: Mapping[str, BaseException | None]) -> str:
     return "; ".join(f"{resource}: {describe(error)}" for resource, error in sorted(unsynced.items()))
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    for option in options:
-        if option not in _DEFAULTS:
-            raise ConfigError(f"unknown option {option!r}; there are {', '.join(sorted(_DEFAULTS))}")
-
-
-def _refuse_other_options(gvr: GroupVersionResource, has: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    for option in _COMPARED:
-        if has[option] != asked[option]:
-            raise ConfigError(
-                f"{gvr} is held with {option}={has[option]!r}, and now asked for with {option}={asked[option]!r}"
-            )

@@ -1,43 +1,40 @@
-"""The shared informer: the only place that wires reflectors, queue, processor, cache and handlers."""
+"""The shared informer: a live, indexed copy of one resource, with its life, its handlers and its health.
+
+Its parts are put together in `wiring.py`; the loop that moves changes through them is `SharedInformer._process`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from operator import attrgetter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, Unpack
 
-from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer._runtime.typevars import M
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
+from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
-from kinformer.informer.informer_statistics import gather_statistics
+from kinformer.informer.fail_fast import FailFast
 from kinformer.informer.metrics import InformerMetrics
-from kinformer.informer.source_stack import stack_sources
-from kinformer.informer.statistics import InformerStatistics
-from kinformer.informer.waiters import FailFast, VersionWaiters
-from kinformer.list_watcher import ListerWatcher, by_scope, followed_namespaces
-from kinformer.metrics import Metrics
+from kinformer.informer.options import InformerKeywords, InformerOptions
+from kinformer.informer.statistics import InformerStatistics, gather_statistics
+from kinformer.informer.wiring import Wiring
+from kinformer.list_watcher import ListerWatcher, by_scope, capabilities_of, followed_namespaces
 from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
-from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate, Transform
+from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.handler_set import HandlerSet
-from kinformer.processor.processor import Processor
-from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.delta_fifo import DeltaFIFO
-from kinformer.queue.writer import QueueWriter
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
-from kinformer.snapshot.keeper import SnapshotKeeper
-from kinformer.snapshot.option import SnapshotOption
 
 __all__ = ["SharedInformer"]
 
@@ -58,19 +55,15 @@ class SharedInformer(Generic[M]):
 
     Args:
         list_watch: The source, or a mapping from namespace to source for one merged cache.
-        name: What the log, `health()` and errors call it; default: the source's `name` or class.
+        name: For the log, `health()` and errors; default: the source's `name` or class.
         indexers: Name to index function (object -> values) or JSON path.
-        transform: dict -> dict (or None to leave the object out), applied once, before the cache.
-        resync_period: Seconds between replays of the cache to handlers that set none; 0 is off, the default,
-            because a replay asks nobody anything: it helps only handlers that forgot what they were told.
-        optional: A resource that is absent counts as synced.
-        on_error: Called with (informer, error) for every error that ends a request or a stream. What it
-            raises stops this informer, and becomes its `last_error`.
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
-        compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (needs zstandard).
-        snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start goes on from it.
-        shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
-        metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
+        options: All other options as one value; the keywords below override it.
+        transform, resync_period, shutdown_timeout, optional, on_error, compact, snapshot, metrics: See
+            `InformerOptions`.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`; `page_size` is None.
+
+    Raises:
+        ConfigError: An option that cannot work, by name.
     """
 
     def __init__(
@@ -79,103 +72,62 @@ class SharedInformer(Generic[M]):
         *,
         name: str | None = None,
         indexers: Indexers[KubeObject[M]] | None = None,
-        transform: Transform | None = None,
-        resync_period: float = 0,
-        page_size: int | None = None,
-        watch_list: bool | None = None,
-        watch_timeout: float = 300,
-        idle_timeout: float = 120,
-        backoff: Backoff | None = None,
-        shutdown_timeout: float = 5,
-        optional: bool = False,
-        on_error: Callable[[Any, BaseException], Any] | None = None,
-        compact: bool = False,
-        snapshot: SnapshotOption = None,
-        metrics: Metrics | None = None,
+        options: InformerOptions | None = None,
+        **keywords: Unpack[InformerKeywords],
     ) -> None:
         sources = by_scope(list_watch)
-        source = next(iter(sources.values()))
-        self.name = name or getattr(source, "name", None) or type(source).__name__
-        self.optional = optional
-        self.shutdown_timeout = shutdown_timeout
-        self._resync_period = resync_period
-        self._on_error = on_error
-        given: Indexers = {NAMESPACE_INDEX: meta_namespace_index_func, **(indexers or {})}
-        self._indexer: Indexer = Indexer(attrgetter("key"), given)
-        self._fifo = DeltaFIFO(attrgetter("key"), atomic=True)
-        self._schedule = ResyncSchedule(self._fifo.resync)
-        self._versions = VersionWaiters(sources)
-        self._intakes = {scope: QueueWriter(self._fifo, self._indexer, scope) for scope in sources}
-        self._sources = stack_sources(sources, self._intakes, transform=transform, compact=compact)
-        self._keeper = self._keep(snapshot, sources, transform)
-        self._processor = self._process(sources)
-        self._reflectors = self._reflect(
-            page_size=page_size,
-            watch_list=watch_list,
-            watch_timeout=watch_timeout,
-            idle_timeout=idle_timeout,
-            backoff=backoff or Backoff(),
-        )
-        self.indexer: IndexView[KubeObject[M]] = IndexView(self._indexer)
-        """The cache by key and by index; reads return snapshots and may come from any thread."""
-        default_namespace: str = getattr(source, "namespace", None) or ""
-        self.lister: Lister[KubeObject[M]] = Lister(self._indexer, default_namespace=default_namespace)
-        """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        source = capabilities_of(next(iter(sources.values())))
+        self.name = name or source.name
         self.namespaces = followed_namespaces(sources)  # None is all
-        self.resource: Any = getattr(source, "resource", None)  # a GroupVersionResource, if the source is a ListWatch
-        self._tasks = Tasks(self._crashed)
-        self._metrics = InformerMetrics(metrics, self)
-        self._handlers = HandlerSet(
-            self.name, self._processor, self._schedule, self._tasks, self._usable, self._metrics.handler
+        self.resource: Any = source.resource  # a GroupVersionResource, if the source is a ListWatch
+        self._options = replace(options or InformerOptions(), **keywords)
+        self._parts = Wiring.of(
+            sources, self.name, self._options, indexers=indexers or {}, on_error=self._request_failed
         )
+        self.indexer: IndexView[KubeObject[M]] = IndexView(self._parts.indexer)
+        """The cache by key and by index; reads return snapshots and may come from any thread."""
+        self.lister: Lister[KubeObject[M]] = Lister(self._parts.indexer, default_namespace=source.namespace or "")
+        """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        self._tasks = Tasks(self._crashed)
+        self._metrics = InformerMetrics(self._options.metrics, self)
+        self._handlers = HandlerSet(
+            self.name, self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler
+        )
+        self._fail_fast = FailFast()
         self._feeding: list[asyncio.Task[Any]] = []
         self._processing: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopped = False
         self._error: BaseException | None = None
-        self._denials = FailFast()
-        self.snapshot_file = self._keeper.file
 
-    # --- assembly: who is told of what by whom ------------------------------------------------------
+    @property
+    def optional(self) -> bool:
+        """True if an absent resource counts as synced."""
+        return self._options.optional
 
-    def _keep(
-        self, snapshot: SnapshotOption, sources: Mapping[str | None, ListerWatcher], transform: Transform | None
-    ) -> SnapshotKeeper:
-        return SnapshotKeeper(
-            snapshot,
-            sources,
-            self._sources,
-            transform=transform,
-            name=self.name,
-            indexer=self._indexer,
-            intakes=self._intakes,
-            cluster=lambda: next((found for r in self._reflectors.values() if (found := r.cluster)), None),
-        )
+    @property
+    def shutdown_timeout(self) -> float:
+        """Seconds that leaving may take before tasks are cancelled."""
+        return self._options.shutdown_timeout
 
-    def _process(self, scopes: Iterable[str | None]) -> Processor:
-        return Processor(
-            self._fifo,
-            self._indexer,
-            scopes=tuple(scopes),
-            taken=lambda: {scope: intake.resource_version for scope, intake in self._intakes.items()},
-            replaced=self._versions.replaced,
-            applied=self._keeper.beside(self._versions.applied),
-            resync_due=self._schedule.take_due,
-        )
+    @property
+    def snapshot_file(self) -> Path | None:
+        """The file that the cache is kept in, if there is one."""
+        return self._parts.snapshots.file if self._parts.snapshots is not None else None
 
-    def _reflect(self, **options: Any) -> dict[str | None, Reflector]:
-        return {
-            scope: Reflector(
-                source,
-                self._intakes[scope],
-                name=self.name if scope is None else f"{self.name} in {scope}",
-                on_error=self._failed,
-                resume=self._keeper.resume(scope),
-                **options,
-            )
-            for scope, source in self._sources.items()
-        }
+    # --- the loop -----------------------------------------------------------------------------------
+
+    async def _process(self) -> None:
+        """Move changes from the queue to the cache and the handlers, until the queue is closed and empty.
+
+        A small batch that comes while this waits takes the same way without it: see `AtomicDeltaFIFO.direct`.
+        """
+        parts = self._parts
+        while (entries := await parts.queue.take()) is not None:
+            await parts.processor.apply(entries)  # cache first, then the mailboxes, then who waits for a version
+            if parts.snapshots is not None:
+                await parts.snapshots.cut_if_wanted()
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -203,14 +155,15 @@ class SharedInformer(Generic[M]):
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
         self._metrics.start()
-        self._processing = self._tasks.start(self._processor.run(), f"kinformer processor of {self.name}")
+        self._processing = self._tasks.start(self._process(), f"kinformer processor of {self.name}")
         with unfenced():  # it may be started by a leader's body, and outlive that
             self._feeding = [
                 self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
-                for reflector in self._reflectors.values()
+                for reflector in self._parts.reflectors.values()
             ]
-        self._feeding.append(self._tasks.start(self._schedule.run(), f"kinformer resync of {self.name}"))
-        self._feeding += self._keeper.start(self._tasks)
+        self._feeding.append(self._tasks.start(self._parts.schedule.run(), f"kinformer resync of {self.name}"))
+        if self._parts.snapshots is not None:
+            self._feeding.append(self._tasks.start(self._parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
         self._handlers.start()
 
     @shielded_from_scopes
@@ -224,10 +177,10 @@ class SharedInformer(Generic[M]):
         self._stopped = True
         try:
             await self._tasks.cancel(self._feeding)
-            self._fifo.close()
+            self._parts.queue.close()
             if self._processing is not None:
                 await self._tasks.finish([self._processing], deadline)
-            saving = self._keeper.finish(self._tasks, self._processing) if self._error is None else ()
+            saving = self._save_last()
             await self._handlers.finish(deadline)
             await self._tasks.finish(saving, deadline)
         finally:
@@ -237,15 +190,21 @@ class SharedInformer(Generic[M]):
             if self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
+    def _save_last(self) -> list[asyncio.Task[Any]]:
+        """The task that writes the snapshot for the last time; none if not all that came has been applied."""
+        snapshots, processing = self._parts.snapshots, self._processing
+        if snapshots is None or self._error is not None or processing is None or not processing.done():
+            return []
+        return [self._tasks.start(snapshots.save_last(), f"kinformer last snapshot of {self.name}")]
+
     def refuse_leaving(self) -> None:
         """Raise RuntimeError where `leave` would."""
         self._own_loop()
         self._handlers.refuse_inside(f"informer {self.name} cannot be left")
 
     def _give_up(self, error: BaseException) -> None:
-        """Whoever waits on this informer has waited in vain."""
-        self._processor.fail(self._error or error)
-        self._versions.fail(self._error or error)
+        """End every wait on this informer with an error."""
+        self._parts.processor.fail(self._error or error)
         self._handlers.end_streams(self._error)
 
     def _crashed(self, task: str, error: BaseException) -> None:
@@ -255,22 +214,22 @@ class SharedInformer(Generic[M]):
         self._error = error
         for feeding in self._feeding:
             feeding.cancel()
-        self._fifo.close()
+        self._parts.queue.close()
         self._give_up(error)
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(error)
             self._ended.exception()  # leaving raises it too: a log of "never retrieved" would be a second one
 
-    def _failed(self, reflector: Any, error: BaseException) -> None:
-        """What a reflector reports: each error that ended a request or a stream."""
+    def _request_failed(self, reflector: Reflector, error: Exception) -> None:
+        """Take note of an error that ended a request or a stream of a reflector."""
         if self.optional and isinstance(error, APIError) and error.status == 404:
-            for scope, candidate in self._reflectors.items():
+            for scope, candidate in self._parts.reflectors.items():
                 if candidate is reflector:
-                    self._processor.scope_synced(scope)
-        self._denials.note(error)
+                    self._parts.processor.scope_synced(scope)
+        self._fail_fast.note(error)
         self._metrics.failed(error)
-        if self._on_error is not None:
-            self._on_error(self, error)
+        if self._options.on_error is not None:
+            self._options.on_error(self, error)
 
     def _own_loop(self) -> None:
         if self._loop is not None and asyncio.get_running_loop() is not self._loop:
@@ -298,7 +257,7 @@ class SharedInformer(Generic[M]):
     @property
     def has_synced(self) -> bool:
         """The first full list is in the cache (of every namespace, where there are several)."""
-        return self._processor.synced
+        return bool(self._parts.processor.synced)
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
         """Until `has_synced`.
@@ -313,8 +272,8 @@ class SharedInformer(Generic[M]):
             return
         try:
             async with asyncio.timeout(timeout):
-                waiting = self._processor.wait_synced()
-                await (self._denials.unless_refused(waiting) if fail_fast else waiting)
+                waiting = self._parts.processor.synced.wait()
+                await (self._fail_fast.unless_refused(waiting) if fail_fast else waiting)
         except TimeoutError:
             error = self.health().last_error
             raise NotSyncedError(
@@ -323,8 +282,8 @@ class SharedInformer(Generic[M]):
 
     @property
     def lists_applied(self) -> bool:
-        """Every list that has come, the first and later ones, is in the cache."""
-        return sum(intake.lists for intake in self._intakes.values()) == self._versions.lists
+        """True if every list that has come, the first and later ones, is in the cache."""
+        return self._parts.queue.lists == self._parts.processor.applied.lists
 
     @property
     def handlers_synced(self) -> bool:
@@ -338,7 +297,7 @@ class SharedInformer(Generic[M]):
     @property
     def last_sync_resource_version(self) -> str:
         """Of what the cache holds; of several namespaces the lowest; "" before the first list."""
-        return self._versions.lowest()
+        return self._parts.processor.applied.lowest()
 
     async def wait_for_resource_version(
         self, resource_version: str, *, namespace: str | None = None, timeout: float | None = None
@@ -357,11 +316,11 @@ class SharedInformer(Generic[M]):
             WatchError: The server went back in time: that version is of another past.
         """
         self._usable("wait_for_resource_version")
-        scope = self._versions.scope_of(namespace, self.name)
+        applied = self._parts.processor.applied
+        scope = applied.scope_of(namespace, self.name)
+        refresh = partial(self._parts.reflectors[scope].refresh, resource_version)
         async with asyncio.timeout(timeout):
-            await self._versions.wait(
-                scope, version_number(resource_version), lambda: self._reflectors[scope].refresh(resource_version)
-            )
+            await applied.wait(scope, version_number(resource_version), refresh)
 
     # --- handlers ---------------------------------------------------------------------------------------
 
@@ -396,7 +355,7 @@ class SharedInformer(Generic[M]):
             ConfigError: There is no callback, or both a handler and callbacks.
         """
         target = Handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
-        period = self._resync_period if resync_period is None else resync_period
+        period = self._options.resync_period if resync_period is None else resync_period
         return self._handlers.add(target, name=name, queue_size=queue_size, only=filter, resync_period=period)
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
@@ -422,7 +381,7 @@ class SharedInformer(Generic[M]):
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
         """
-        period = self._resync_period
+        period = self._options.resync_period
         return self._handlers.stream(name or "events", queue_size=queue_size, only=filter, resync_period=period)
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
@@ -432,17 +391,17 @@ class SharedInformer(Generic[M]):
             ValueError: Another function is known under one of the names; then none is added.
         """
         self._own_loop()
-        self._indexer.add_indexers(indexers)
+        self._parts.indexer.add_indexers(indexers)
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
         self._own_loop()
-        await self._indexer.build_indexers(indexers)
+        await self._parts.indexer.build_indexers(indexers)
 
     def health(self) -> InformerHealth:
         """How well the cache follows the server, at this moment."""
         return combine_health(
-            [reflector.health() for reflector in self._reflectors.values()],
+            [reflector.health() for reflector in self._parts.reflectors.values()],
             synced=self.has_synced,
             stopped=self._stopped or self._error is not None,
             error=self._error,
@@ -452,14 +411,15 @@ class SharedInformer(Generic[M]):
     def statistics(self) -> InformerStatistics:
         """What has gone through, and what waits."""
         return gather_statistics(
-            fifo=self._fifo,
-            indexer=self._indexer,
-            processor=self._processor,
+            queue=self._parts.queue,
+            indexer=self._parts.indexer,
+            processor=self._parts.processor,
             handlers=self._handlers,
-            sources=self._sources.values(),
-            reflectors=self._reflectors.values(),
-            snapshots=self._keeper.counts,
+            received=self._parts.received,
+            transforms=self._parts.transforms,
+            reflectors=self._parts.reflectors.values(),
+            snapshots=self._parts.snapshots.counts if self._parts.snapshots is not None else {},
         )
 
     def __repr__(self) -> str:
-        return f"<SharedInformer {self.name}: {len(self._indexer)} objects, {self.health().state}>"
+        return f"<SharedInformer {self.name}: {len(self._parts.indexer)} objects, {self.health().state}>"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kinformer.exceptions import ConfigError
+from kinformer.informer.options import ResourceOptions
 from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import LabelSelector
@@ -30,29 +31,29 @@ class InformerIdentity:
     transform: Callable[..., Any] | None
 
     @classmethod
-    def of(cls, resource: GroupVersionResource, options: Mapping[str, Any]) -> Self:
+    def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:
         """The identity that a set of options asks for.
 
         Raises:
             ConfigError: Options that contradict one another, named.
         """
-        fields = options["fields"]
+        fields = options.fields
         if isinstance(fields, str):
             raise ConfigError(f"{resource}: fields={fields!r} is one string; give a list of JSON paths")
-        if fields is not None and options["metadata_only"]:
+        if fields is not None and options.metadata_only:
             raise ConfigError(f"{resource}: fields and metadata_only exclude each other")
-        selector = options["label_selector"]
+        selector = options.label_selector
         return cls(
             resource=resource,
-            namespaces=_namespaces(resource, options["namespace"], options["namespaces"]),
+            namespaces=_namespaces(resource, options.namespace, options.namespaces),
             label_selector=str(LabelSelector.parse(selector)) or None if selector else None,
-            field_selector=options["field_selector"] or None,
-            shard_selector=options["shard_selector"] or None,
-            metadata_only=options["metadata_only"],
+            field_selector=options.field_selector or None,
+            shard_selector=options.shard_selector or None,
+            metadata_only=options.metadata_only,
             fields=None if fields is None else tuple(sorted(set(fields))),
-            compact=options["compact"],
-            keep_managed_fields=options["keep_managed_fields"],
-            transform=options["transform"],
+            compact=options.compact,
+            keep_managed_fields=options.keep_managed_fields,
+            transform=options.transform,
         )
 
 

@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["InformerStatistics", "added_up"]
+from kinformer.cache.indexer import Indexer
+from kinformer.list_watcher import IngestCounts
+from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.processor.handler_set import HandlerSet
+from kinformer.processor.processor import Processor
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
+from kinformer.reflector.reflector import Reflector
+
+__all__ = ["InformerStatistics", "added_up", "gather_statistics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +23,7 @@ class InformerStatistics:
 
     Attributes:
         objects: In the cache.
-        queued: Keys with changes that have been received and are not in the cache yet.
+        queued: Changes that have been received and are not in the cache yet; a full list is one.
         events: Of changes that were applied, by type.
         bytes: Received, before decoding.
         pending: Calls that wait, by the name of the handler.
@@ -51,3 +59,34 @@ def added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     for one in counts:
         total.update(one)
     return dict(total)
+
+
+def gather_statistics(
+    *,
+    queue: AtomicDeltaFIFO,
+    indexer: Indexer,
+    processor: Processor,
+    handlers: HandlerSet,
+    received: Iterable[IngestCounts],
+    transforms: Iterable[TransformingListerWatcher],
+    reflectors: Iterable[Reflector],
+    snapshots: Mapping[str, int],
+) -> InformerStatistics:
+    """The figures of this moment, each from its owner."""
+    reflectors, received = tuple(reflectors), tuple(received)
+    mailboxes = handlers.mailboxes
+    return InformerStatistics(
+        objects=len(indexer),
+        queued=len(queue),
+        events=dict(processor.events),
+        bytes=sum(counts.bytes for counts in received),
+        pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
+        coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
+        handler_errors=handlers.errors,
+        index_errors=indexer.index_errors,
+        decode_errors=sum(counts.decode_errors for counts in received),
+        transform_errors=sum(transform.transform_errors for transform in transforms),
+        relists=added_up(reflector.relists for reflector in reflectors),
+        watch_restarts=added_up(reflector.watch_restarts for reflector in reflectors),
+        snapshots=dict(snapshots),
+    )

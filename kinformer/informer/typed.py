@@ -45,7 +45,7 @@ class ModelInformer(SharedInformer[M]):
         self.__dict__ = informer.__dict__
         self._informer: SharedInformer[Any] = informer
         self._reads_as: Model[M] = Model(model, informer.name)
-        self.indexer = _ModelIndexView(informer._indexer, self._reads_as)
+        self.indexer = _ModelIndexView(informer._parts.indexer, self._reads_as)
         self.lister = Lister(self.indexer, default_namespace=informer.lister.default_namespace)
 
     def add_event_handler(
@@ -62,7 +62,7 @@ class ModelInformer(SharedInformer[M]):
     ) -> HandlerRegistration:
         """See `SharedInformer.add_event_handler`; callbacks and filter get objects with the model."""
         target = _ModelHandler(self._reads_as, handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
-        period = self._resync_period if resync_period is None else resync_period
+        period = self._options.resync_period if resync_period is None else resync_period
         only = None if filter is None else self._reads_as.reading(filter)
         return self._handlers.add(target, name=name, queue_size=queue_size, only=only, resync_period=period)
 
@@ -79,7 +79,7 @@ class ModelInformer(SharedInformer[M]):
             name or "events",
             queue_size=queue_size,
             only=only,
-            resync_period=self._resync_period,
+            resync_period=self._options.resync_period,
             make=partial(_ModelStream, self._reads_as),
         )
 

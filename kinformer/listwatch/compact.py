@@ -158,9 +158,9 @@ class CompactingListerWatcher(ListerWatcherWrapper):
     """A `ListerWatcher` around another, which compresses each object that is going to be kept, once.
 
     Last states (DELETED) and bookmarks pass as they are, and an object that the cache has already is not compressed
-    again. Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors
-    and cancellation are those of the inner source. It works in slices of 1 ms, and once, when there is enough to train
-    a dictionary on, waits for that, while others have the loop.
+    again. It offers what the inner source offers; order, errors and cancellation are those of the inner source.
+    It works in slices of 1 ms, and once, when there is enough to train a dictionary on, waits for that, while others
+    have the loop.
 
     Args:
         inner: The source, transform and all.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from urllib.parse import urlencode
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.log_once import LogOnce
 from kinformer._runtime.logs import get_logger
-from kinformer.client.body import Body
+from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
 from kinformer.client.discovery import nearest_resource, presence
 from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
-from kinformer.list_watcher import ListOptions, ListPage, ReadBack, ServerTip, WatchEvent
-from kinformer.listwatch.http_page import BodyReader, HTTPPage, HTTPPageItems
+from kinformer.list_watcher import ListOptions, ListPage, PageHeader, ReadBack, ServerTip, WatchEvent
+from kinformer.listwatch.http_page import HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
@@ -124,7 +123,7 @@ class ListWatch:
 
         `items` gives a list for each piece that arrived, also where no item was complete with it: an empty one says
         that the server lives. The page's resourceVersion and continue token are there after the last. Iterating to
-        the end, being cancelled, and an error close the stream; whoever stops before that calls `items.aclose()`.
+        the end, being cancelled, and an error close the stream; a reader that stops before that calls `items.aclose()`.
 
         Raises:
             APIError, ConnectError: As `Client.stream`; a 404 names the nearest resource that the server has.
@@ -137,9 +136,8 @@ class ListWatch:
                 body = await stack.enter_async_context(
                     self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
                 )
-                page = HTTPPage(items=())
-                page.items = HTTPPageItems(stack.pop_all(), body, self._items(body, weakref.ref(page), sent))
-                return page
+                header = PageHeader()
+                return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
             raise await self._with_hint(error) from error
 
@@ -248,7 +246,7 @@ class ListWatch:
         return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
 
     async def _items(
-        self, body: Body, page: weakref.ref[HTTPPage], options: ListOptions
+        self, body: Body, header: PageHeader, options: ListOptions
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
         splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
         budget = YieldBudget()
@@ -264,12 +262,10 @@ class ListWatch:
             if items:
                 self._kind = items[-1].kind
             yield items
-        header = splitter.close()
+        found = splitter.close()
         if options.shard_selector:
-            self._check_shards(header, typed=bool(splitter.kind))
-        if (read := page()) is not None:
-            read.resource_version = header.resource_version
-            read.continue_token = header.continue_token
+            self._check_shards(found, typed=bool(splitter.kind))
+        header.resource_version, header.continue_token = found.resource_version, found.continue_token
 
     def _item(self, raw: bytes, api_version: str, kind: str) -> KubeObject | None:
         try:
@@ -293,7 +289,7 @@ class ListWatch:
                         decoder.fast.read(lines, _LINES, events)
                         if lines.read - before < _LINES and lines and (line := lines.take()):
                             events.append(self._event(line))
-                        if budget.exhausted():
+                        if lines and budget.exhausted():
                             await budget.pause()
             except (APIError, DecodeError, WatchError):
                 if events:

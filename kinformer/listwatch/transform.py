@@ -46,8 +46,8 @@ class TransformingListerWatcher(ListerWatcherWrapper):
     cached, else only what identifies the object (for an ADDED its key and version, as an
     `UndecodableObject`): never what the transform might have removed.
 
-    Everything else that the inner source offers (`tip`, `presence`, `stats`) is offered here too. Order, errors and
-    cancellation are those of the inner source. Long lists are transformed in slices of 1 ms.
+    It offers what the inner source offers; order, errors and cancellation are those of the inner source. Long lists are
+    transformed in slices of 1 ms.
 
     Args:
         inner: The source.
@@ -181,7 +181,7 @@ class TransformingListerWatcher(ListerWatcherWrapper):
     def _failed(self, key: str, error: TransformError) -> None:
         self.transform_errors += 1
         if self._told.is_news(key):
-            name = getattr(self._inner, "name", "")
+            name = self.capabilities.name
             cause = error.__cause__
             log.error("left out: %s", error, exc_info=cause, resource=name, key=key, reason="transform_failed")
         if self._on_error is not None:

@@ -105,7 +105,7 @@ class _Pace:
 
     def waited(self) -> None:
         """The runner had nothing to do."""
-        self._budget.restart()
+        self._budget.rested = True
         self._looked = perf_counter()
 
     async def look(self) -> None:

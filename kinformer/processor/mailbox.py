@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 
 __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Mailbox", "Notification"]
@@ -80,7 +81,7 @@ class Mailbox:
         self._initial_left = 0  # initial adds that have been put or replayed and not finished
         self._upstream_synced = False
         self._waiter: asyncio.Future[None] | None = None
-        self._synced_waiters: list[asyncio.Future[None]] = []
+        self._synced = Latch()
 
     # --- the processor's side -----------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class Mailbox:
             self._initial_finished()
 
     async def wait(self) -> None:
-        """Until something waits or the mailbox is closed. One reader at a time; cancelling it loses nothing."""
+        """Wait for a call or the end of the mailbox. One reader at a time; cancelling it loses nothing."""
         if self._entries or self._replays:
             await asyncio.sleep(0)
             return
@@ -188,23 +189,12 @@ class Mailbox:
         return self._upstream_synced and self._initial_left == 0
 
     async def wait_synced(self) -> None:
-        """Until `has_synced`."""
-        if self.has_synced:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._synced_waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._synced_waiters:
-                self._synced_waiters.remove(waiter)
+        """Wait until `has_synced`; raises what `fail` was given."""
+        await self._synced.wait()
 
     def fail(self, error: BaseException) -> None:
-        """Whoever waits for the sync will wait in vain: raise `error` there."""
-        for waiter in self._synced_waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
-        self._synced_waiters.clear()
+        """It will never have synced: raise `error` in each task that waits for that."""
+        self._synced.fail(error)
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -219,10 +209,7 @@ class Mailbox:
 
     def _announce_synced(self) -> None:
         if self.has_synced:
-            for waiter in self._synced_waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._synced_waiters.clear()
+            self._synced.set()
 
     def _passes(self, obj: KubeObject) -> bool:
         assert self._filter is not None

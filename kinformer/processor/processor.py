@@ -1,74 +1,63 @@
-"""The one task that applies deltas to the cache and tells the handlers.
+"""Applies queued changes to the cache, and hands each applied change to the mailboxes of the handlers.
 
-Cache first, then the notifications: when a handler hears of a change, the listers have it. Nothing is
-awaited between the two, so that whoever takes a snapshot of the cache takes it at a delta boundary.
-(client-go, tools/cache/controller.go: `processDeltas`; here the cache decides what is an add, an update
-or a delete, and equal versions cause no call.)
+Cache first, then the notifications: when a handler hears of a change, the listers have it. Nothing is awaited between
+the two, so a snapshot of the cache is always taken between two changes. (client-go, tools/cache/controller.go:
+`processDeltas`; here the cache decides what is an add, an update or a delete, and equal versions cause no call.)
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
-from kinformer.exceptions import StoppedError
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
+from kinformer.processor.applied_versions import AppliedVersions
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
-from kinformer.queue.delta_fifo import Delta, DeltaFIFO, DeltaType, Replacement, Waiting, deltas_of
+from kinformer.processor.resync_schedule import ResyncSchedule
+from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker
+from kinformer.queue.delta import Replacement
 
 __all__ = ["Processor"]
 
-DELETED, BOOKMARK = DeltaType.DELETED, DeltaType.BOOKMARK  # a member of an enum takes 70 ns
-REPLACED_ALL = DeltaType.REPLACED_ALL
-
-_SLICE = 256  # changes between two looks at the clock where each costs about a microsecond
+_SLICE = 256  # changes between two looks at the clock: each costs about a microsecond
 _ITEMS = 16  # items of a list between two looks: an index function may take its time
 
 
 class Processor:
-    """Applies what is in `fifo` to `indexer`, and hands each applied change to the mailboxes.
+    """Writes the cache, and tells the mailboxes; the only writer of both.
 
     Args:
-        fifo: The queue, with `atomic=True`.
-        indexer: The cache; nobody else writes to it.
+        indexer: The cache.
         scopes: The namespaces whose first list makes the cache complete; `(None,)` for a single source.
-        replaced: Called with scope and version of a full list, in the step in which the cache has it.
-        applied: Called after each batch, when the cache has everything that the batch held. What it gives to be
-            awaited finds a cache that nothing changes.
-        resync_due: Which mailboxes a resync is meant for.
+        resyncs: Which mailboxes a replay of the cache is for; None if there are none.
+
+    Attributes:
+        events: Changes that were applied, by type.
+        applied: How far the cache is.
+        synced: Set once the first full list of every source is in the cache.
     """
 
     def __init__(
         self,
-        fifo: DeltaFIFO,
         indexer: Indexer,
         *,
         scopes: Sequence[str | None] = (None,),
-        taken: Callable[[], Any] = lambda: None,
-        replaced: Callable[[str | None, str], None] = lambda _, __: None,
-        applied: Callable[[Any], Awaitable[None] | None] = lambda _: None,
-        resync_due: Callable[[], Sequence[Mailbox]] = lambda: (),
+        resyncs: ResyncSchedule | None = None,
     ) -> None:
         self.events: Counter[str] = Counter()
-        self.synced = False
-        self._fifo = fifo
+        self.applied = AppliedVersions(scopes)
+        self.synced = Latch()
         self._indexer = indexer
+        self._resyncs = resyncs
         self._missing = set(scopes)
         self._mailboxes: list[Mailbox] = []
-        self._taken = taken
-        self._replaced = replaced
-        self._applied = applied
-        self._resync_due = resync_due
-        self._sync_waiters: list[asyncio.Future[None]] = []
-        self._failure: BaseException | None = None
 
     # --- handlers ---------------------------------------------------------------------------------
 
@@ -87,29 +76,10 @@ class Processor:
         if mailbox in self._mailboxes:
             self._mailboxes.remove(mailbox)
 
-    # --- the sync -----------------------------------------------------------------------------------
-
-    async def wait_synced(self) -> None:
-        """Until the first full list of every source is in the cache; raises what `fail` was given."""
-        if self.synced:
-            return
-        if self._failure is not None:
-            raise self._failure
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._sync_waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._sync_waiters:
-                self._sync_waiters.remove(waiter)
-
     def fail(self, error: BaseException) -> None:
-        """No list will come any more: whoever waits for one gets `error`, and so does who comes later."""
-        self._failure = error
-        for waiter in self._sync_waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
-        self._sync_waiters.clear()
+        """No list will come any more: each task that waits for one gets `error`, and so does one that comes later."""
+        self.synced.fail(error)
+        self.applied.fail(error)
         for mailbox in self._mailboxes:
             mailbox.fail(error)
 
@@ -118,107 +88,100 @@ class Processor:
         self._missing.discard(scope)
         if self._missing or self.synced:
             return
-        self.synced = True
-        for waiter in self._sync_waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._sync_waiters.clear()
+        self.synced.set()
         for mailbox in self._mailboxes:
             mailbox.upstream_synced()
 
-    # --- the task -------------------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Until the queue is closed and empty. Cancelling it between two deltas leaves the cache whole."""
-        try:
-            while True:
-                await self._fifo.pop_all(self._process)
-        except StoppedError:
-            return
+    def apply_now(self, changes: Changes) -> None:
+        """Apply a small batch in one step."""
+        calls: list[Notification] = []
+        for event in changes.events:
+            self._apply_event(event, calls)
+        self._hand_out(calls)
+        self._advance(changes)
 
-    async def _process(self, segments: Sequence[Waiting]) -> None:
-        # The queue was emptied in this very step: what the sources have sent so far is all in the segments.
-        position = self._taken()
+    async def apply(self, entries: Iterable[Entry]) -> None:
+        """Apply what was taken from the queue, in slices. Cancelled between two of them, the cache is whole."""
         budget = YieldBudget()
         calls: list[Notification] = []
-        advance, left = self._indexer.advance, _SLICE
-        for segment in segments:
-            for key, waiting in segment.items():
-                if not key:
-                    calls = await self._apply_to_all(waiting, calls, budget)
-                    continue
-                if type(waiting) is WatchEvent and waiting[0] == "MODIFIED":
-                    # By far the most, so what they bring about stands here too.
-                    obj = waiting[1]
-                    old = advance(key, obj, _is_news)
-                    if old is not None and old is not obj and old.uid == obj.uid:
-                        calls.append((UPDATE, key, old, obj, False))
-                    else:
-                        self._tell(key, old, obj, calls)
-                else:
-                    for kind, obj in deltas_of(waiting):
-                        if kind is DELETED:
-                            self._delete(key, obj, calls)
-                        else:
-                            self._tell(key, advance(key, obj, _is_news), obj, calls)
-                left -= 1
-                if not left:
-                    left = _SLICE
-                    if budget.exhausted():
-                        calls = self._notified(calls)
-                        await budget.pause()
-        self._notified(calls)
-        settled = self._applied(position)
-        if settled is not None:
-            await settled
+        left = _SLICE
+        for entry in entries:
+            if isinstance(entry, Changes):
+                for event in entry.events:
+                    self._apply_event(event, calls)
+                    left -= 1
+                    if not left:
+                        left = _SLICE
+                        if budget.exhausted():
+                            calls = self._hand_out(calls)
+                            await budget.pause()
+                self._advance(entry)
+                continue
+            calls = self._hand_out(calls)
+            if isinstance(entry, Replacement):
+                await self._replace(entry, budget)
+            elif entry is Marker.RESYNC:
+                await self._replay_due(budget)
+        self._hand_out(calls)
 
-    async def _apply_to_all(
-        self, waiting: Delta | list[Delta], calls: list[Notification], budget: YieldBudget
-    ) -> list[Notification]:
-        """Apply what concerns no single object, after those calls; returns the list for the next ones."""
-        for kind, obj in deltas_of(waiting):
-            if kind is not BOOKMARK:
-                calls = self._notified(calls)
-                await (self._replace(obj, budget) if kind is REPLACED_ALL else self._sync(budget))
-        return calls
+    def _advance(self, changes: Changes) -> None:
+        applied = self.applied
+        if applied.waiters:
+            applied.advance(changes.scope, changes.resource_version)
+        else:  # nearly always
+            applied.current[changes.scope] = changes.resource_version
 
-    def _notified(self, calls: list[Notification]) -> list[Notification]:
-        """Hand out calls; returns the list for the next ones."""
+    def _apply_event(self, event: WatchEvent, calls: list[Notification]) -> None:
+        """Apply one event to the cache, and append the calls that come of it.
+
+        Of a new uid under a known name the delete was missed, so the last state of the old object is not known.
+        """
+        kind, obj = event
+        if kind == "BOOKMARK":
+            return
+        if type(obj) is not KubeObject:
+            obj = as_entry(obj)
+        key = obj.key
+        if kind == "DELETED":
+            self._delete(key, obj, calls)
+            return
+        old: KubeObject | None = self._indexer.advance(key, obj, _is_news)
+        if old is obj:
+            return  # it tells nothing new
+        if old is None:
+            calls.append((ADD, key, None, obj, bool(self._missing)))
+        elif old.uid == obj.uid:
+            calls.append((UPDATE, key, old, obj, False))
+        else:
+            calls.append((DELETE, key, old, old, True))
+            calls.append((ADD, key, None, obj, bool(self._missing)))
+
+    def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
+        old: KubeObject | None = self._indexer.pop(key)
+        if old is not None:  # else it was never seen, so there is nothing to tell
+            unknown = type(obj) is UndecodableObject
+            calls.append((DELETE, key, old, old if unknown else obj, unknown))
+
+    def _hand_out(self, calls: list[Notification]) -> list[Notification]:
+        """Hand calls to the mailboxes; returns the list for the next ones."""
         if not calls:
             return calls
         self._count(calls)
-        initial = 0 if self.synced else sum(1 for call in calls if call[0] == ADD)
+        initial = sum(1 for call in calls if call[0] == ADD) if self._missing else 0
         for mailbox in self._mailboxes:
             mailbox.put(calls, initial)
         return []
 
     def _count(self, calls: Sequence[Notification]) -> None:
+        if len(calls) == 1:
+            self.events[calls[0][0]] += 1
+            return
         kinds = [call[0] for call in calls]
         for kind in (ADD, UPDATE, DELETE):
             if number := kinds.count(kind):
                 self.events[kind] += number
-
-    # --- single changes ---------------------------------------------------------------------------------
-
-    def _tell(self, key: str, old: KubeObject | None, obj: KubeObject, calls: list[Notification]) -> None:
-        """What the cache made of a newer state: `old` is what it gave up for it, or `obj` if it has not taken it."""
-        if old is obj:
-            return
-        if old is not None and old.uid == obj.uid:
-            calls.append((UPDATE, key, old, obj, False))
-            return
-        if old is not None:
-            # The same name, another object. The delete was missed, so its last state is not known.
-            calls.append((DELETE, key, old, old, True))
-        calls.append((ADD, key, None, obj, not self.synced))
-
-    def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
-        old: KubeObject | None = self._indexer.get_by_key(key)
-        if old is None:
-            return  # a delete of what was never seen is nobody's news
-        self._indexer.pop(key)
-        unknown = type(obj) is UndecodableObject  # gone from here, and its last state cannot be read
-        calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     # --- everything at once --------------------------------------------------------------------------------
 
@@ -254,7 +217,8 @@ class Processor:
         # From here to the hand-out nothing is awaited: the swap is a delta boundary.
         was = rebuild.commit()
         mailboxes = tuple(self._mailboxes)
-        self._replaced(scope, replacement.resource_version)
+        self.applied.lists += 1
+        self.applied.advance(scope, replacement.resource_version)
         if first:
             self._start(mailboxes, fresh)
             self.scope_synced(scope)
@@ -304,12 +268,12 @@ class Processor:
                 await hand_out()
         await hand_out()
 
-    async def _sync(self, budget: YieldBudget) -> None:
-        """Replay the cache to the handlers that asked for it (client-go: `SyncAll`)."""
-        mailboxes = self._resync_due()
+    async def _replay_due(self, budget: YieldBudget) -> None:
+        """Replay the cache to the handlers that are due for it (client-go: `SyncAll`)."""
+        mailboxes = self._resyncs.take_due() if self._resyncs is not None else ()
         if not mailboxes:
             return
-        # Nobody writes to the cache meanwhile, so a table is as good when it is reached.
+        # Nothing else writes to the cache, so a table is as good when it is reached.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
         while calls := [(SYNC, obj.key, obj, obj, False) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.list_watcher import WatchEvent
 
-__all__ = ["EVENT_TYPES", "Bookmark", "Delta", "DeltaType", "Replacement", "delta_of"]
+__all__ = ["Bookmark", "Delta", "DeltaType", "Replacement"]
 
 
 class DeltaType(StrEnum):
@@ -37,15 +36,6 @@ class Delta(NamedTuple):
 
     type: DeltaType
     object: Any
-
-
-EVENT_TYPES = {"ADDED": DeltaType.ADDED, "MODIFIED": DeltaType.UPDATED, "DELETED": DeltaType.DELETED}
-"""What the events of a watch say of one object."""
-
-
-def delta_of(event: WatchEvent) -> Delta:
-    """The delta that an event of one of `EVENT_TYPES` is."""
-    return Delta(EVENT_TYPES[event.type], event.object)
 
 
 class Replacement(NamedTuple):

@@ -1,17 +1,17 @@
-"""The queue between a source and a cache: for each key what happened to it, in order.
+"""The classic queue between a source and a cache: for each key its changes, in order.
 
-(client-go, tools/cache/delta_fifo.go; the mode `atomic` is that of its the_real_fifo.go.) What differs from upstream,
-on purpose: `has_synced` turns true when the last initial item has been *processed*, there it was when it had been
-taken; and it takes a first `replace` to be synced.
+For programs that build their own informer: a `Reflector` writes to it, and `pop` hands each key to one function
+(client-go, tools/cache/delta_fifo.go). `SharedInformer` has a simpler queue, `AtomicDeltaFIFO`. This one groups by key,
+in the mode `atomic` too, and finds out itself which objects a full list lacks.
 
-One insertion-ordered dict holds what waits. Whoever takes everything swaps it for an empty one, and a waiter is woken
-once a batch: at live rates waking costs more than all else here.
+Two things differ from upstream on purpose: `has_synced` turns true once the last initial item has been *processed*, not
+when it has been taken; and only a first `replace` makes it synced.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any
 
@@ -19,12 +19,10 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
-from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import DeletedFinalStateUnknown
-from kinformer.objects.object import KubeObject
-from kinformer.queue.delta import EVENT_TYPES, Bookmark, Delta, DeltaType, Replacement, delta_of
+from kinformer.queue.delta import Bookmark, Delta, DeltaType, Replacement
 
-__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement", "Waiting", "deltas_of"]
+__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement"]
 
 
 Item = tuple[str, list[Delta], bool]
@@ -33,11 +31,8 @@ Item = tuple[str, list[Delta], bool]
 Process = Callable[[list[Delta], bool], Awaitable[Any] | Any]
 BatchProcess = Callable[[list[Item]], Awaitable[Any] | Any]
 
-Waiting = dict[
-    str, Any
-]  # key -> its list of deltas; or its only delta, or event, as most have, without a list around it
-
-_delta = tuple.__new__  # half the time of Delta(...), which goes through a Python function
+Segment = dict[str, list[Delta]]
+"""What waits between two barriers: key -> its deltas, oldest first."""
 
 ADDED, UPDATED, DELETED, REPLACED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED, DeltaType.REPLACED
 _ALL = ""  # the key of what concerns no single object
@@ -88,8 +83,8 @@ class DeltaFIFO:
         self._atomic = atomic
         self._transform = transform
         self._known = known_objects.get_by_key if known is None and known_objects is not None else known
-        self._sealed: deque[Waiting] = deque()  # what is before the last barrier, and the barriers
-        self._open: Waiting = {}  # what came after it
+        self._sealed: deque[Segment] = deque()  # what is before the last barrier, and the barriers
+        self._open: Segment = {}  # what came after it
         self._front: deque[str] = deque()  # the next keys of the oldest dict, while single pops go through it
         self._closed = False
         self._busy = False  # a process is running
@@ -129,42 +124,15 @@ class DeltaFIFO:
 
     def put(self, key: str, kind: DeltaType, obj: Any) -> None:
         """Queue a delta of one object under a key that the caller knows already; as it is, without `transform`."""
-        delta: Delta = _delta(Delta, (kind, obj))
+        delta = Delta(kind, obj)
         waiting = self._open.get(key)
-        if type(waiting) is WatchEvent:
-            waiting = delta_of(waiting)
         if waiting is None:
-            self._open[key] = delta
-        elif type(waiting) is list:
-            if kind is DELETED and waiting[-1].type is DELETED:
-                waiting[-1] = _one_delete(waiting[-1], delta)
-            else:
-                waiting.append(delta)
-        elif kind is DELETED and waiting.type is DELETED:
-            self._open[key] = _one_delete(waiting, delta)
+            self._open[key] = [delta]
+        elif kind is DELETED and waiting[-1].type is DELETED:
+            waiting[-1] = _one_delete(waiting[-1], delta)
         else:
-            self._open[key] = [waiting, delta]
+            waiting.append(delta)
         self._wake()
-
-    def put_events(self, events: Sequence[WatchEvent]) -> int:
-        """`put` for events of a watch, in their order; each waits as it is until somebody asks for its delta.
-
-        Stops before a type that says nothing of an object, and before an object that is no `KubeObject`. Returns how
-        many it took.
-        """
-        waiting, types, taken = self._open, EVENT_TYPES, 0
-        for event in events:
-            name, obj = event
-            if name not in types or type(obj) is not KubeObject:
-                break
-            key = obj.key
-            if key in waiting:
-                self.put(key, types[name], obj)
-            else:
-                waiting[key] = event
-            taken += 1
-        self._wake()
-        return taken
 
     def replace(
         self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
@@ -293,30 +261,14 @@ class DeltaFIFO:
         await self._turn()
         segments = self._take_all()
         if self._replaced and not self._initial_waiting:
-            batch: list[Item] = [
-                (key, deltas_of(waiting), False) for segment in segments for key, waiting in segment.items()
-            ]
+            batch: list[Item] = [(key, deltas, False) for segment in segments for key, deltas in segment.items()]
         else:
             batch = [
-                (key, deltas_of(waiting), self._is_initial(place))
-                for place, (key, waiting) in enumerate(item for segment in segments for item in segment.items())
+                (key, deltas, self._is_initial(place))
+                for place, (key, deltas) in enumerate(item for segment in segments for item in segment.items())
             ]
         del segments
         return await self._run(process, (batch,), len(batch))
-
-    async def pop_all(self, process: Callable[[Sequence[Waiting]], Awaitable[Any] | Any]) -> Any:
-        """`pop_batch` for those to whom it does not matter what is initial: `process` gets what waits, as it waits.
-
-        That is one dict, or several of which each is later than those before it: key -> what `deltas_of` makes its
-        deltas of, oldest first; mostly the only event there was.
-
-        Raises:
-            StoppedError: the queue is closed and empty.
-            Exception: what `process` raised.
-        """
-        await self._turn()
-        segments = self._take_all()
-        return await self._run(process, (segments,), sum(map(len, segments)))
 
     async def _turn(self) -> None:
         """Until something waits and nobody processes anything."""
@@ -330,7 +282,7 @@ class DeltaFIFO:
         if self._waiters and not self._busy:
             self._waiters.wake()
 
-    def _take_all(self) -> tuple[Waiting, ...]:
+    def _take_all(self) -> tuple[Segment, ...]:
         segments = (*self._sealed, self._open) if self._open else tuple(self._sealed)
         self._sealed.clear()
         self._front.clear()
@@ -367,13 +319,13 @@ class DeltaFIFO:
             if head is self._open:
                 self._open = head = dict(head)
         key = self._front.popleft()
-        waiting = head.pop(key)
+        deltas = head.pop(key)
         if not head:
             if self._sealed:
                 self._sealed.popleft()
             else:
                 self._open = {}
-        return key, deltas_of(waiting)
+        return key, deltas
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -390,9 +342,9 @@ class DeltaFIFO:
             listed.append((key, obj if self._transform is None else self._transformed(key, obj)))
         keys = {key for key, _ in listed}
         gone: list[DeletedFinalStateUnknown] = []
-        for key, waiting in self._open.items():
+        for key, deltas in self._open.items():
             if key not in keys:
-                newest = deltas_of(waiting)[-1].object
+                newest = deltas[-1].object
                 # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
                 gone.append(
                     newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
@@ -410,7 +362,7 @@ class DeltaFIFO:
         if self._open:
             self._sealed.append(self._open)
             self._open = {}
-        self._sealed.append({_ALL: delta})
+        self._sealed.append({_ALL: [delta]})
         self._wake()
 
     def _transformed(self, key: str | None, obj: Any) -> Any:
@@ -423,13 +375,6 @@ class DeltaFIFO:
         if result is None:
             raise TypeError(f"the transform gave None for {key or type(obj).__name__}, no object")
         return result
-
-
-def deltas_of(waiting: list[Delta] | Delta | WatchEvent) -> list[Delta]:
-    """The deltas of a key, from what waits for it."""
-    if isinstance(waiting, list):
-        return waiting
-    return [delta_of(waiting) if isinstance(waiting, WatchEvent) else waiting]
 
 
 def _one_delete(older: Delta, newer: Delta) -> Delta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -58,15 +58,21 @@ class InformerHealth:
 
 
 class HealthRecord:
-    """What a reflector notes down as it goes. Plain attributes: `last_event` is written once a batch."""
+    """What a reflector records as it goes. Plain attributes: `last_event` is written once a batch.
+
+    Attributes:
+        running: The reflector runs.
+    """
 
     __slots__ = (
+        "_now",
         "consecutive_failures",
         "last_error",
         "last_event",
         "last_sync",
         "live",
         "relists",
+        "running",
         "state",
         "synced",
         "watch_restarts",
@@ -74,6 +80,8 @@ class HealthRecord:
     )
 
     def __init__(self) -> None:
+        self.running = False
+        self._now: Callable[[], float] | None = None  # of the loop in which it runs, or ran last
         self.state: State = "starting"
         self.synced = False
         self.live = False
@@ -84,6 +92,11 @@ class HealthRecord:
         self.relists: Counter[str] = Counter()
         self.watches = 0
         self.watch_restarts: Counter[str] = Counter()
+
+    def started(self, now: Callable[[], float]) -> None:
+        """The reflector runs, on a loop with this clock."""
+        self._now = now
+        self.running = True
 
     def listing(self) -> None:
         """A full list is being asked for; after a denial the state says so until there is a better answer."""
@@ -97,11 +110,6 @@ class HealthRecord:
         if cause is not None:
             self.relists[cause] += 1
         self._works()
-
-    def opened(self) -> None:
-        """A stream is open that goes on from what the store holds."""
-        self.watches += 1
-        self.following()
 
     def following(self) -> None:
         """The store follows the server from here on."""
@@ -122,13 +130,15 @@ class HealthRecord:
 
     def stopped(self, error: BaseException | None) -> None:
         """The reflector has ended, by this error or because it was cancelled."""
+        self.running = False
         self.state = "stopped"
         self.live = False
         if error is not None:
             self.last_error = error
 
-    def snapshot(self, now: float, resource_version: str) -> InformerHealth:
-        """What people are shown."""
+    def snapshot(self, resource_version: str) -> InformerHealth:
+        """The health at this moment, for people."""
+        now = self._now() if self._now is not None else 0.0
         return InformerHealth(
             state=self.state,
             synced=self.synced,

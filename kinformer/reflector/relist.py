@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
-from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.exceptions import DecodeError
 from kinformer.list_watcher import ListerWatcher, ListOptions
 from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
-from kinformer.reflector.recovery import Remedy
+from kinformer.reflector.options import ReflectorOptions
+from kinformer.reflector.states import InitialStream, List
 from kinformer.reflector.timeouts import IdleTimeout, answered
+from kinformer.reflector.watch_list import WatchListChoice
 
-__all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "page_limit", "reaches"]
+__all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches"]
+
+FIRST = "first"  # the cause of the list that is no relist
 
 PAGE_SIZE = 500  # client-go, tools/pager/pager.go, defaultPageSize
 
 _SLICE = 128  # objects between two looks at the clock: each costs about a microsecond
-
-
-def page_limit(page_size: int | None, version: str, first_came_in_pages: bool) -> int | None:
-    """The `limit` of a list at `version` (client-go, tools/cache/reflector.go, `list`).
-
-    A number that was asked for is always sent. Without one it is 500 where the version is unset or "0", and none at a
-    numeric one, because a limit would turn "not older than" into "exactly" there, and past the server's watch cache;
-    unless the first list, at "0", came in pages, which tells of a server that has no such cache.
-    """
-    if page_size is not None:
-        return page_size
-    return PAGE_SIZE if version in ("", "0") or first_came_in_pages else None
 
 
 class ListRun:
@@ -124,96 +116,84 @@ class ListRun:
         self._items.add(taken)
 
 
-FIRST = "first"  # the cause of the list that is no relist
-
-
 class RelistPlan:
-    """What the next full list is to be.
+    """How the next full list is asked for, as far as earlier lists and the caller say.
 
     Args:
-        page_size: See `page_limit`.
-
-    Raises:
-        ConfigError: It is no number of objects.
+        options: The page size, and whether lists are streamed.
+        now: The clock of the hour for which automatic mode remembers to list.
 
     Attributes:
-        cause: Why a full list is due; None where none is.
+        choice: Whether the next full list is a stream.
+        stood_still: A watch from the version of the last list had expired before that list.
         wanted: The version that was asked for from outside, and is not reached yet.
-        asked: The version that the last list was asked at.
-        unpaged: The next list is asked for without pages.
     """
 
-    def __init__(self, page_size: int | None) -> None:
-        if page_size is not None and page_size < 1:
-            raise ConfigError(f"page_size={page_size!r}: 1 at least is needed, or None")
-        self._page_size = page_size
-        self._unset = False
+    def __init__(self, options: ReflectorOptions, *, watch_list: bool, now: Callable[[], float]) -> None:
+        mode = options.watch_list
+        self.choice = WatchListChoice(mode if watch_list else bool(mode), now)
+        self.stood_still = False
+        self.wanted: str | None = None
+        self._page_size = options.page_size
         self._came_in_pages = False
         self._wanted_when_asked: str | None = None
-        self._stood_still = False  # a watch from the version of the last list had expired before that list
-        self.cause: str | None = FIRST
-        self.wanted: str | None = None
-        self.asked = ""
-        self.unpaged = False
 
     def want(self, version: str) -> None:
-        """Something has to be as new as `version`; ValueError where that is no number."""
+        """Something has to be as new as `version`; ValueError if that is no number."""
         if compare_resource_versions(version, self.wanted or version) >= 0:
             self.wanted = version
 
-    def take(self, remedy: Remedy) -> None:
-        """Note down what a failure asks for."""
-        self.cause = remedy.relist or self.cause
-        # A version that has expired and is listed again is not asked for a third time: there would be no end to it.
-        self._unset |= remedy.unset or (remedy.relist == "expired" and self._stood_still)
-        self.unpaged |= remedy.unpaged
+    def is_wanted(self, version: str) -> bool:
+        """True if a store that is as far as `version` lacks what is wanted."""
+        if self.wanted is not None and reaches(version, self.wanted):
+            self.wanted = None
+        return self.wanted is not None
 
-    def is_due(self, version: str) -> bool:
-        """Whether a full list is due for a store that is as far as `version`."""
-        if self.cause is None and self.wanted is not None:
-            if reaches(version, self.wanted):
-                self.wanted = None
-            else:
-                self.cause = "requested"
-        return self.cause is not None
-
-    def ask(self, version: str, *, first: str) -> str:
-        """The version to ask at: none where the last seen is of no use, else that, or what is wanted, or `first`."""
-        if self._unset:
-            self.asked = ""
+    def ask(self, state: List | InitialStream, version: str, *, first: str) -> str:
+        """The version to ask at: none if the last one is of no use, else that, or what is wanted, or `first`."""
+        if state.unset:
+            state.asked = ""
         elif self.wanted is not None and not reaches(version, self.wanted):
-            self.asked = self.wanted
+            state.asked = self.wanted
         else:
-            self.asked = version or first
+            state.asked = version or first
         self._wanted_when_asked = self.wanted
-        return self.asked
+        return state.asked
 
-    def limit(self) -> int | None:
-        """The `limit` of the LIST that is asked at `asked`."""
-        return None if self.unpaged else page_limit(self._page_size, self.asked, self._came_in_pages)
+    def limit(self, state: List) -> int | None:
+        """The `limit` of the list (client-go, tools/cache/reflector.go, `list`).
 
-    def pages(self, count: int) -> None:
-        """The LIST came in so many pages. At "0" more than one means that the server has no watch cache."""
-        if self.asked == "0" and count > 1:
+        A number that was asked for is always sent. Without one it is 500 if the version is unset or "0", and none at a
+        numeric one, because a limit would turn "not older than" into "exactly" there, and past the server's watch
+        cache; unless the first list, at "0", came in pages, which tells of a server that has no such cache.
+        """
+        if not state.paged:
+            return None
+        if self._page_size is not None:
+            return self._page_size
+        return PAGE_SIZE if state.asked in ("", "0") or self._came_in_pages else None
+
+    def pages(self, state: List) -> None:
+        """The list has come. At "0" more than one page means that the server has no watch cache."""
+        if state.asked == "0" and state.page > 1:
             self._came_in_pages = True
 
-    def done(self, before: str, version: str) -> str | None:
+    def done(self, state: List | InitialStream, before: str, version: str) -> str | None:
         """The store was at `before` and is at `version` now; the cause of this relist, None for the first list."""
-        cause = self.cause
-        self._stood_still = cause == "expired" and version == before
-        if cause not in (FIRST, "cluster_replaced") and self._unset and not reaches(version, before, unknown=True):
+        cause = state.cause
+        self.stood_still = cause == "expired" and version == before
+        if cause not in (FIRST, "cluster_replaced") and state.unset and not reaches(version, before, unknown=True):
             cause = "rewind"
         # Asked without a version, the server gives the newest that it has: what was wanted before does not exist.
         # Asked at the very version, a server that answers with an older one ignores it, and would the next time.
-        answered = self.asked in ("", self.wanted) and self.wanted == self._wanted_when_asked
+        answered = state.asked in ("", self.wanted) and self.wanted == self._wanted_when_asked
         if self.wanted is not None and (answered or reaches(version, self.wanted)):
             self.wanted = None
-        self.cause, self._unset, self.unpaged = None, False, False
         return None if cause == FIRST else cause
 
 
 def reaches(version: str, wanted: str, *, unknown: bool = False) -> bool:
-    """Whether `version` is `wanted` or newer; `unknown` where the two cannot be compared."""
+    """True if `version` is `wanted` or newer; `unknown` if the two cannot be compared."""
     try:
         return compare_resource_versions(version, wanted) >= 0
     except ValueError:

@@ -1,8 +1,9 @@
-"""A collection that answers 404: is the resource gone, or is it a proxy that says so?"""
+"""Decides whether a 404 means that the resource was removed (a CRD deleted) or that something in between is broken."""
 
 from __future__ import annotations
 
-from kinformer.list_watcher import ListerWatcher
+from kinformer.list_watcher import ListerWatcher, capabilities_of
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.reflector.timeouts import answered
 
 __all__ = ["APART", "RemovedResourceCheck"]
@@ -18,21 +19,22 @@ class RemovedResourceCheck:
     no API server, and its cache is never emptied.
 
     Args:
-        source: Is asked by its `presence` (see `ServerProbe`); without one nothing is ever proved.
+        source: Is asked by its `presence` (see `PresenceProbe`); without one nothing is ever proved.
         timeout: Seconds for an answer.
     """
 
     def __init__(self, source: ListerWatcher, *, timeout: float) -> None:
-        self._presence = getattr(source, "presence", None)
-        resource = getattr(source, "resource", None)
-        self._core = resource is not None and getattr(resource, "group", None) == ""
+        capabilities = capabilities_of(source)
+        resource = capabilities.resource
+        self._presence = capabilities.presence
+        self._core = isinstance(resource, GroupVersionResource) and resource.group == ""
         self._timeout = timeout
         self._since: float | None = None
         self._proved = False
 
     @property
     def questionable(self) -> bool:
-        """Whether asking can prove anything that has not been proved."""
+        """True if asking can prove anything that has not been proved."""
         return self._presence is not None and not self._core and not self._proved
 
     async def ask(self, now: float) -> bool:
@@ -43,7 +45,7 @@ class RemovedResourceCheck:
         """
         assert self._presence is not None
         try:
-            present = await answered(self._presence(), self._timeout, "discovery")
+            present = await answered(self._presence.presence(), self._timeout, "discovery")
         except BaseException:
             self._since = None
             raise

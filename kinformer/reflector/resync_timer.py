@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from kinformer.exceptions import ConfigError
+from kinformer.reflector.errors import ResyncError
 
 __all__ = ["ResyncTimer"]
 
@@ -19,18 +20,22 @@ class ResyncTimer:
     Args:
         period: Seconds; 0 is off.
         resync: What is called.
-        failed: Called with what `resync` raised; the timer has stopped then.
+        failed: Called when `resync` has raised; the timer has stopped then.
+
+    Attributes:
+        error: What `resync` raised last, until it is taken.
 
     Raises:
         ConfigError: `period` is below 0.
     """
 
-    def __init__(self, period: float, resync: Callable[[], object], failed: Callable[[Exception], None]) -> None:
+    def __init__(self, period: float, resync: Callable[[], object], failed: Callable[[], None]) -> None:
         if not period >= 0:
             raise ConfigError(f"resync_period={period!r}: seconds are needed, or 0 for never")
         self._period = period
         self._resync = resync
         self._failed = failed
+        self.error: Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -44,11 +49,18 @@ class ResyncTimer:
             self._timer.cancel()
             self._timer = None
 
+    def raise_error(self) -> None:
+        """Raise ResyncError if `resync` has failed since this was last asked."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise ResyncError(f"the store's resync failed: {error!r}") from error
+
     def _fire(self) -> None:
         self._timer = None
         try:
             self._resync()
-        except Exception as error:  # noqa: BLE001 - a store may raise anything; whoever is told decides
-            self._failed(error)
+        except Exception as error:  # noqa: BLE001 - a store may raise anything; the reflector decides
+            self.error = error
+            self._failed()
         else:
             self.start()

@@ -7,13 +7,9 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
-__all__ = ["HEAD_TIMEOUT", "IdleTimeout", "Verdict", "answered"]
+__all__ = ["IdleTimeout", "Verdict", "answered"]
 
 T = TypeVar("T")
-
-# Seconds for the head of an answer. The API server sends the head of a watch at once and that of a LIST within its own
-# 60 s at worst; one that needs 30 is of no use to an informer. An idle_timeout below it is the limit here too.
-HEAD_TIMEOUT = 30.0
 
 # A loop that has come this much too late to a timer was held up by somebody's code; what the server has sent meanwhile
 # still waits to be read, so silence is counted afresh from there for `_GRACE` seconds.

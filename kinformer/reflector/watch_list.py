@@ -15,12 +15,11 @@ from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch import Stream
 
-__all__ = ["ATTEMPTS", "FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice"]
+__all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice"]
 
 # Seconds without an initial event, after which the end bookmark is not coming. The API server sends what it has without
 # a pause, and waits 3 s at most to be as new as was asked; some proxies swallow the bookmark (kubernetes#140890).
 INITIAL_SILENCE = 30.0
-ATTEMPTS = 3  # failed initial streams in a row, after which automatic mode lists
 # Seconds that automatic mode remembers to list: long enough that a server without the feature is asked once an hour,
 # short enough that one that has learnt it is found out.
 FALLBACK_SECONDS = 3600.0
@@ -28,46 +27,47 @@ SLICE = 256  # events between two looks at the clock
 
 
 class WatchListChoice:
-    """Whether the next full list is asked for as a stream.
+    """Decides if the next full list is asked for as a stream.
 
     Args:
-        mode: True: always. False: never. None: yes, but for an hour after it did not work.
+        mode: True: always. False: never. None: yes, except for an hour after it did not work.
         now: The clock of that hour.
+
+    Attributes:
+        failures: Streams in a row that failed.
     """
 
     def __init__(self, mode: bool | None, now: Callable[[], float]) -> None:
         self.mode = mode
         self._now = now
         self._list_until: float | None = None
-        self._failures = 0
+        self.failures = 0
+
+    @property
+    def may_list(self) -> bool:
+        """True if a list may be asked for instead of a stream that fails."""
+        return self.mode is None
 
     @property
     def has_fallen_back(self) -> bool:
-        """It did not work here before."""
+        """True if streams did not work here before."""
         return self._list_until is not None
 
+    @property
     def wanted(self) -> bool:
-        """Stream, rather than list."""
+        """True if the next full list is to be a stream."""
         if self.mode is not None:
             return self.mode
         return self._list_until is None or self._now() >= self._list_until
 
-    def fall_back(self) -> bool:
-        """It does not work here; False where the mode leaves no choice."""
-        if self.mode is not None:
-            return False
+    def fall_back(self) -> None:
+        """Streams do not work here: list for an hour."""
         self._list_until = self._now() + FALLBACK_SECONDS
-        self._failures = 0
-        return True
-
-    def failed(self) -> bool:
-        """One more that failed; True where it was the one that makes automatic mode list."""
-        self._failures += 1
-        return self._failures >= ATTEMPTS and self.fall_back()
+        self.failures = 0
 
     def worked(self) -> None:
         """The end bookmark came."""
-        self._failures = 0
+        self.failures = 0
         self._list_until = None
 
 

@@ -136,7 +136,7 @@ class ShardedController:
         self._poll = retry_period / 4
         self._source = source or _sources(client, gvr, namespace, label_selector, field_selector)
         self._sources = [ShardSource(self._source(gvr, False))]
-        self._options = {} if metrics is None else {"metrics": metrics}
+        self._options: dict[str, Any] = {} if metrics is None else {"metrics": metrics}
         self.informer = SharedInformer(self._sources[0], name=str(gvr), **{**self._options, **(informer or {})})
         self._owned: dict[GroupVersionResource, _Cache] = {}
         self._controller = Controller(

@@ -10,7 +10,7 @@ from typing import Any
 
 from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import ListerWatcherWrapper, MappedPage
+from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events
 from kinformer.objects.object import UndecodableObject
 from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
@@ -82,11 +82,11 @@ class ShardSource(ListerWatcherWrapper):
         if not self.slots:
             # Nothing is ours, but from somewhere the watch must go on: ask for one object, and drop it.
             page = await self._inner.list(options.replace(limit=1))
-            return _FirstPage(page, self._kept(page, frozenset()))
+            return ListPage(self._kept(page, frozenset(), only_page=True), header=page.header)
         if not options.continue_token and options.limit != 1 and not self.settled:
             options = options.replace(resource_version=None, resource_version_match=None)
         page = await self._inner.list(self._narrowed(options))
-        return MappedPage(page, self._kept(page, self.slots))
+        return ListPage(self._kept(page, self.slots), header=page.header)
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
         """A stream of lists of events, until the slots change; then it raises ExpiredError."""
@@ -133,7 +133,9 @@ class ShardSource(ListerWatcherWrapper):
             if initial and any(event.type == "BOOKMARK" and ends_initial_events(event.object) for event in events):
                 initial, self._handed = False, listed  # who asks for more has handed these on
 
-    async def _kept(self, page: ListPage, slots: frozenset[int]) -> AsyncGenerator[builtins.list[Any], None]:
+    async def _kept(
+        self, page: ListPage, slots: frozenset[int], *, only_page: bool = False
+    ) -> AsyncGenerator[builtins.list[Any], None]:
         if isinstance(page.items, AsyncIterable):
             try:
                 async for items in page.items:
@@ -143,6 +145,8 @@ class ShardSource(ListerWatcherWrapper):
                     await close()
         else:
             yield [item for item in page.items if self._is_in(item, slots)]
+        if only_page:
+            page.continue_token = ""  # there are more objects, and none of them is in the slots
 
     def _concerns(self, event: WatchEvent, slots: frozenset[int]) -> bool:
         # Of what is left of an object nobody knows the slot; who has it cached is to let go of it.
@@ -173,16 +177,6 @@ class _Nothing:
     async def __anext__(self) -> list[WatchEvent]:
         await self._wake.wait()
         raise _resharded()
-
-
-class _FirstPage(MappedPage):
-    """The only page: there are more objects, and none of them is ours."""
-
-    __slots__ = ()
-
-    @property
-    def continue_token(self) -> str:  # type: ignore[override]
-        return ""
 
 
 def _resharded() -> ExpiredError:

@@ -14,14 +14,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from kinformer.exceptions import APIError, ExpiredError, ResourceVersionTooLargeError
-from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, Resumable, WatchEvent
+from kinformer.list_watcher import Identified, ListerWatcher, ListOptions, ReadBack, WatchEvent, capabilities_of
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.continuity import NO_ANSWER, ContinuityCheck
 from kinformer.reflector.errors import ClusterReplacedError, RewindError
+from kinformer.reflector.options import HEAD_TIMEOUT
 from kinformer.reflector.resume import Resumption
-from kinformer.reflector.timeouts import HEAD_TIMEOUT, answered
+from kinformer.reflector.timeouts import answered
 from kinformer.snapshot.format import SnapshotRefusedError
 
 __all__ = ["READ_BACK", "SnapshotCheck"]
@@ -46,8 +47,9 @@ class SnapshotCheck:
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float = HEAD_TIMEOUT) -> None:
-        assert isinstance(source, Resumable)
-        self._source: Resumable = source
+        resumable = capabilities_of(source).resumable
+        assert resumable is not None
+        self._source = resumable
         self._lister_watcher = source
         self._tip = ContinuityCheck(source, name=name, timeout=timeout)
         self._timeout = timeout

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,19 +15,18 @@ from typing import Any, NamedTuple
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.tasks import Tasks
 from kinformer.cache.indexer import Indexer
 from kinformer.exceptions import ConfigError
-from kinformer.list_watcher import ListerWatcher, Resumable
+from kinformer.list_watcher import ListerWatcher, SnapshotSource, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher
 from kinformer.objects.object import KubeObject
-from kinformer.queue.writer import QueueWriter
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
 from kinformer.reflector.resume import Resume
 from kinformer.snapshot.file import SnapshotWriter
 from kinformer.snapshot.fingerprint import fingerprint
 from kinformer.snapshot.format import OBJECTS, ObjectWriter, SnapshotHeader, SnapshotRefusedError
 from kinformer.snapshot.loader import Shrink, SnapshotLoader
-from kinformer.snapshot.option import Snapshot, SnapshotOption
+from kinformer.snapshot.option import Snapshot
 
 __all__ = ["SnapshotKeeper"]
 
@@ -47,21 +47,22 @@ class _Cut(NamedTuple):
 
 
 class SnapshotKeeper:
-    """Keeps the snapshot of one informer; without the option it does nothing, and costs nothing.
+    """Keeps the snapshot of one informer, by two hooks: `resume` before a list, `cut_if_wanted` between two batches.
 
-    A snapshot is one cut: the processor says when the cache holds all of what came up to known versions and nothing
-    beyond, and waits while the objects are gathered, some milliseconds for 100,000. They are written in pieces of a
-    megabyte then, with everything that may wait for a disk in a worker thread.
+    A snapshot is one cut: between two batches the cache holds all of what came up to known versions and nothing beyond,
+    and the consumer of the queue waits while the objects are gathered, some milliseconds for 100,000. They are written
+    in pieces of a megabyte then, with everything that may wait for a disk in a worker thread.
 
     Args:
-        option: What the user gave, or None.
+        option: What the user gave.
         sources: As the user gave them, by scope.
         stacked: The same, with transform and compression around them.
         transform: The user's, because a snapshot has what it made of the objects.
         name: Of the informer.
         indexer: The cache.
-        intakes: What the reflectors write to, by scope.
-        cluster: Which cluster the cache is of, or None where that is not known.
+        versions: How far the cache is, by scope; read whenever a snapshot is cut.
+        queue: The queue of the informer; its consumer calls `cut_if_wanted` after each batch.
+        cluster: Gives which cluster the cache is of, or None while that is not known.
 
     Raises:
         ConfigError: The source cannot be asked about a snapshot, the transform cannot be recognised again, or these
@@ -70,31 +71,29 @@ class SnapshotKeeper:
 
     def __init__(
         self,
-        option: SnapshotOption,
+        option: str | os.PathLike[str] | Snapshot,
         sources: Mapping[Scope, ListerWatcher],
         stacked: Mapping[Scope, ListerWatcher],
         *,
         transform: Callable[..., Any] | None,
         name: str,
         indexer: Indexer,
-        intakes: Mapping[Scope, QueueWriter],
+        versions: Versions,
+        queue: AtomicDeltaFIFO,
         cluster: Callable[[], str | None],
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._name = name
         self._indexer = indexer
-        self._intakes = intakes
+        self._versions = versions
+        self._queue = queue
         self._cluster = cluster
-        self._versions: Versions = {}
         self._saved: Versions = {}
         self._wanted: asyncio.Future[_Cut] | None = None
-        self.file: Path | None = None
-        self._snapshot = None if option is None else Snapshot.of(option)
-        if self._snapshot is None:
-            return
+        self._snapshot = Snapshot.of(option)
         self._contents = _contents(sources, transform)
         self._snapshot.check(self._contents.get("resource", ""))
-        self.file = self._snapshot.file(self._contents)
+        self.file: Path = self._snapshot.file(self._contents)
         self._loader = SnapshotLoader(
             self.file,
             self._contents,
@@ -104,36 +103,27 @@ class SnapshotKeeper:
             count=self._count,
         )
 
-    def resume(self, scope: Scope) -> Resume | None:
-        """What the reflector of a scope asks before its first list."""
-        return None if self._snapshot is None else self._loader.resume(scope)
+    def resume(self, scope: Scope) -> Resume:
+        """The question that the reflector of a scope asks before its first list."""
+        return self._loader.resume(scope)
 
-    def beside(self, applied: Callable[[Any], None]) -> Callable[[Any], Awaitable[None] | None]:
-        """What the processor calls after each batch: `applied`, and this keeper, where it has something to do."""
-        if self._snapshot is None:
-            return applied
+    async def cut_if_wanted(self) -> None:
+        """Gather the objects for a snapshot that is due. For the consumer of the queue, which waits for it."""
+        wanted = self._wanted
+        if wanted is not None and not wanted.done():
+            cut = await self._gathered()
+            if not wanted.done():
+                wanted.set_result(cut)
 
-        def both(versions: Versions) -> Awaitable[None] | None:
-            applied(versions)
-            self._versions = versions
-            return None if self._wanted is None or self._wanted.done() else self._cut(self._wanted)
-
-        return both
-
-    def start(self, tasks: Tasks) -> list[asyncio.Task[Any]]:
-        """The task that writes now and then."""
-        return [] if self._snapshot is None else [tasks.start(self._run(), f"kinformer snapshot of {self._name}")]
-
-    def finish(self, tasks: Tasks, processing: asyncio.Task[Any] | None) -> list[asyncio.Task[Any]]:
-        """The task that writes for the last time; none where the processor has not applied all that there was."""
-        if self._snapshot is None or processing is None or not processing.done():
-            return []
-        return [tasks.start(self._save_last(), f"kinformer last snapshot of {self._name}")]
+    async def save_last(self) -> None:
+        """Write once more, when the cache changes no more."""
+        if self._is_news(self._versions):
+            await self._save(await self._gathered())
 
     # --- saving ----------------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
-        assert self._snapshot is not None
+    async def run(self) -> None:
+        """Write now and then, until cancelled."""
         interval = self._snapshot.interval
         await asyncio.sleep(interval * random.uniform(0.5, 1.0))  # informers that start together are not to write so
         while True:
@@ -142,16 +132,6 @@ class SnapshotKeeper:
                 await self._save(cut)
             del cut
             await asyncio.sleep(interval)
-
-    async def _save_last(self) -> None:
-        if self._is_news(self._versions):
-            await self._save(await self._gathered())
-
-    async def _cut(self, wanted: asyncio.Future[_Cut]) -> None:
-        """For the processor, which does nothing else meanwhile."""
-        cut = await self._gathered()
-        if not wanted.done():
-            wanted.set_result(cut)
 
     async def _gathered(self) -> _Cut:
         # In slices: to take hold of 100,000 objects that are in no CPU's cache is 10 ms of work.
@@ -165,8 +145,7 @@ class SnapshotKeeper:
 
     async def _next_cut(self) -> _Cut:
         self._wanted = asyncio.get_running_loop().create_future()
-        for intake in self._intakes.values():
-            intake.bookmark(intake.resource_version)  # nothing new, but the processor passes by
+        self._queue.checkpoint()
         try:
             return await self._wanted
         finally:
@@ -197,7 +176,6 @@ class SnapshotKeeper:
             log.debug(text, self._name, count, self.file, seconds, resource=self._name, reason="saved")
 
     async def _write(self, cut: _Cut) -> None:
-        assert self._snapshot is not None
         header = SnapshotHeader(
             contents=self._contents,
             resource_versions={scope or "": version for scope, version in cut.versions.items()},
@@ -205,7 +183,6 @@ class SnapshotKeeper:
             objects=len(cut.objects),
             taken_at=time.time(),
         )
-        assert self.file is not None
         async with SnapshotWriter(self.file) as writer:
             await writer.header(header)
             encoder = ObjectWriter(secrets=self._snapshot.secrets)
@@ -244,26 +221,27 @@ def _shrinks(
     """What brings the objects of a file into the form in which the sources give them, where that is another one."""
     shrinks: dict[Scope, Shrink] = {}
     for scope, source in stacked.items():
-        keep = getattr(sources[scope], "keep", None)
+        snapshots = capabilities_of(sources[scope]).snapshots
         if isinstance(source, CompactingListerWatcher):
             shrinks[scope] = source.compacted
-        elif keep is not None and not transformed:  # a transform makes objects of its own
-            shrinks[scope] = partial(_kept, keep)
+        elif snapshots is not None and not transformed:  # a transform makes objects of its own
+            shrinks[scope] = partial(_kept, snapshots)
     return shrinks
 
 
-async def _kept(keep: Callable[[KubeObject], KubeObject], objects: list[KubeObject]) -> list[KubeObject]:
-    return [keep(obj) for obj in objects]
+async def _kept(source: SnapshotSource, objects: list[KubeObject]) -> list[KubeObject]:
+    return [source.keep(obj) for obj in objects]
 
 
 def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:
     source = next(iter(sources.values()))
-    if not isinstance(source, Resumable):
+    resumable = capabilities_of(source).resumable
+    if resumable is None:
         raise ConfigError(
             f"snapshot: {type(source).__name__} has no `contents` and `read_back`, without which nobody can tell "
             "whether a snapshot is still true"
         )
-    contents = dict(source.contents)
+    contents = dict(resumable.contents)
     if len(sources) > 1:
         contents.pop("namespace", None)
         contents["namespaces"] = ",".join(sorted(str(scope) for scope in sources))

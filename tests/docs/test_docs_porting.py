@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
+import dataclasses
 import inspect
 import logging
 import re
@@ -33,9 +34,11 @@ from kinformer import (
     Store,
     meta_namespace_key,
 )
-from kinformer.informer.factory import _DEFAULTS
+from kinformer.informer.options import ResourceOptions
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
+
+OPTIONS = {option.name for option in dataclasses.fields(ResourceOptions)}
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "porting.md").read_text(encoding="utf-8")
@@ -129,7 +132,7 @@ class Checker:
             case ast.Name(id=name):
                 if name in self._things:
                     return self._things[name]
-                if name in PLACEHOLDERS or name in _DEFAULTS or hasattr(builtins, name):
+                if name in PLACEHOLDERS or name in OPTIONS or hasattr(builtins, name):
                     return None
                 assert name in kinformer.__all__, f"kinformer has no {name}"
                 return getattr(kinformer, name)
@@ -166,7 +169,7 @@ class Checker:
         signature = inspect.signature(called)
         signature.bind(*[None] * len(node.args), **keywords)
         if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):
-            unknown = keywords.keys() - signature.parameters.keys() - _DEFAULTS.keys()
+            unknown = keywords.keys() - signature.parameters.keys() - OPTIONS
             assert not unknown, f"{ast.unparse(node)}: there is no option {unknown}"
         return None
 

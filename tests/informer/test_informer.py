@@ -10,7 +10,6 @@ import pytest
 
 from kinformer import (
     ConfigError,
-    DeltaFIFO,
     ForbiddenError,
     Indexer,
     NotFoundError,
@@ -22,6 +21,8 @@ from kinformer import (
 )
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.processor import Processor
+from kinformer.processor.resync_schedule import ResyncSchedule
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time
@@ -301,6 +302,13 @@ async def test_a_resync_goes_over_the_cache_in_slices() -> None:
                 reached += 1
                 yield table
 
+    class Due(ResyncSchedule):
+        """A handler that is due for a replay."""
+
+        def __init__(self, mailbox: Mailbox) -> None:
+            super().__init__(queue.resync)
+            self._due.append(mailbox)
+
     class Counting(Mailbox):
         def put(self, batch: Any, initial: int = 0) -> None:
             reached_at.append(reached)
@@ -309,12 +317,12 @@ async def test_a_resync_goes_over_the_cache_in_slices() -> None:
     source = MemorySource()
     for number in range(2000):
         source.set(f"a{number}")
-    indexer, fifo, mailbox = Looked(), DeltaFIFO(meta_namespace_key, atomic=True), Counting("h", queue_size=4000)
-    processor = Processor(fifo, indexer, resync_due=lambda: [mailbox])
-    fifo.replace(list(source.objects.values()), "7")
-    fifo.resync()
-    fifo.close()
-    await processor.run()
+    indexer, mailbox = Looked(), Counting("h", queue_size=4000)
+    queue = AtomicDeltaFIFO(indexer.known)
+    processor = Processor(indexer, resyncs=Due(mailbox))
+    queue.replace(list(source.objects.values()), "7")
+    queue.resync()
+    await processor.apply(await queue.take() or ())
     assert {call[0] for call in mailbox.plain} == {"SYNC"}
     assert {call[1] for call in mailbox.plain} == source.objects.keys()
     assert len(mailbox) == processor.events["SYNC"] == 2000
@@ -453,17 +461,28 @@ async def test_reading_your_own_write_waits_until_the_cache_has_it() -> None:
 async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_who_waits_hears_of_them() -> None:
     source = MemorySource()
     source.set("a")
-    indexer, fifo = Indexer(meta_namespace_key), DeltaFIFO(meta_namespace_key, atomic=True)
+    indexer = Indexer(meta_namespace_key)
+    queue = AtomicDeltaFIFO(indexer.known)
+    processor = Processor(indexer)
     seen: list[Any] = []
 
-    def replaced(scope: str | None, version: str) -> None:
-        seen.append((scope, version, len(indexer), processor.synced))
+    async def wait() -> None:
+        await processor.applied.wait(None, 7, list)
+        seen.append(("waiter", processor.applied.current, len(indexer), bool(processor.synced)))
 
-    processor = Processor(fifo, indexer, replaced=replaced)
-    fifo.replace(list(source.objects.values()), "7")
-    fifo.close()
-    await processor.run()
-    assert seen == [(None, "7", 1, False)]
+    class Hearing(Mailbox):
+        def replay(self, objects: Any) -> None:
+            seen.append(("handler", dict(processor.applied.current), len(indexer), bool(processor.synced)))
+            super().replay(objects)
+
+    processor.attach(Hearing("h"))
+    seen.clear()
+    waiting = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    queue.replace(list(source.objects.values()), "7")
+    await processor.apply(await queue.take() or ())
+    await waiting
+    assert seen == [("handler", {None: "7"}, 1, False), ("waiter", {None: "7"}, 1, True)]
     assert processor.synced
 
 

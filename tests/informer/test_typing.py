@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kinformer.informer import factory
-from kinformer.informer.options import InformerOptions
+from kinformer.informer.options import (
+    InformerKeywords,
+    InformerOptions,
+    ResourceKeywords,
+    ResourceOptions,
+)
+from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/typing/inferred.py"
@@ -53,6 +58,15 @@ def test_pyright_infers_the_types_that_are_promised() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_the_typed_options_are_those_that_there_are() -> None:
-    typed = set(typing.get_type_hints(InformerOptions)) | {"indexers"}
-    assert typed == set(factory._DEFAULTS)
+@pytest.mark.parametrize(
+    ("keywords", "options"),
+    [
+        (ReflectorKeywords, ReflectorOptions),
+        (InformerKeywords, InformerOptions),
+        (ResourceKeywords, ResourceOptions),
+    ],
+)
+def test_the_keywords_are_the_options_and_have_their_types(keywords: typing.Any, options: typing.Any) -> None:
+    typed = {name: kind for base in options.__mro__ for name, kind in vars(base).get("__annotations__", {}).items()}
+    typed.pop("indexers", None)  # a parameter of its own, for its type
+    assert {name: kind.__forward_arg__ for name, kind in keywords.__annotations__.items()} == typed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kinformer.exceptions import ConfigError, ExpiredError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerProbe, ServerTip, WatchEvent
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
 from kinformer.objects.object import KubeObject
 
@@ -27,8 +27,6 @@ def entry(name: str = "a", version: str = "1", **more: Any) -> KubeObject:
 
 class Source:
     """A source whose items and events are given; it says its resourceVersion with its last item."""
-
-    flavour = "plain"
 
     def __init__(self, items: Iterable[Any] = (), events: list[list[WatchEvent]] | None = None) -> None:
         self.items = items
@@ -257,15 +255,15 @@ def test_only_a_plain_function_can_transform() -> None:
             TransformingListerWatcher(Source(), bad)  # type: ignore[arg-type]
 
 
-async def test_all_else_is_the_inner_source() -> None:
+async def test_what_the_inner_source_can_do_beside_list_and_watch_is_asked_of_it() -> None:
     source = TransformingListerWatcher(Source(), strip)
     assert isinstance(source, ListerWatcher)
-    probe: ServerProbe = source
-    assert await probe.tip() == ServerTip("9")
-    assert callable(probe.presence)
-    assert source.flavour == "plain"
-    with pytest.raises(AttributeError):
-        _ = source.nothing
+    found = capabilities_of(source)
+    assert found == capabilities_of(source._inner)
+    assert found.tip is not None
+    assert await found.tip.tip() == ServerTip("9")
+    assert found.presence is not None
+    assert found.cluster is found.resumable is found.snapshots is None
 
 
 async def test_a_list_that_is_not_read_to_its_end_can_be_closed() -> None:

@@ -204,7 +204,7 @@ async def test_tasks_share_the_turn_of_the_loop_and_each_gets_on() -> None:
 
 
 def _health(**fields: Any) -> InformerHealth:
-    return replace(HealthRecord().snapshot(0.0, ""), **fields)
+    return replace(HealthRecord().snapshot(""), **fields)
 
 
 def test_several_reflectors_are_as_well_as_the_worst_of_them() -> None:

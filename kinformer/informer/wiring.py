@@ -1,0 +1,154 @@
+"""The parts of an informer, put together: sources, reflectors, queue, processor, cache and snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Protocol
+
+from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
+from kinformer.informer.options import InformerOptions
+from kinformer.list_watcher import IngestCounts, ListerWatcher, capabilities_of
+from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
+from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.processor.processor import Processor
+from kinformer.processor.resync_schedule import ResyncSchedule
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
+from kinformer.reflector.reflector import Reflector
+from kinformer.reflector.resume import Resume
+
+__all__ = ["Scope", "SnapshotHooks", "Wiring"]
+
+Scope = str | None
+"""A namespace among several, or None for the only source of a cache."""
+
+
+class SnapshotHooks(Protocol):
+    """A snapshot of the cache on disk, as far as an informer knows of it.
+
+    `resume` gives the question that a reflector asks before its first list, and `cut_if_wanted` is called between two
+    batches of changes; `run` and `save_last` write while the informer runs, and once more when it is left.
+    """
+
+    @property
+    def file(self) -> Path: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+    def resume(self, scope: Scope) -> Resume: ...
+    async def cut_if_wanted(self) -> None: ...
+    async def run(self) -> None: ...
+    async def save_last(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Wiring:
+    """The parts of one informer. Data flows from the reflectors through the queue into the processor, and on.
+
+    Attributes:
+        indexer: The cache; the processor alone writes to it.
+        queue: What the reflectors have written and the processor has not applied yet.
+        schedule: When the cache is replayed to which handlers.
+        processor: Applies the queue to the cache and tells the handlers.
+        sources: As the user gave them, by scope.
+        transforms: The transform around each source, if there is one.
+        reflectors: By scope.
+        snapshots: The snapshot, if there is one.
+    """
+
+    indexer: Indexer
+    queue: AtomicDeltaFIFO
+    schedule: ResyncSchedule
+    processor: Processor
+    sources: Mapping[Scope, ListerWatcher]
+    transforms: list[TransformingListerWatcher] = field(default_factory=list)
+    reflectors: dict[Scope, Reflector] = field(default_factory=dict)
+    snapshots: SnapshotHooks | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sources: Mapping[Scope, ListerWatcher],
+        name: str,
+        options: InformerOptions,
+        *,
+        indexers: Indexers[Any],
+        on_error: Callable[[Any, Exception], None],
+    ) -> Wiring:
+        """Make the parts and connect them.
+
+        Args:
+            sources: By scope.
+            name: Of the informer.
+            options: Of the informer.
+            indexers: Beside the index by namespace, which is always there.
+            on_error: Told of each error that ends a request or a stream.
+
+        Raises:
+            ConfigError: Options that cannot work.
+        """
+        indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
+        queue = AtomicDeltaFIFO(indexer.known)
+        schedule = ResyncSchedule(queue.resync)
+        processor = Processor(indexer, scopes=tuple(sources), resyncs=schedule)
+        queue.direct = processor.apply_now
+        wiring = cls(indexer, queue, schedule, processor, sources)
+        stacked = wiring._stack(options)
+        if options.snapshot is not None:
+            wiring.snapshots = wiring._keep(stacked, name, options)
+        wiring.reflectors = {
+            scope: Reflector(
+                source,
+                queue.writer(scope),
+                name=name if scope is None else f"{name} in {scope}",
+                on_error=on_error,
+                resume=wiring.snapshots.resume(scope) if wiring.snapshots is not None else None,
+                options=options,
+            )
+            for scope, source in stacked.items()
+        }
+        return wiring
+
+    @property
+    def cluster(self) -> str | None:
+        """Which cluster the cache is of, or None while that is not known."""
+        return next((reflector.cluster for reflector in self.reflectors.values() if reflector.cluster), None)
+
+    @property
+    def received(self) -> list[IngestCounts]:
+        """What the sources have received, of those that count it."""
+        counts = (capabilities_of(source).stats for source in self.sources.values())
+        return [each for each in counts if each is not None]
+
+    def _stack(self, options: InformerOptions) -> dict[Scope, ListerWatcher]:
+        """Each source with the transform, and then the compression, around it."""
+        compaction = Compaction() if options.compact else None
+        stacked: dict[Scope, ListerWatcher] = {}
+        for scope, source in self.sources.items():
+            if options.transform is not None:
+                source = TransformingListerWatcher(source, options.transform, known=self.indexer.known)
+                self.transforms.append(source)
+            if compaction is not None:
+                source = CompactingListerWatcher(source, compaction, known=self.indexer.known)
+            stacked[scope] = source
+        return stacked
+
+    def _keep(self, stacked: Mapping[Scope, ListerWatcher], name: str, options: InformerOptions) -> SnapshotHooks:
+        from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them
+
+        assert options.snapshot is not None
+        return SnapshotKeeper(
+            options.snapshot,
+            self.sources,
+            stacked,
+            transform=options.transform,
+            name=name,
+            indexer=self.indexer,
+            versions=self.processor.applied.current,
+            queue=self.queue,
+            cluster=self._cluster_of,
+        )
+
+    def _cluster_of(self) -> str | None:
+        return self.cluster

@@ -1,0 +1,164 @@
+"""The queue of an informer: the changes that its reflectors have written and that the processor has not applied yet.
+
+Unlike `DeltaFIFO` it groups nothing by key: the cache decides, when a change is applied, whether that is an add, an
+update or a delete. So the queue is a deque of batches, in the order in which the server told them, and a full list is
+one entry among them (client-go, tools/cache/the_real_fifo.go, with its atomic events).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import Known
+from kinformer.objects.object import KubeObject
+from kinformer.queue.delta import Replacement
+
+__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter"]
+
+DIRECT = 256  # events of a batch that is applied in the step that brings it: a quarter of a millisecond at most
+
+
+class Changes(NamedTuple):
+    """Events of one watch.
+
+    Attributes:
+        scope: The namespace of the reflector that wrote them if the informer has several, else None.
+        resource_version: How far that reflector is with the last of them.
+        events: In their order; of the types ADDED, MODIFIED, DELETED and BOOKMARK.
+    """
+
+    scope: str | None
+    resource_version: str
+    events: Sequence[WatchEvent]
+
+
+class Marker(enum.Enum):
+    """An entry that changes no object."""
+
+    RESYNC = "replay the cache to the handlers that are due"
+    CHECKPOINT = "let the processor pass by"
+
+
+Entry = Changes | Replacement | Marker
+
+
+class AtomicDeltaFIFO:
+    """Entries in the order in which they were written, taken all at once by one consumer.
+
+    Writing is plain and never blocks; it belongs to the loop of the consumer. While the consumer waits and nothing is
+    queued, a small batch of events skips the queue: `direct` is called with it in the same step. That keeps the order,
+    and saves the wake-up of a task for an event that comes alone.
+
+    Args:
+        known: key -> the object in the cache, or None; asked by reflectors, so that a relist holds no second copy.
+
+    Attributes:
+        direct: Applies a batch at once; None until there is a consumer that can.
+        lists: How many full lists have been written.
+    """
+
+    def __init__(self, known: Callable[[str], KubeObject | None]) -> None:
+        self.known = known
+        self.direct: Callable[[Changes], None] | None = None
+        self.lists = 0
+        self._entries: deque[Entry] = deque()
+        self._waiter: asyncio.Future[None] | None = None  # of the consumer, while it waits and has not been woken
+        self._closed = False
+
+    # --- writes --------------------------------------------------------------------------------
+
+    def writer(self, scope: str | None = None) -> QueueWriter:
+        """The store of the reflector that follows `scope`."""
+        return QueueWriter(self, scope)
+
+    def put(self, changes: Changes) -> None:
+        """Queue a batch of events, or have it applied at once."""
+        if self._waiter is not None and self.direct is not None and len(changes.events) <= DIRECT:
+            self.direct(changes)
+        else:
+            self._append(changes)
+
+    def replace(
+        self, items: list[KubeObject] | ChunkedList[KubeObject], version: str, scope: str | None = None
+    ) -> None:
+        """Queue a full list, which is the queue's from here on: nothing looks at its objects before the consumer."""
+        self.lists += 1
+        self._append(Replacement(items, version, scope))
+
+    def resync(self) -> None:
+        """Queue a replay of the cache."""
+        self._append(Marker.RESYNC)
+
+    def checkpoint(self) -> None:
+        """Wake the consumer, though there is nothing to apply."""
+        self._append(Marker.CHECKPOINT)
+
+    def close(self) -> None:
+        """Take no more waiting: once what is queued has been taken, `take` returns None. Again: nothing."""
+        self._closed = True
+        self._wake()
+
+    # --- reads ---------------------------------------------------------------------------------
+
+    async def take(self) -> Sequence[Entry] | None:
+        """Wait for entries and take all of them; None once the queue is closed and empty.
+
+        One consumer at a time. Cancelling it takes nothing.
+        """
+        while not self._entries:
+            if self._closed:
+                return None
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await waiter
+            finally:
+                self._waiter = None
+        taken, self._entries = self._entries, deque()
+        return taken
+
+    def __len__(self) -> int:
+        """How many changes wait; a full list is one."""
+        return sum(len(entry.events) if isinstance(entry, Changes) else 1 for entry in self._entries)
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is a queue
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+class QueueWriter:
+    """The store of one reflector: all that it is told goes into the queue (see `EventStore` of the reflector)."""
+
+    __slots__ = ("_queue", "_scope", "known")
+
+    def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
+        self._queue = queue
+        self._scope = scope
+        self.known: Known | None = queue.known
+
+    def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
+        """Queue events of a watch; with the last of them the reflector is at `resource_version`."""
+        self._queue.put(Changes(self._scope, resource_version, events))
+
+    def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
+        """Queue a full list."""
+        self._queue.replace(items, resource_version, self._scope)
+
+    def resync(self) -> None:
+        """Queue a replay of the cache."""
+        self._queue.resync()

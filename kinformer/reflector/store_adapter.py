@@ -1,0 +1,108 @@
+"""The stores that a reflector writes to: the queue of an informer, or any store of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import Known, resource_version_of
+
+__all__ = ["EventStore", "ReflectorStore", "event_store"]
+
+
+@runtime_checkable
+class ReflectorStore(Protocol):
+    """A store with plain methods, such as a `Store`, an `Indexer`, a `DeltaFIFO`, or one of the user's own.
+
+    What one of the methods raises ends `Reflector.run`. A store may also have the methods of `BookmarkStore` and
+    `KnowingStore`.
+    """
+
+    def add(self, obj: Any, /) -> Any:
+        """An object that is new to the source."""
+        ...
+
+    def update(self, obj: Any, /) -> Any:
+        """A newer state of an object."""
+        ...
+
+    def delete(self, obj: Any, /) -> Any:
+        """The last state of an object that is gone."""
+        ...
+
+    def replace(self, items: list[Any], resource_version: str, /) -> Any:
+        """All that the source has; the list is the store's to keep."""
+        ...
+
+    def resync(self) -> Any:
+        """Replay what the store holds to its listeners."""
+        ...
+
+
+@runtime_checkable
+class BookmarkStore(Protocol):
+    """A store that is told how far the server is without an event."""
+
+    def bookmark(self, resource_version: str, /) -> Any: ...
+
+
+@runtime_checkable
+class KnowingStore(Protocol):
+    """A store that gives the object that it holds under a key, or None, so that a relist needs no second copy of it."""
+
+    def known(self, key: str, /) -> Any: ...
+
+
+class EventStore(Protocol):
+    """A store that takes whole batches, as the queue of an informer does."""
+
+    @property
+    def known(self) -> Known | None:
+        """The object that is stored under a key, or None; None if the store cannot tell."""
+        ...
+
+    def write(self, events: Sequence[WatchEvent], resource_version: str, /) -> None:
+        """Events of a watch, each of a known type; with the last of them the source was followed so far."""
+        ...
+
+    def replace(self, items: ChunkedList[Any], resource_version: str, /) -> None:
+        """All that the source has."""
+        ...
+
+    def resync(self) -> None:
+        """Replay what the store holds."""
+        ...
+
+
+def event_store(store: ReflectorStore | EventStore) -> EventStore:
+    """The store itself if it takes batches, else an adapter around it."""
+    return _StoreAdapter(store) if isinstance(store, ReflectorStore) else store
+
+
+class _StoreAdapter:
+    """Writes batches into a store that takes objects one by one."""
+
+    def __init__(self, store: ReflectorStore) -> None:
+        self._store = store
+        self._bookmark: Callable[[str], Any] | None = store.bookmark if isinstance(store, BookmarkStore) else None
+        self.known: Known | None = store.known if isinstance(store, KnowingStore) else None
+
+    def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
+        store = self._store
+        for kind, obj in events:
+            if kind == "MODIFIED":
+                store.update(obj)
+            elif kind == "ADDED":
+                store.add(obj)
+            elif kind == "DELETED":
+                store.delete(obj)
+            elif self._bookmark is not None:
+                self._bookmark(resource_version_of(obj))
+
+    def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
+        self._store.replace(list(items.drain()), resource_version)
+
+    def resync(self) -> None:
+        self._store.resync()

@@ -94,8 +94,8 @@ class SharedInformer(Generic[M]):
             self.name, self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler
         )
         self._fail_fast = FailFast()
-        self._feeding: list[asyncio.Task[Any]] = []
-        self._processing: asyncio.Task[Any] | None = None
+        self._feeding: list[asyncio.Task[None]] = []
+        self._processing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopped = False
@@ -190,7 +190,7 @@ class SharedInformer(Generic[M]):
             if self._ended is not None and not self._ended.done():
                 self._ended.set_result(None)
 
-    def _save_last(self) -> list[asyncio.Task[Any]]:
+    def _save_last(self) -> list[asyncio.Task[None]]:
         """The task that writes the snapshot for the last time; none if not all that came has been applied."""
         snapshots, processing = self._parts.snapshots, self._processing
         if snapshots is None or self._error is not None or processing is None or not processing.done():

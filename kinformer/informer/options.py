@@ -44,7 +44,7 @@ class InformerOptions(ReflectorOptions):
     resync_period: float = 0
     shutdown_timeout: float = 5
     optional: bool = False
-    on_error: Callable[[Any, BaseException], Any] | None = None
+    on_error: Callable[[Any, BaseException], object] | None = None
     compact: bool = False
     snapshot: SnapshotOption = None
     metrics: Metrics | None = None
@@ -57,7 +57,7 @@ class InformerKeywords(ReflectorKeywords, total=False):
     resync_period: float
     shutdown_timeout: float
     optional: bool
-    on_error: Callable[[Any, BaseException], Any] | None
+    on_error: Callable[[Any, BaseException], object] | None
     compact: bool
     snapshot: SnapshotOption
     metrics: Metrics | None

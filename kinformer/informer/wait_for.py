@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from kinformer.exceptions import StoppedError
 from kinformer.informer.informer import SharedInformer
@@ -12,7 +11,7 @@ from kinformer.objects.object import KubeObject, view
 
 __all__ = ["is_gone", "wait_for"]
 
-Condition = Callable[[KubeObject | None], Any]
+Condition = Callable[[KubeObject | None], object]
 
 
 async def wait_for(

@@ -17,7 +17,7 @@ __all__ = [
     "uid_of",
 ]
 
-Known = Callable[[str], Any]
+Known = Callable[[str], object | None]
 """The object that a store holds under a key, or None."""
 
 # apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey

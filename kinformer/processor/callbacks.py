@@ -14,20 +14,20 @@ __all__ = ["EventHandler", "Filter", "OnAdd", "OnDelete", "OnUpdate", "Transform
 class AddCallback(Protocol[M_contra]):
     """What is called for an object that has come, and takes the flag."""
 
-    def __call__(self, obj: KubeObject[M_contra], /, *, is_in_initial_list: bool) -> Any: ...
+    def __call__(self, obj: KubeObject[M_contra], /, *, is_in_initial_list: bool) -> object: ...
 
 
 class DeleteCallback(Protocol[M_contra]):
     """What is called for an object that has gone, and takes the flag."""
 
-    def __call__(self, obj: KubeObject[M_contra], /, *, final_state_unknown: bool) -> Any: ...
+    def __call__(self, obj: KubeObject[M_contra], /, *, final_state_unknown: bool) -> object: ...
 
 
 # Coroutine functions or plain ones: what a plain one returns is awaited where it can be, and dropped otherwise.
-OnAdd: TypeAlias = Callable[[KubeObject[M]], Any] | AddCallback[M]
-OnUpdate: TypeAlias = Callable[[KubeObject[M], KubeObject[M]], Any]
-OnDelete: TypeAlias = Callable[[KubeObject[M]], Any] | DeleteCallback[M]
-Filter: TypeAlias = Callable[[KubeObject[M]], Any]
+OnAdd: TypeAlias = Callable[[KubeObject[M]], object] | AddCallback[M]
+OnUpdate: TypeAlias = Callable[[KubeObject[M], KubeObject[M]], object]
+OnDelete: TypeAlias = Callable[[KubeObject[M]], object] | DeleteCallback[M]
+Filter: TypeAlias = Callable[[KubeObject[M]], object]
 Transform: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 

@@ -38,7 +38,7 @@ ADD, UPDATE, DELETE, SYNC = "ADDED", "UPDATED", "DELETED", "SYNC"
 # A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much a change.
 Notification = tuple[str, str, KubeObject | None, KubeObject, bool]
 
-Filter = Callable[[KubeObject], Any]
+Filter = Callable[[KubeObject], object]
 
 # A filter that hides nearly all of a long replay must not hold up the loop while it looks for the next.
 _HIDDEN_AT_ONCE = 64

@@ -11,7 +11,7 @@ import asyncio
 import enum
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.list_watcher import WatchEvent
@@ -84,9 +84,7 @@ class AtomicDeltaFIFO:
         else:
             self._append(changes)
 
-    def replace(
-        self, items: list[KubeObject] | ChunkedList[KubeObject], version: str, scope: str | None = None
-    ) -> None:
+    def replace(self, items: list[object] | ChunkedList[object], version: str, scope: str | None = None) -> None:
         """Queue a full list, which is the queue's from here on: nothing looks at its objects before the consumer."""
         self.lists += 1
         self._append(Replacement(items, version, scope))
@@ -155,7 +153,7 @@ class QueueWriter:
         """Queue events of a watch; with the last of them the reflector is at `resource_version`."""
         self._queue.put(Changes(self._scope, resource_version, events))
 
-    def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
+    def replace(self, items: ChunkedList[object], resource_version: str) -> None:
         """Queue a full list."""
         self._queue.replace(items, resource_version, self._scope)
 

@@ -41,7 +41,7 @@ class Delta(NamedTuple):
 class Replacement(NamedTuple):
     """The object of a `REPLACED_ALL`: a full list, of all namespaces (None) or of one."""
 
-    items: list[Any] | ChunkedList[Any]
+    items: list[object] | ChunkedList[object]
     resource_version: str
     namespace: str | None = None
 

@@ -73,7 +73,7 @@ class DeltaFIFO:
         emit_replaced: bool = True,
         atomic: bool = False,
         transform: Callable[[Any], Any] | None = None,
-        known: Callable[[str], Any] | None = None,
+        known: Callable[[str], object | None] | None = None,
     ) -> None:
         if atomic and known_objects is not None:
             raise ValueError("with atomic=True the consumer compares lists with what it knows: give no known_objects")
@@ -95,7 +95,7 @@ class DeltaFIFO:
 
     # --- writes --------------------------------------------------------------------------------
 
-    def add(self, obj: Any) -> None:
+    def add(self, obj: object) -> None:
         """Queue an `ADDED`.
 
         Raises:
@@ -103,11 +103,11 @@ class DeltaFIFO:
         """
         self._put(ADDED, obj)
 
-    def update(self, obj: Any) -> None:
+    def update(self, obj: object) -> None:
         """Queue an `UPDATED`; raises as `add`."""
         self._put(UPDATED, obj)
 
-    def delete(self, obj: Any) -> None:
+    def delete(self, obj: object) -> None:
         """Queue a `DELETED`, of an object or a tombstone; raises as `add`.
 
         One of an object that nobody knows is dropped (not with `atomic`). Of two deletes in a row the one stays
@@ -122,7 +122,7 @@ class DeltaFIFO:
             obj = self._transformed(key, obj)
         self.put(key, DELETED, obj)
 
-    def put(self, key: str, kind: DeltaType, obj: Any) -> None:
+    def put(self, key: str, kind: DeltaType, obj: object) -> None:
         """Queue a delta of one object under a key that the caller knows already; as it is, without `transform`."""
         delta = Delta(kind, obj)
         waiting = self._open.get(key)
@@ -135,7 +135,7 @@ class DeltaFIFO:
         self._wake()
 
     def replace(
-        self, items: Iterable[Any], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
+        self, items: Iterable[object], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
     ) -> None:
         """Queue a full list: `items` are all that there are (with `atomic`: in `namespace`, or in all).
 
@@ -154,7 +154,7 @@ class DeltaFIFO:
             ValueError: a namespace without `atomic`.
         """
         if self._atomic:
-            listed: list[Any] | ChunkedList[Any]
+            listed: list[object] | ChunkedList[object]
             if self._transform is not None:
                 listed = [self._transformed(None, obj) for obj in items]
             else:
@@ -202,7 +202,7 @@ class DeltaFIFO:
         self._open[_ALL] = [other for other in marks if other.object.namespace != namespace] + [mark]
         self._wake()
 
-    def known(self, key: str) -> Any:
+    def known(self, key: str) -> object | None:
         """What is known under `key`, or None: a reflector asks, so that a relist holds no second copy of it."""
         return None if self._known is None else self._known(key)
 
@@ -289,7 +289,7 @@ class DeltaFIFO:
         self._open = {}
         return segments
 
-    async def _run(self, process: Callable[..., Any], arguments: tuple[Any, ...], count: int) -> Any:
+    async def _run(self, process: Callable[..., Any], arguments: tuple[object, ...], count: int) -> Any:
         taken = min(count, self._initial_waiting)
         self._initial_waiting -= taken
         self._initial_running = taken
@@ -329,14 +329,14 @@ class DeltaFIFO:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _put(self, kind: DeltaType, obj: Any) -> None:
+    def _put(self, kind: DeltaType, obj: object) -> None:
         key = object_key(self._key_func, obj)
         if self._transform is not None and not isinstance(obj, DeletedFinalStateUnknown):
             obj = self._transformed(key, obj)
         self.put(key, kind, obj)
 
-    def _replace_each(self, items: Iterable[Any]) -> None:
-        listed: list[tuple[str, Any]] = []
+    def _replace_each(self, items: Iterable[object]) -> None:
+        listed: list[tuple[str, object]] = []
         for obj in items:
             key = object_key(self._key_func, obj)
             listed.append((key, obj if self._transform is None else self._transformed(key, obj)))
@@ -365,7 +365,7 @@ class DeltaFIFO:
         self._sealed.append({_ALL: [delta]})
         self._wake()
 
-    def _transformed(self, key: str | None, obj: Any) -> Any:
+    def _transformed(self, key: str | None, obj: object) -> object:
         assert self._transform is not None
         if self._known is not None:
             key = object_key(self._key_func, obj) if key is None else key

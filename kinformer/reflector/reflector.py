@@ -88,7 +88,7 @@ class Reflector:
         *,
         name: str | None = None,
         resync_period: float = 0,
-        on_error: Callable[[Any, Exception], Any] | None = None,
+        on_error: Callable[[Reflector, Exception], object] | None = None,
         clock: Clock = SYSTEM,
         resume: ResumeFunction | None = None,
         options: ReflectorOptions | None = None,

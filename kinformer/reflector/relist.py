@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
@@ -51,11 +50,11 @@ class ListRun:
         self._head_timeout = head_timeout
         self._idle_timeout = idle_timeout
         self._budget = YieldBudget(clock=clock)
-        self._items: ChunkedList[Any] = ChunkedList()
+        self._items: ChunkedList[object] = ChunkedList()
         self.page = 0
         """The page that is being asked for, from 1."""
 
-    async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[Any], str]:
+    async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[object], str]:
         """All objects, and the resourceVersion that the list is of: that of its first page.
 
         Raises:
@@ -91,7 +90,7 @@ class ListRun:
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1
 
-    async def _take_lists(self, lists: AsyncIterable[list[Any]]) -> None:
+    async def _take_lists(self, lists: AsyncIterable[list[object]]) -> None:
         async with AsyncExitStack() as stack:
             close = getattr(lists, "aclose", None)
             if close is not None:  # a source may hold a connection for it
@@ -103,9 +102,9 @@ class ListRun:
         if dog.verdict:
             raise TimeoutError(f"list: not a byte for {self._idle_timeout:g} s")
 
-    async def _take(self, objects: Iterable[Any]) -> None:
+    async def _take(self, objects: Iterable[object]) -> None:
         known, budget = self._known, self._budget
-        taken: list[Any] = []
+        taken: list[object] = []
         for obj in objects:
             taken.append(known_or_new(known, obj))
             if len(taken) == _SLICE:

@@ -20,23 +20,23 @@ class ReflectorStore(Protocol):
     `KnowingStore`.
     """
 
-    def add(self, obj: Any, /) -> Any:
+    def add(self, obj: Any, /) -> object:
         """An object that is new to the source."""
         ...
 
-    def update(self, obj: Any, /) -> Any:
+    def update(self, obj: Any, /) -> object:
         """A newer state of an object."""
         ...
 
-    def delete(self, obj: Any, /) -> Any:
+    def delete(self, obj: Any, /) -> object:
         """The last state of an object that is gone."""
         ...
 
-    def replace(self, items: list[Any], resource_version: str, /) -> Any:
+    def replace(self, items: list[Any], resource_version: str, /) -> object:
         """All that the source has; the list is the store's to keep."""
         ...
 
-    def resync(self) -> Any:
+    def resync(self) -> object:
         """Replay what the store holds to its listeners."""
         ...
 
@@ -45,14 +45,14 @@ class ReflectorStore(Protocol):
 class BookmarkStore(Protocol):
     """A store that is told how far the server is without an event."""
 
-    def bookmark(self, resource_version: str, /) -> Any: ...
+    def bookmark(self, resource_version: str, /) -> object: ...
 
 
 @runtime_checkable
 class KnowingStore(Protocol):
     """A store that gives the object that it holds under a key, or None, so that a relist needs no second copy of it."""
 
-    def known(self, key: str, /) -> Any: ...
+    def known(self, key: str, /) -> object: ...
 
 
 class EventStore(Protocol):
@@ -67,7 +67,7 @@ class EventStore(Protocol):
         """Events of a watch, each of a known type; with the last of them the source was followed so far."""
         ...
 
-    def replace(self, items: ChunkedList[Any], resource_version: str, /) -> None:
+    def replace(self, items: ChunkedList[object], resource_version: str, /) -> None:
         """All that the source has."""
         ...
 
@@ -86,7 +86,7 @@ class _StoreAdapter:
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
-        self._bookmark: Callable[[str], Any] | None = store.bookmark if isinstance(store, BookmarkStore) else None
+        self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
         self.known: Known | None = store.known if isinstance(store, KnowingStore) else None
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
@@ -101,7 +101,7 @@ class _StoreAdapter:
             elif self._bookmark is not None:
                 self._bookmark(resource_version_of(obj))
 
-    def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
+    def replace(self, items: ChunkedList[object], resource_version: str) -> None:
         self._store.replace(list(items.drain()), resource_version)
 
     def resync(self) -> None:

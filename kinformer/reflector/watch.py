@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YIELD_SECONDS, Clock
@@ -166,7 +165,7 @@ class Follower:
             raise StoreFailedError(error) from error
         self.version = version
 
-    def replace(self, items: ChunkedList[Any], version: str) -> None:
+    def replace(self, items: ChunkedList[object], version: str) -> None:
         """Write a full list."""
         try:
             self.store.replace(items, version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, YieldBudget
@@ -83,7 +82,9 @@ class InitialEvents:
 
     def __init__(self, known: Known | None) -> None:
         self._known = known
-        self._objects: PartitionedDict[str, Any] = PartitionedDict()  # a plain dict of 100,000 grows in steps of 10 ms
+        self._objects: PartitionedDict[str, object] = (
+            PartitionedDict()
+        )  # a plain dict of 100,000 grows in steps of 10 ms
         self.resource_version = ""
         self.live = False
         """Something else than an ADDED has come, so the end bookmark is due: a server that does not know of initial
@@ -127,10 +128,10 @@ class InitialEvents:
                     await budget.pause()
         return None
 
-    async def take(self, budget: YieldBudget) -> ChunkedList[Any]:
+    async def take(self, budget: YieldBudget) -> ChunkedList[object]:
         """The objects; nothing of them is kept here."""
         objects, self._objects = self._objects, PartitionedDict()
-        pieces: ChunkedList[Any] = ChunkedList()
+        pieces: ChunkedList[object] = ChunkedList()
         while objects.parts:  # part by part: freeing 100,000 keys at once is a stall too
             pieces.add_table(objects.parts.pop())
             if budget.exhausted():

@@ -105,12 +105,12 @@ if TYPE_CHECKING:
     from kinformer.sharding.sharded_controller import ShardedController as ShardedController
     from kinformer.snapshot.option import Snapshot as Snapshot
     from kinformer.workqueue.delaying_queue import DelayingQueue as DelayingQueue
+    from kinformer.workqueue.delaying_queue import RateLimitingQueue as RateLimitingQueue
     from kinformer.workqueue.rate_limiters import BucketRateLimiter as BucketRateLimiter
     from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter as ExponentialFailureRateLimiter
     from kinformer.workqueue.rate_limiters import FastSlowRateLimiter as FastSlowRateLimiter
     from kinformer.workqueue.rate_limiters import MaxOfRateLimiter as MaxOfRateLimiter
     from kinformer.workqueue.rate_limiters import RateLimiter as RateLimiter
-    from kinformer.workqueue.rate_limiting_queue import RateLimitingQueue as RateLimitingQueue
     from kinformer.workqueue.work_queue import LOW_PRIORITY as LOW_PRIORITY
     from kinformer.workqueue.work_queue import QueueStatistics as QueueStatistics
     from kinformer.workqueue.work_queue import WorkQueue as WorkQueue
@@ -171,8 +171,7 @@ _PUBLIC_MODULES: dict[str, tuple[str, ...]] = {
     "informer.statistics": ("InformerStatistics",),
     "cache.store": ("Store",),
     "workqueue.work_queue": ("LOW_PRIORITY", "QueueStatistics", "WorkQueue"),
-    "workqueue.delaying_queue": ("DelayingQueue",),
-    "workqueue.rate_limiting_queue": ("RateLimitingQueue",),
+    "workqueue.delaying_queue": ("DelayingQueue", "RateLimitingQueue"),
     "workqueue.rate_limiters": (
         "BucketRateLimiter",
         "ExponentialFailureRateLimiter",

@@ -13,8 +13,8 @@ from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
 from kinformer.metrics import Metrics
 from kinformer.processor.event_stream import InformerEvent
+from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
-from kinformer.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = ["Controller"]
 

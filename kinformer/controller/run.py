@@ -20,8 +20,8 @@ from kinformer.controller.reconcile import Reason, Request, Result, TerminalErro
 from kinformer.controller.sources import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
 from kinformer.objects.meta import split_meta_namespace_key
+from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
-from kinformer.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = ["ControllerOptions", "ControllerRun"]
 

@@ -1,5 +1,5 @@
-"""Work queues: which keys wait, which are in progress, and how often each has failed.
+"""Work queues: hold keys for workers, one worker a key, with delays, priorities and backoff.
 
 May import: `_runtime` and the root modules.
-Reading order: work_queue, delaying_queue, rate_limiters, rate_limiting_queue.
+Reading order: work_queue, delaying_queue, rate_limiters.
 """

@@ -1,4 +1,7 @@
-"""A work queue with adds for later."""
+"""Work queues with delayed adds: `DelayingQueue` after a given time, `RateLimitingQueue` after a limiter's.
+
+`RateLimitingQueue` is here because a rate limited add is a delayed add whose delay a limiter chooses.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,19 @@ from types import MappingProxyType
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.metrics import Metrics
+from kinformer.workqueue.rate_limiters import RateLimiter, default_rate_limiter
 from kinformer.workqueue.work_queue import K, QueueStatistics, WorkQueue
 
-__all__ = ["DelayingQueue"]
+__all__ = ["DelayingQueue", "RateLimitingQueue"]
 
-_STALE = 64  # entries of the heap that may be out of date, beside as many as are not
+_STALE = 64  # outdated entries that the heap may hold, in addition to as many as are current
 
 
 class DelayingQueue(WorkQueue[K]):
     """A `WorkQueue` with `add_after` (client-go, util/workqueue/delaying_queue.go).
 
-    A key has one delayed add at a time: the earliest. It is apart from the key's plain adds, which neither hasten nor
-    cancel it. All delays of a queue share one timer; there is no task and no polling.
+    A key has one delayed add at a time, the earliest. It is independent of the key's plain adds, which neither hasten
+    nor cancel it. All delays of a queue share one timer; there is no task and no polling.
 
     Args:
         name, metrics, ageing: See `WorkQueue`.
@@ -44,16 +48,16 @@ class DelayingQueue(WorkQueue[K]):
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Add `key` after `delay` seconds; at once if that is 0 or less.
 
-        Of two delays for a key the one that ends first counts, and the higher priority. Called during a drain it is
-        waited for, or handed back, as the drain was told; once shut down otherwise, it is ignored. Called before there
-        is a loop, it comes due once the queue is used inside one.
+        Of two delays of a key the one that ends first counts, with the higher of the two priorities. Called during a
+        drain, the key is waited for or handed back, as the drain was asked to; called after a shutdown, it is ignored.
+        Called before there is a loop, the delay is due once the queue is used inside one.
 
         Raises:
-            ValueError: `delay` is no number, or infinite.
+            ValueError: `delay` is infinite or no number.
             RuntimeError: The queue has been used inside a loop, and this call is made outside.
         """
         if not math.isfinite(delay):
-            raise ValueError(f"add_after({key!r}, {delay!r}): a finite number of seconds is needed")
+            raise ValueError(f"invalid delay in add_after({key!r}, {delay!r}): expected a finite number of seconds")
         if self._shutting_down and not self._waits_for_delayed:
             if self._draining:
                 self._hand_back(key, max(0.0, delay))
@@ -64,9 +68,11 @@ class DelayingQueue(WorkQueue[K]):
         if self._count_retry is not None:
             self._count_retry(1)
         if delay <= 0:
-            self._put(key, priority)
+            self._enqueue(key, priority)
             return
-        when = self._now() + delay
+        self._schedule(key, self._now() + delay, priority)
+
+    def _schedule(self, key: K, when: float, priority: int) -> None:
         known = self._delayed.get(key)
         if known is not None:
             priority = max(priority, known[1])
@@ -79,32 +85,32 @@ class DelayingQueue(WorkQueue[K]):
             self._heap = [(when, next(self._order), key) for key, (when, _) in self._delayed.items()]
             heapq.heapify(self._heap)
         if when < self._timer_at:
-            self._arm()
+            self._arm_timer()
 
-    def _arm(self) -> None:
+    def _arm_timer(self) -> None:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # the first `add_after` or `get` inside one will do it
+            return  # the first `add_after` or `get` inside a loop arms it
         self._has_loop = True
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = self._heap[0][0]
-        self._timer = loop.call_at(self._timer_at, self._due)
+        self._timer = loop.call_at(self._timer_at, self._enqueue_due)
 
     async def get(self) -> K:
-        """As `WorkQueue.get`."""
+        """Take the next key; see `WorkQueue.get`."""
         if not self._has_loop:
             self._has_loop = True
             if self._heap:
-                self._arm()
+                self._arm_timer()
         return await super().get()
 
-    def _due(self, come_back: Callable[[], None] | None = None) -> None:
-        """Move what is due, in slices: a thousand keys that back off together come back together."""
+    def _enqueue_due(self, resume_budget: Callable[[], None] | None = None) -> None:
+        """Queue the keys that are due, in slices: a thousand keys that back off together come back together."""
         self._timer, self._timer_at = None, math.inf
-        if come_back is not None:
-            come_back()
+        if resume_budget is not None:
+            resume_budget()
         loop = asyncio.get_running_loop()
         now = self._now()
         budget = YieldBudget()
@@ -113,52 +119,53 @@ class DelayingQueue(WorkQueue[K]):
             when, _, key = heap[0]
             known = self._delayed.get(key)
             if known is None or known[0] != when:
-                heapq.heappop(heap)  # replaced by an earlier one, or handed back
+                heapq.heappop(heap)  # replaced by an earlier delay, or handed back
                 continue
             if when > now:
-                self._arm()
+                self._arm_timer()
                 return
             if budget.exhausted():
                 self._timer_at = -math.inf
-                self._timer = loop.call_soon(self._due, budget.leave())
+                self._timer = loop.call_soon(self._enqueue_due, budget.leave())
                 return
             heapq.heappop(heap)
             del self._delayed[key]
-            self._put(key, known[1])
+            self._enqueue(key, known[1])
 
-    # --- the end ------------------------------------------------------------------------------------------
+    # --- shutting down --------------------------------------------------------------------------------------
 
     @property
     def handed_back(self) -> Mapping[K, float]:
-        """The delayed keys that a shutdown found, with the seconds they had left: they will not be handed out.
+        """The delayed keys that a shutdown found, which will not be handed out, with the seconds they had left.
 
-        client-go forgets them. During a drain those are added that workers ask for in its course, such as retries.
+        client-go forgets them. During a drain, keys that workers delay (such as retries) are added here.
         """
         return MappingProxyType(self._handed_back)
 
     def shut_down(self) -> None:
-        """As `WorkQueue.shut_down`; delayed keys are handed back, see `handed_back`."""
+        """Ignore adds from now on, as `WorkQueue.shut_down`; delayed keys are handed back, see `handed_back`."""
         self._draining = self._waits_for_delayed = False
         self._hand_back_all()
         super().shut_down()
 
     async def shut_down_with_drain(self, timeout: float | None = None, *, wait_for_delayed: bool = False) -> None:
-        """As `WorkQueue.shut_down_with_drain`; delayed keys are handed back, or waited for.
+        """Shut down and drain, as `WorkQueue.shut_down_with_drain`; delayed keys are handed back, or waited for.
 
         Args:
-            timeout: Seconds.
-            wait_for_delayed: Let them come due, be taken and be done first, and those that workers delay meanwhile;
-                with a key that always fails this only ends by the timeout. False, because a delay may be hours.
+            timeout: Seconds; None waits without limit.
+            wait_for_delayed: Wait until delayed keys are due, taken and done, including those that workers delay
+                meanwhile; with a key that always fails only the timeout ends this. False, because a delay may be hours.
 
         Raises:
-            TimeoutError: `timeout` seconds have passed; with `wait_for_delayed`, what is still delayed is handed back.
+            TimeoutError: `timeout` seconds have passed; with `wait_for_delayed`, keys that are still delayed are
+                handed back.
         """
         self._draining, self._waits_for_delayed = True, wait_for_delayed
         if not wait_for_delayed:
             self._hand_back_all()
         super().shut_down()
         try:
-            await self._drained(timeout)
+            await self._wait_drained(timeout)
         finally:
             self._draining = False
             if self._waits_for_delayed:
@@ -180,9 +187,56 @@ class DelayingQueue(WorkQueue[K]):
     def _hand_back(self, key: K, delay: float) -> None:
         self._handed_back[key] = min(delay, self._handed_back.get(key, delay))
 
-    def _ended(self) -> bool:
-        return super()._ended() and not self._delayed
+    def _has_ended(self) -> bool:
+        return super()._has_ended() and not self._delayed
 
     def statistics(self) -> QueueStatistics:
-        """The figures of this moment."""
+        """Return the figures of this moment; see `WorkQueue.statistics`."""
         return replace(super().statistics(), delayed=len(self._delayed))
+
+
+class RateLimitingQueue(DelayingQueue[K]):
+    """A `DelayingQueue` whose limiter chooses the delay (client-go, util/workqueue/rate_limiting_queue.go).
+
+    ::
+
+        key = await queue.get()
+        try:
+            await reconcile(key)
+        except Exception:
+            queue.add_rate_limited(key)
+        else:
+            queue.forget(key)
+        finally:
+            queue.done(key)
+
+    Both `forget` and `done` are needed: the first ends the count of failures, the second the work.
+
+    Args:
+        limiter: None takes client-go's for controllers, `default_rate_limiter`: 5 ms doubling to 1000 s for each key,
+            and 10 retries a second in all, with bursts of 100.
+        name, metrics, ageing: See `WorkQueue`.
+    """
+
+    def __init__(
+        self,
+        limiter: RateLimiter[K] | None = None,
+        *,
+        name: str | None = None,
+        metrics: Metrics | None = None,
+        ageing: float = 10.0,
+    ) -> None:
+        super().__init__(name=name, metrics=metrics, ageing=ageing)
+        self.limiter: RateLimiter[K] = default_rate_limiter() if limiter is None else limiter
+
+    def add_rate_limited(self, key: K, *, priority: int = 0) -> None:
+        """Add `key` after the delay that its limiter chooses; counts one failure."""
+        self.add_after(key, self.limiter.when(key), priority=priority)
+
+    def forget(self, key: K) -> None:
+        """Reset the failures of a key that has succeeded, or is given up, to 0. It still needs its `done`."""
+        self.limiter.forget(key)
+
+    def num_requeues(self, key: K) -> int:
+        """Return how often the key has failed since it was last forgotten."""
+        return self.limiter.num_requeues(key)

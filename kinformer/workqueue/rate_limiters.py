@@ -1,4 +1,4 @@
-"""How long a key that failed waits: the limiters of rate limiting queues (client-go, default_rate_limiters.go)."""
+"""Rate limiters: choose how long a failed key waits before its retry (client-go, default_rate_limiters.go)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 
 from kinformer.exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K_contra = TypeVar("K_contra", contravariant=True, default=Hashable)
+else:
+    from typing import TypeVar
+
+    K_contra = TypeVar("K_contra", contravariant=True)
 
 __all__ = [
     "BucketRateLimiter",
@@ -20,57 +29,57 @@ __all__ = [
     "default_rate_limiter",
 ]
 
-# Seconds after which a key that nobody forgot, and that has not failed again, is forgotten; or twice the longest delay,
-# where that is more. Without it a program that never calls `forget` keeps every key that ever failed.
+# Seconds without a failure after which a key is forgotten, or twice the longest delay if that is more. Without it, a
+# program that never calls `forget` would keep every key that ever failed.
 _FORGOTTEN_AFTER = 3600.0
 
 
-class RateLimiter(Protocol):
-    """What a `RateLimitingQueue` asks of a limiter, for programs that bring their own."""
+class RateLimiter(Protocol[K_contra]):
+    """The methods that a `RateLimitingQueue` calls, for programs that bring a limiter of their own."""
 
-    def when(self, key: Any) -> float:
-        """Seconds that `key` has to wait; each call is one more failure (or request) of the key."""
+    def when(self, key: K_contra) -> float:
+        """Return the seconds that `key` has to wait; each call counts one more failure (or request) of the key."""
         ...
 
-    def forget(self, key: Any) -> None:
-        """Count from 0 for this key: it has succeeded, or nobody is interested in it any more."""
+    def forget(self, key: K_contra) -> None:
+        """Reset the count of a key that has succeeded, or is no longer of interest, to 0."""
         ...
 
-    def num_requeues(self, key: Any) -> int:
-        """How often `key` has failed since it was last forgotten."""
+    def num_requeues(self, key: K_contra) -> int:
+        """Return how often `key` has failed since it was last forgotten."""
         ...
 
 
 def _now() -> float:
-    # The clock that loops use, also where no loop runs.
+    # The clock of loops, even if none runs.
     try:
         return asyncio.get_running_loop().time()
     except RuntimeError:
         return time.monotonic()
 
 
-class _Failures:
-    """Failures per key; a key that has been quiet for long is forgotten by itself."""
+class _FailureCounts:
+    """Failures by key; a key without a failure for `quiet` seconds is forgotten by itself."""
 
     def __init__(self, quiet: float, now: Callable[[], float]) -> None:
         self._quiet = quiet
         self._now = now
         self._counts: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()  # the longest unused first
 
-    def add(self, key: Hashable) -> int:
-        """Count one more; how many there were before."""
+    def count_failure(self, key: Hashable) -> int:
+        """Count one more failure of `key`, and return how many there were before."""
         now = self._now()
-        for _ in range(2):  # one more than can be added: the past is cleared faster than it grows
+        for _ in range(2):  # one more than this call can add, so that old keys go faster than new ones come
             oldest = next(iter(self._counts), None)
             if oldest is None or now - self._counts[oldest][1] <= self._quiet:
                 break
             del self._counts[oldest]
-        count = self.of(key)
+        count = self.failures_of(key)
         self._counts[key] = (count + 1, now)
         self._counts.move_to_end(key)
         return count
 
-    def of(self, key: Hashable) -> int:
+    def failures_of(self, key: Hashable) -> int:
         count, last = self._counts.get(key, (0, 0.0))
         return count if self._now() - last <= self._quiet else 0
 
@@ -81,98 +90,100 @@ class _Failures:
         return len(self._counts)
 
 
-class ExponentialFailureRateLimiter:
+class _FailureCountingLimiter:
+    """The two methods that limiters with a count of failures for each key share."""
+
+    def __init__(self, longest_delay: float, now: Callable[[], float]) -> None:
+        self._failures = _FailureCounts(max(_FORGOTTEN_AFTER, 2 * longest_delay), now)
+
+    def forget(self, key: Hashable) -> None:
+        """Reset the failures of `key` to 0."""
+        self._failures.forget(key)
+
+    def num_requeues(self, key: Hashable) -> int:
+        """Return how often `key` has failed since it was last forgotten."""
+        return self._failures.failures_of(key)
+
+
+class ExponentialFailureRateLimiter(_FailureCountingLimiter):
     """``base * 2**n`` seconds after the n-th failure of a key, counted from 0, and never more than `maximum`.
 
-    The failures of each key are counted by themselves, until `forget`; a key that nobody forgets is forgotten when it
-    has not failed for an hour, or for twice `maximum`, whichever is more.
+    The failures of each key are counted separately, until `forget`; a key that is never forgotten this way is
+    forgotten when it has not failed for an hour, or for twice `maximum` if that is more.
 
     Args:
         base: Seconds after the first failure. 5 ms, as controllers have it in client-go: a conflict is over by then.
         maximum: Seconds. 1000, as there.
-        now: The clock that quiet is measured with; the running loop's.
+        now: The clock that measures the time without a failure; default: the running loop's.
 
     Raises:
-        ConfigError: A value that cannot work.
+        ConfigError: `base` is not positive, or `maximum` is infinite or below `base`.
     """
 
     def __init__(self, base: float = 0.005, maximum: float = 1000.0, *, now: Callable[[], float] = _now) -> None:
-        _positive(self, base=base)
+        _check_positive(self, base=base)
         if not base <= maximum < math.inf:
-            raise ConfigError(f"ExponentialFailureRateLimiter(maximum={maximum!r}): finite, and base={base!r} at least")
+            raise ConfigError(
+                f"ExponentialFailureRateLimiter: invalid maximum={maximum!r}: "
+                f"expected a finite number of seconds, at least base={base!r}"
+            )
+        super().__init__(maximum, now)
         self._base = base
         self._maximum = maximum
-        # Past this many doublings it is the maximum; without a bound 2**n ends in an overflow after a thousand.
+        # From this many doublings on the delay is `maximum`; without a bound 2**n overflows after a thousand failures.
         self._doublings = math.ceil(math.log2(maximum / base))
-        self._failures = _Failures(max(_FORGOTTEN_AFTER, 2 * maximum), now)
 
-    def when(self, key: Any) -> float:
-        """Seconds to wait; counts one failure."""
-        count = self._failures.add(key)
+    def when(self, key: Hashable) -> float:
+        """Count one failure of `key`, and return the seconds to wait."""
+        count = self._failures.count_failure(key)
         return min(self._maximum, self._base * 2.0 ** min(count, self._doublings))
 
-    def forget(self, key: Any) -> None:
-        """Count from 0."""
-        self._failures.forget(key)
 
-    def num_requeues(self, key: Any) -> int:
-        """Failures so far."""
-        return self._failures.of(key)
-
-
-class FastSlowRateLimiter:
+class FastSlowRateLimiter(_FailureCountingLimiter):
     """`fast` seconds for the first `max_fast` failures of a key, `slow` seconds from then on.
 
     Raises:
-        ConfigError: A value that cannot work.
+        ConfigError: `fast` or `slow` is not positive, or `max_fast` is negative.
     """
 
     def __init__(self, fast: float, slow: float, max_fast: int, *, now: Callable[[], float] = _now) -> None:
-        _positive(self, fast=fast, slow=slow)
+        _check_positive(self, fast=fast, slow=slow)
         if max_fast < 0:
-            raise ConfigError(f"FastSlowRateLimiter(max_fast={max_fast!r}): 0 at least")
+            raise ConfigError(f"FastSlowRateLimiter: invalid max_fast={max_fast!r}: expected 0 or more")
+        super().__init__(max(fast, slow), now)
         self._fast = fast
         self._slow = slow
         self._max_fast = max_fast
-        self._failures = _Failures(max(_FORGOTTEN_AFTER, 2 * fast, 2 * slow), now)
 
-    def when(self, key: Any) -> float:
-        """Seconds to wait; counts one failure."""
-        return self._fast if self._failures.add(key) < self._max_fast else self._slow
-
-    def forget(self, key: Any) -> None:
-        """Count from 0."""
-        self._failures.forget(key)
-
-    def num_requeues(self, key: Any) -> int:
-        """Failures so far."""
-        return self._failures.of(key)
+    def when(self, key: Hashable) -> float:
+        """Count one failure of `key`, and return the seconds to wait."""
+        return self._fast if self._failures.count_failure(key) < self._max_fast else self._slow
 
 
 class BucketRateLimiter:
     """All keys together at `rate` a second, with bursts of `burst`: a token bucket (golang.org/x/time/rate).
 
-    Each `when` takes a token, or reserves the next one that will be there. It counts no failures.
+    Each `when` takes a token, or reserves the next free one. Failures are not counted.
 
     Args:
         rate: Tokens a second.
-        burst: Tokens that can be there at most.
-        now: The clock; the running loop's.
+        burst: Tokens that the bucket holds at most.
+        now: The clock; default: the running loop's.
 
     Raises:
-        ConfigError: A value that cannot work.
+        ConfigError: `rate` or `burst` is not positive.
     """
 
     def __init__(self, rate: float, burst: int, *, now: Callable[[], float] = _now) -> None:
-        _positive(self, rate=rate, burst=burst)
+        _check_positive(self, rate=rate, burst=burst)
         self._rate = rate
         self._burst = burst
         self._now = now
         self._tokens = float(burst)
         self._counted: float | None = None
 
-    def when(self, key: Any) -> float:
-        """Seconds until the token that this call has reserved."""
+    def when(self, key: Hashable) -> float:
+        """Return the seconds until the token that this call has taken or reserved."""
         now = self._now()
         if self._counted is not None:
             self._tokens = min(float(self._burst), self._tokens + max(0.0, now - self._counted) * self._rate)
@@ -180,42 +191,49 @@ class BucketRateLimiter:
         self._tokens -= 1.0
         return max(0.0, -self._tokens / self._rate)
 
-    def forget(self, key: Any) -> None:
-        """Does nothing: tokens belong to nobody."""
+    def forget(self, key: Hashable) -> None:
+        """Do nothing: tokens do not belong to a key."""
 
-    def num_requeues(self, key: Any) -> int:
-        """0: it counts none."""
+    def num_requeues(self, key: Hashable) -> int:
+        """Return 0: failures are not counted."""
         return 0
 
 
-class MaxOfRateLimiter:
-    """The longest delay of several limiters; each of them counts every failure."""
+class MaxOfRateLimiter(Generic[K_contra]):
+    """The longest delay of several limiters; each of them counts every failure.
 
-    def __init__(self, *limiters: RateLimiter) -> None:
+    Raises:
+        ConfigError: No limiter was given.
+    """
+
+    def __init__(self, *limiters: RateLimiter[K_contra]) -> None:
         if not limiters:
-            raise ConfigError("MaxOfRateLimiter(): it needs a limiter at least")
+            raise ConfigError("MaxOfRateLimiter(): expected one limiter or more")
         self._limiters = limiters
 
-    def when(self, key: Any) -> float:
-        """The longest of all delays."""
+    def when(self, key: K_contra) -> float:
+        """Return the longest of all delays."""
         return max([limiter.when(key) for limiter in self._limiters])
 
-    def forget(self, key: Any) -> None:
-        """Forget it in all."""
+    def forget(self, key: K_contra) -> None:
+        """Reset the failures of `key` in all limiters."""
         for limiter in self._limiters:
             limiter.forget(key)
 
-    def num_requeues(self, key: Any) -> int:
-        """The highest count of all."""
+    def num_requeues(self, key: K_contra) -> int:
+        """Return the highest count of all limiters."""
         return max(limiter.num_requeues(key) for limiter in self._limiters)
 
 
 def default_rate_limiter() -> RateLimiter:
-    """What client-go gives controllers: 5 ms doubling to 1000 s for each key, 10 a second in all with bursts of 100."""
+    """Return client-go's limiter for controllers.
+
+    It waits 5 ms, doubling to 1000 s, for each key, and lets 10 retries a second pass in all, with bursts of 100.
+    """
     return MaxOfRateLimiter(ExponentialFailureRateLimiter(0.005, 1000.0), BucketRateLimiter(10.0, 100))
 
 
-def _positive(limiter: object, **values: float) -> None:
+def _check_positive(limiter: object, **values: float) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise ConfigError(f"{type(limiter).__name__}({name}={value!r}): a finite number above 0 is needed")
+            raise ConfigError(f"{type(limiter).__name__}: invalid {name}={value!r}: expected a finite number above 0")

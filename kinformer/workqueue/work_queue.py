@@ -1,8 +1,8 @@
-"""The work queue: keys that wait, each once, and never with two workers.
+"""The work queue: each waiting key once, and never one key with two workers.
 
-A key is in one of three places. *Waiting*: it will be handed out. *Processing*: a worker has it. *Again*: a worker has
-it, and it was added meanwhile, so that it waits anew once that worker is done. Hence N adds of a waiting key are one
-run, any number of adds during a run are exactly one more run, and no key is ever with two workers
+A key is in one of three places. *Waiting*: it will be handed out. *Processing*: a worker has it. *Added again*: a
+worker has it, and it was added meanwhile, so it waits again once that worker is done. Hence any number of adds of a
+waiting key are one run, any number of adds during a run are exactly one more run, and no key is ever with two workers
 (client-go, util/workqueue/queue.go).
 """
 
@@ -23,29 +23,29 @@ __all__ = ["LOW_PRIORITY", "QueueStatistics", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
-# For what a cluster brings by itself: the first list and resyncs. controller-runtime has the same figure.
 LOW_PRIORITY = -100
+"""The priority of keys that no live change has asked for: the first list and resyncs. As in controller-runtime."""
 
-# While something in a lower class has waited for too long, every fourth key comes from there: the backlog of a start
-# moves on, and a live change waits for one more key at the most.
+# While a key of a lower priority has waited longer than `ageing`, every fourth key is taken from there: the backlog of
+# a start makes progress, and a live change waits for one more key at most.
 _OVERDUE_TURN = 4
 
-# Seconds: from 10 ns, times ten, twelve of them (component-base, metrics/prometheus/workqueue).
+# Seconds: twelve buckets from 10 ns, each ten times the last (component-base, metrics/prometheus/workqueue).
 _BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
-    """A moment of a queue.
+    """The figures of a queue at one moment.
 
     Attributes:
         depth: Keys that wait and could be taken now.
         processing: Keys that workers have.
-        delayed: Keys whose time has not come.
-        adds: Adds so far, but for those of a key that waited already.
+        delayed: Keys whose delay has not passed.
+        adds: Adds so far, without those of a key that was already waiting.
         retries: Delayed adds so far.
-        unfinished_work: Seconds that the keys being processed have been so, added up.
-        longest_running: Seconds that the longest of them has been so.
+        unfinished_work: Sum of the seconds for which the keys in process have been with their workers.
+        longest_running: Seconds for which the longest of them has been with its worker.
     """
 
     depth: int
@@ -58,7 +58,7 @@ class QueueStatistics:
 
 
 class WorkQueue(Generic[K]):
-    """Keys for workers: first in, first out, each waiting once, never two workers on one key.
+    """A queue of keys for workers: first in, first out, each key waiting once, never one key with two workers.
 
     ::
 
@@ -68,28 +68,31 @@ class WorkQueue(Generic[K]):
         finally:
             queue.done(key)
 
-    Everything but `get` and the drain is a plain function. A queue belongs to one event loop; it needs none to be
-    made and filled. It starts no task.
+    Everything except `get` and the drain is a plain function. A queue belongs to one event loop, but can be made and
+    filled without one. It starts no task.
 
     Args:
-        name: The label of its metrics, and what errors call it.
+        name: The label of its metrics, and its name in errors.
         metrics: A sink; without one, or without a name, nothing is exported.
-        ageing: Seconds that a key of lower priority waits behind others without a turn of its own. 10: longer than
-            any burst of live changes, short enough for people to wait.
+        ageing: Seconds that a key of lower priority waits behind others before it gets turns of its own. 10: longer
+            than a burst of live changes, and short enough for people to wait.
+
+    Raises:
+        ConfigError: `ageing` is negative or no number.
     """
 
     def __init__(self, *, name: str | None = None, metrics: Metrics | None = None, ageing: float = 10.0) -> None:
         if not ageing >= 0:
-            raise ConfigError(f"ageing={ageing!r}: seconds, 0 at least")
+            raise ConfigError(f"invalid ageing={ageing!r}: expected a number of seconds, 0 or more")
         self.name = name
         self._ageing = ageing
-        # Waiting keys and when they were added. An OrderedDict, because taking from the front of a dict gets slower
-        # with each key taken. Priority 0 by itself; the other classes exist while they hold something.
+        # Waiting keys of priority 0, and when they were added. An OrderedDict, because taking from the front of a dict
+        # gets slower with each key taken. Other priorities have a dict here only while they hold a key.
         self._ready: OrderedDict[K, float] = OrderedDict()
-        self._classes: dict[int, OrderedDict[K, float]] = {}
+        self._prioritized: dict[int, OrderedDict[K, float]] = {}
         self._processing: dict[K, float] = {}
-        self._again: dict[K, tuple[int, float]] = {}
-        self._taken_from: dict[K, int] = {}  # the class of keys in process, where it is not 0
+        self._added_again: dict[K, tuple[int, float]] = {}
+        self._taken_at: dict[K, int] = {}  # the priority at which keys in process were taken, unless 0
         self._getters = WaiterQueue()
         self._drainers: list[asyncio.Future[None]] = []
         self._shutting_down = False
@@ -108,84 +111,85 @@ class WorkQueue(Generic[K]):
     # --- adding -----------------------------------------------------------------------------------------
 
     def add(self, key: K, *, priority: int = 0) -> None:
-        """Have `key` worked on, as soon as a worker is free; once more, if a worker has it now.
+        """Queue `key` for the next free worker; if a worker has it now, once more after that worker is done.
 
-        A key that waits already keeps its place; with a higher priority than before it goes to the end of that class.
-        Ignored once the queue is being shut down.
+        A key that already waits keeps its place; with a higher priority than before it moves to the end of that
+        priority. Ignored once the queue is shutting down.
 
         Args:
-            key: Anything hashable.
-            priority: Higher goes first, and among equals who came first. `LOW_PRIORITY` is for what is not news.
+            key: Any hashable value.
+            priority: Higher is taken first; within one priority the order is first in, first out. `LOW_PRIORITY` is
+                for keys that no live change has asked for.
         """
         if not self._shutting_down:
-            self._put(key, priority)
+            self._enqueue(key, priority)
 
-    def _put(self, key: K, priority: int) -> None:
+    def _enqueue(self, key: K, priority: int) -> None:
         if key in self._processing:
-            mark = self._again.get(key)
-            if mark is None:
-                self._again[key] = (priority, self._now())
-            elif priority > mark[0]:
-                self._again[key] = (priority, mark[1])
+            again = self._added_again.get(key)
+            if again is None:
+                self._added_again[key] = (priority, self._now())
+            elif priority > again[0]:
+                self._added_again[key] = (priority, again[1])
                 return
             else:
                 return
-        elif priority == 0 and not self._classes:
+        elif priority == 0 and not self._prioritized:
             if key in self._ready:
                 return
             self._ready[key] = self._now()
             self._getters.wake()
-        elif not self._place(key, priority, self._now()):
+        elif not self._insert_waiting(key, priority, self._now()):
             return
         self._adds += 1
         if self._count_add is not None:
             self._count_add(1)
 
-    def _place(self, key: K, priority: int, added: float) -> bool:
-        """Put a key into its class; False where it waited already (and was at most raised)."""
-        held = self._class_of(key)
+    def _insert_waiting(self, key: K, priority: int, added: float) -> bool:
+        """Return True if the key is newly waiting; False if it waited already, and at most moved up."""
+        held = self._priority_of_waiting(key)
         if held is not None:
             if priority <= held:
                 return False
-            added = self._remove(key, held)
+            added = self._remove_waiting(key, held)
         if priority == 0:
             self._ready[key] = added
         else:
-            self._classes.setdefault(priority, OrderedDict())[key] = added
+            self._prioritized.setdefault(priority, OrderedDict())[key] = added
         if held is None:
             self._getters.wake()
         return held is None
 
-    def _class_of(self, key: K) -> int | None:
+    def _priority_of_waiting(self, key: K) -> int | None:
         if key in self._ready:
             return 0
-        return next((priority for priority, waiting in self._classes.items() if key in waiting), None)
+        return next((priority for priority, waiting in self._prioritized.items() if key in waiting), None)
 
-    def _remove(self, key: K, priority: int) -> float:
-        waiting = self._ready if priority == 0 else self._classes[priority]
+    def _remove_waiting(self, key: K, priority: int) -> float:
+        waiting = self._ready if priority == 0 else self._prioritized[priority]
         added = waiting.pop(key)
         if priority != 0 and not waiting:
-            del self._classes[priority]
+            del self._prioritized[priority]
         return added
 
     # --- taking -----------------------------------------------------------------------------------------
 
     async def get(self) -> K:
-        """The next key; it is this worker's until `done`.
+        """Take the next key; it belongs to this worker until `done`.
 
-        Safe under cancellation: a key is taken in the very step in which it is returned, so a `get` that is
-        cancelled, or whose timeout passes, has taken none, and another waiting `get` is woken in its place. Does not
-        suspend while keys wait.
+        Safe under cancellation: a key is taken in the very step in which it is returned, so a `get` that is cancelled,
+        or whose timeout passes, has taken none, and another waiting `get` is woken in its place. Does not suspend while
+        keys wait.
 
         Raises:
-            StoppedError: The queue is shut down, and empty.
+            StoppedError: The queue is shut down and empty.
         """
-        while not (self._ready or self._classes):
-            if self._ended():
-                raise StoppedError(f"work queue{self._named()} is shut down")
+        while not (self._ready or self._prioritized):
+            if self._has_ended():
+                raise StoppedError(f"work queue{self._label()} is shut down and empty")
             await self._getters.wait()
         now = self._now()
-        key, added = self._take_by_priority(now) if self._classes else self._ready.popitem(last=False)
+        key, added = self._take_by_priority(now) if self._prioritized else self._ready.popitem(last=False)
         self._processing[key] = now
         if self._observe_wait is not None:
             self._observe_wait(now - added)
@@ -194,93 +198,99 @@ class WorkQueue(Generic[K]):
         return key
 
     def _take_by_priority(self, now: float) -> tuple[K, float]:
-        classes = {0: self._ready, **self._classes} if self._ready else self._classes
-        chosen = max(classes)
-        if len(classes) > 1:
+        waiting_by_priority = {0: self._ready, **self._prioritized} if self._ready else self._prioritized
+        chosen = max(waiting_by_priority)
+        if len(waiting_by_priority) > 1:
             self._turn += 1
             if self._turn % _OVERDUE_TURN == 0:
-                heads = {priority: next(iter(waiting.values())) for priority, waiting in classes.items()}
-                del heads[chosen]
-                oldest = min(heads, key=heads.__getitem__)
-                if now - heads[oldest] >= self._ageing:
+                first_added = {
+                    priority: next(iter(waiting.values())) for priority, waiting in waiting_by_priority.items()
+                }
+                del first_added[chosen]
+                oldest = min(first_added, key=first_added.__getitem__)
+                if now - first_added[oldest] >= self._ageing:
                     chosen = oldest
-        key = next(iter(classes[chosen]))
+        key = next(iter(waiting_by_priority[chosen]))
         if chosen != 0:
-            self._taken_from[key] = chosen
-        return key, self._remove(key, chosen)
+            self._taken_at[key] = chosen
+        return key, self._remove_waiting(key, chosen)
 
     def priority(self, key: K) -> int:
-        """The priority with which a worker got the key that it has: for a retry that is to be no more urgent."""
-        return self._taken_from.get(key, 0)
+        """Return the priority at which a key in process was taken, for a retry that should be no more urgent."""
+        return self._taken_at.get(key, 0)
 
     def done(self, key: K) -> None:
-        """The worker has finished with `key`; it waits anew if it was added meanwhile.
+        """Finish the work on `key`; it waits again if it was added meanwhile.
 
-        Of a key that no worker has, it does nothing.
+        Does nothing for a key that no worker has.
         """
         started = self._processing.pop(key, None)
         if started is None:
             return
         if self._observe_work is not None:
             self._observe_work(self._now() - started)
-        if self._taken_from:
-            self._taken_from.pop(key, None)
-        mark = self._again.pop(key, None) if self._again else None
-        if mark is not None:
-            self._place(key, *mark)
+        if self._taken_at:
+            self._taken_at.pop(key, None)
+        again = self._added_again.pop(key, None) if self._added_again else None
+        if again is not None:
+            self._insert_waiting(key, *again)
         elif self._shutting_down:
-            self._look_whether_drained()
+            self._check_drained()
 
     def __len__(self) -> int:
-        return len(self._ready) + sum(map(len, self._classes.values()))
+        return len(self._ready) + sum(map(len, self._prioritized.values()))
 
     def __bool__(self) -> bool:
         return True  # an empty queue is a queue
 
     def __contains__(self, key: object) -> bool:
-        return key in self._ready or any(key in waiting for waiting in self._classes.values())
+        return key in self._ready or any(key in waiting for waiting in self._prioritized.values())
 
-    # --- the end ------------------------------------------------------------------------------------------
+    # --- shutting down --------------------------------------------------------------------------------------
 
     @property
     def shutting_down(self) -> bool:
-        """No more adds are taken."""
+        """True if adds are ignored because the queue is shutting down, or has shut down."""
         return self._shutting_down
 
     def shut_down(self) -> None:
-        """Take nothing more. What waits is still handed out; then every `get` raises StoppedError."""
+        """Ignore adds from now on. Waiting keys are still handed out; then every `get` raises StoppedError."""
         self._shutting_down = True
         self._after_shut_down()
 
     def clear(self) -> list[K]:
-        """Take out all that waits, in the order in which it would have come; what workers have is not touched.
+        """Remove all waiting keys and return them in the order in which they would have come.
 
-        For an end without a drain: the next start finds what is to be done by looking at the world.
+        Keys in process are not touched. For an end without a drain: the next start finds its work by reading the
+        cluster.
         """
         keys: list[K] = []
-        for priority in sorted({0, *self._classes}, reverse=True):
-            keys += self._classes.pop(priority, ()) if priority else self._ready
+        for priority in sorted({0, *self._prioritized}, reverse=True):
+            keys += self._prioritized.pop(priority, ()) if priority else self._ready
         self._ready.clear()
         if self._shutting_down:
             self._after_shut_down()
         return keys
 
     async def shut_down_with_drain(self, timeout: float | None = None) -> None:
-        """Take nothing more, and wait until every key that waits has been taken, and every key taken is done.
+        """Ignore adds from now on, and wait until every waiting key has been taken and every taken key is done.
 
-        (client-go waits for the keys being processed alone, and leaves those that wait behind.) Workers have to go on
-        for it. The queue stays shut down however the wait ends.
+        (client-go waits for the keys in process only, and leaves waiting keys behind.) Workers have to go on meanwhile.
+        The queue stays shut down however the wait ends.
+
+        Args:
+            timeout: Seconds; None waits without limit.
 
         Raises:
             TimeoutError: `timeout` seconds have passed.
         """
         self.shut_down()
-        await self._drained(timeout)
+        await self._wait_drained(timeout)
 
-    async def _drained(self, timeout: float | None) -> None:
+    async def _wait_drained(self, timeout: float | None) -> None:
         try:
             async with asyncio.timeout(timeout):
-                while not (self._ended() and not self._processing):
+                while not (self._has_ended() and not self._processing):
                     drainer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                     self._drainers.append(drainer)
                     try:
@@ -289,19 +299,19 @@ class WorkQueue(Generic[K]):
                         self._drainers.remove(drainer)
         except TimeoutError:
             left = f"{len(self)} waiting, {len(self._processing)} being processed"
-            raise TimeoutError(f"work queue{self._named()} has not drained after {timeout:g} s: {left}") from None
+            raise TimeoutError(f"work queue{self._label()} has not drained after {timeout:g} s: {left}") from None
 
-    def _ended(self) -> bool:
-        """Nothing waits, and nothing will."""
-        return self._shutting_down and not self._ready and not self._classes
+    def _has_ended(self) -> bool:
+        """Return True if no key waits, and none will."""
+        return self._shutting_down and not self._ready and not self._prioritized
 
     def _after_shut_down(self) -> None:
-        if self._ended():
+        if self._has_ended():
             self._getters.wake_all()
-        self._look_whether_drained()
+        self._check_drained()
 
-    def _look_whether_drained(self) -> None:
-        if self._ended() and not self._processing:
+    def _check_drained(self) -> None:
+        if self._has_ended() and not self._processing:
             for drainer in self._drainers:
                 if not drainer.done():
                     drainer.set_result(None)
@@ -312,7 +322,7 @@ class WorkQueue(Generic[K]):
     # --- figures ------------------------------------------------------------------------------------------
 
     def statistics(self) -> QueueStatistics:
-        """The figures of this moment; ages are counted on the loop's clock."""
+        """Return the figures of this moment; ages are counted on the loop's clock."""
         return QueueStatistics(
             depth=len(self),
             processing=len(self._processing),
@@ -349,8 +359,8 @@ class WorkQueue(Generic[K]):
             self._close_gauges.append(metrics.gauge(f"workqueue_{metric}", text, labels, read))
 
     def _first_now(self) -> float:
-        # Made and filled outside a loop it counts on the clock that loops use; once used inside one, on that loop's.
-        # The usual loop's is that very clock, one call of Python further away.
+        # Outside a loop the queue counts on the clock that loops use; from its first use inside one, on that loop's.
+        # The usual loop reads that very clock, one Python call further away.
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -359,8 +369,8 @@ class WorkQueue(Generic[K]):
         self._now = time.monotonic if usual else loop.time
         return self._now()
 
-    def _named(self) -> str:
+    def _label(self) -> str:
         return f" {self.name}" if self.name else ""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}{self._named()}: {len(self)} waiting, {len(self._processing)} in process>"
+        return f"<{type(self).__name__}{self._label()}: {len(self)} waiting, {len(self._processing)} in process>"

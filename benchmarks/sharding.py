@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.data import KINDS
 from benchmarks.harness import CORES, Figure, resident, run, until
 from kinformer import Client, Request, ShardedController
-from kinformer.leaderelection.lease import LeaseTimes
+from kinformer.leaderelection.lease import LeaseOptions
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.membership import ShardMembership
 from kinformer.sharding.slots import slot_of
@@ -39,20 +39,20 @@ OBJECTS, EVENTS = 2_000, 1_000
 OBJECTS_OF_AN_OWNER = 10
 REPLICAS = (1, 2, 4, 8)
 WINDOW = 0.3  # seconds that the process must do next to nothing for, to count as idle
-OTHERS = LeaseTimes(retry_period=0.5)
+OTHERS = LeaseOptions(retry_period=0.5)
 FILTERED, CHECKED, OWNED = "main, filtered by the server", "main, filtered here", "owned"
 
 
 class NoWork:
     """The work of a replica that has none; it has always seen everything."""
 
-    def joined(self) -> None: ...
-    def taken(self, slots: frozenset[int]) -> None: ...
-    async def leave(self, slots: frozenset[int]) -> None: ...
-    def lapsed(self) -> None: ...
-    async def idle(self) -> None: ...
-    def heard(self, members: ShardMembers) -> None: ...
-    def seen(self) -> int | None:
+    def begin_membership(self) -> None: ...
+    def take_slots(self, slots: frozenset[int]) -> None: ...
+    async def release_slots(self, slots: frozenset[int]) -> None: ...
+    def drop_all_slots(self) -> None: ...
+    async def wait_idle(self) -> None: ...
+    def update_members(self, members: ShardMembers) -> None: ...
+    def version_seen(self) -> int | None:
         return 2**53
 
 
@@ -105,7 +105,7 @@ class Site:
                 group=group,
                 identity=f"other-{other}",
                 work=NoWork(),
-                times=OTHERS,
+                options=OTHERS,
             )
             for other in range(number)
         ]
@@ -184,7 +184,7 @@ async def replica(url: str, number: int, resource: str, group: str) -> None:
         answer = {"bytes": resident() - before, "objects": len(informer.lister), "start_cpu": cpu}
         began = time.process_time()
         print(json.dumps(answer), flush=True)
-        source = controller._sources[-1]
+        source = controller._caches.sources[-1]
         dropped, updated = source.dropped, informer.statistics().events.get("UPDATED", 0)
         version = int(await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline))
 

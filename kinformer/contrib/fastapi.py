@@ -34,7 +34,7 @@ from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
-from kinformer.manager.readiness import readiness, status_report
+from kinformer.manager.health import readiness, status_report
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 

@@ -1,5 +1,6 @@
-"""Controllers: from changes of informers to reconciles of keys, with the helpers that operators need for writing.
+"""Controllers: turn changes of informers into reconciles of keys; with the helpers that operators need for writing.
 
 May import: `informer`, `workqueue` and below.
-Reading order: controller, sources, run, own_writes.
+Reading order: controller, options, sources, run, own_writes; then the helpers applier, finalizers, status and
+event_recorder.
 """

@@ -8,107 +8,120 @@ leaf covers everything below it (structured-merge-diff, fieldpath/serialize.go).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from kinformer.client.client import Client
+from kinformer.controller.own_writes import version_or_zero
 from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
-from kinformer.objects.meta import GroupVersionResource, meta_namespace_key, version_number
+from kinformer.objects.meta import GroupVersionResource, meta_namespace_key
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
 
 __all__ = ["Applier", "owned_fields", "projection"]
 
-_MISSING = object()
-_decode = msgspec.json.Decoder().decode
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+FieldTree = dict[str, "FieldTree"]
+
+_decode_step = msgspec.json.Decoder().decode
 
 
-def owned_fields(document: Mapping[str, Any], manager: str) -> dict[str, Any] | None:
-    """The tree of what `manager` owns by applying it; None where the object does not say."""
-    for entry in (document.get("metadata") or {}).get("managedFields") or ():
-        if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
+def owned_fields(document: Mapping[str, Json], manager: str) -> FieldTree | None:
+    """Return the tree of the fields that `manager` owns by applying them; None if the object has none."""
+    metadata = document.get("metadata")
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict) or entry.get("subresource"):
+            continue
+        if entry.get("manager") == manager and entry.get("operation") == "Apply":
             tree = entry.get("fieldsV1")
-            return tree if isinstance(tree, dict) else None
+            return _field_tree(tree) if isinstance(tree, dict) else None
     return None
 
 
-def projection(tree: Mapping[str, Any], value: Any) -> Any:
-    """What stands in the fields of `tree`: equal for two states of an object if and only if no such field differs."""
+def _field_tree(tree: dict[str, Json]) -> FieldTree:
+    return {step: _field_tree(below) if isinstance(below, dict) else {} for step, below in tree.items()}
+
+
+def projection(tree: FieldTree, value: Json) -> Json:
+    """Return the values of the fields of `tree`: equal for two states if and only if no such field differs."""
     if not tree:
         return value
-    result: dict[str, Any] = {}
+    result: dict[str, Json] = {}
     for step, below in tree.items():
-        found = True if step == "." else _step(step, value)
-        if found is not _MISSING:
+        for found in (True,) if step == "." else _values_at(step, value):
             result[step] = projection(below, found)
     return result
 
 
-def _step(step: str, value: Any) -> Any:
+def _values_at(step: str, value: Json) -> tuple[()] | tuple[Json]:
+    """Return the value to which a step of a tree leads, or nothing if there is none."""
     kind, _, name = step.partition(":")
     if kind == "f":
-        return value[name] if isinstance(value, dict) and name in value else _MISSING
+        return (value[name],) if isinstance(value, dict) and name in value else ()
     if not isinstance(value, list):
-        return _MISSING
-    wanted = _decode(name)
+        return ()
+    wanted = _decode_step(name)
     if kind == "v":
-        return wanted if wanted in value else _MISSING
+        return (wanted,) if wanted in value else ()
     if kind == "k":
         for item in value:
             if isinstance(item, dict) and all(item.get(key) == part for key, part in wanted.items()):
-                return item
-        return _MISSING
-    return value[wanted] if kind == "i" and wanted < len(value) else _MISSING
+                return (item,)
+        return ()
+    return (value[wanted],) if kind == "i" and wanted < len(value) else ()
 
 
 _APPLY = {"Content-Type": "application/apply-patch+yaml"}  # JSON is YAML, too
-_SPARE = 1000  # remembered objects beyond twice those in the cache, before those that are gone are forgotten
+_SPARE = 1000  # remembered objects, beyond twice those in the cache, before those that are gone are forgotten
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode_tree = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_tree: Callable[[bytes], FieldTree] = msgspec.json.Decoder().decode
 
 
 @dataclass(slots=True)
 class _Applied:
-    """What was applied last to an object, and what the server made of it."""
+    """The state of an object that was applied last, and the server's answer."""
 
     uid: str
     version: int  # of the answer, or of the latest state that was found to have no drift
-    wanted: bytes  # digest of what was applied
+    wanted: bytes  # digest of the applied document
     tree: bytes  # the fields that are ours, as JSON
-    state: bytes  # digest of what stood in them
+    state: bytes  # digest of their values
     answer: KubeObject | None  # until the cache has it
 
 
 class Applier:
-    """Applies objects of one resource as one field manager, and sees through the cache when one has drifted.
+    """Applies objects of one resource as one field manager, and finds drift by reading the cache.
 
     ::
 
         applier = Applier(client, "apps/v1/deployments", deployments, field_manager="foo-operator")
         deployment = await applier.apply(deployment_for(foo), owner=foo)
 
-    The first `apply` of an object makes a request, which changes nothing on the server if nothing differs, and from
-    whose answer it learns which fields are its own and what the server has made of them (defaults, `1000m` become
-    `1`). From then on there is a request only if what is wanted changes, if the object is gone, or if somebody has
-    changed one of these fields; the fields of others do not matter. A cache that has not seen the last apply is not
-    mistaken for drift.
+    The first `apply` of an object makes a request, which changes nothing on the server if nothing differs. The answer
+    tells which fields are our own, and which values the server has given them (defaults; `1000m` becomes `1`). From
+    then on a request is made only if the wanted state changes, if the object is gone, or if another client has changed
+    one of these fields; the fields of others do not matter. A cache that has not seen the last apply is not mistaken
+    for drift.
 
     Args:
         client: An entered one.
         resource: `"apps/v1/deployments"`.
-        informer: One that follows the resource, whole objects: with metadata_only, or fields that leave out what is
-            applied, everything looks like drift.
-        field_manager: The name of the controller; the same for ever, or fields of the old name are never given up.
-        force: Take fields over from other managers. True, as the documentation of server-side apply asks of
-            controllers: they cannot resolve a conflict, and would retry for ever.
+        informer: One that follows the resource, with whole objects: with metadata_only, or with fields that leave out
+            applied ones, everything looks like drift.
+        field_manager: The name of the controller. Never change it: fields of the old name would not be given up.
+        force: Take fields over from other managers. True, as the documentation of server-side apply recommends for
+            controllers: they cannot resolve a conflict, and would retry forever.
 
     Raises:
-        ConfigError: No field manager, or no resource.
+        ConfigError: `field_manager` is empty or too long, or `resource` is not a resource.
+
+    Attributes:
+        requests: Requests made so far.
     """
 
     def __init__(
@@ -121,7 +134,7 @@ class Applier:
         force: bool = True,
     ) -> None:
         if not 0 < len(field_manager) <= 128:
-            raise ConfigError(f"Applier(field_manager={field_manager!r}): 1 to 128 characters are needed")
+            raise ConfigError(f"invalid field_manager={field_manager!r}: expected 1 to 128 characters")
         self._client = client
         self._resource = GroupVersionResource.parse(resource)
         self._informer = informer
@@ -129,18 +142,17 @@ class Applier:
         self._params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
         self._applied: dict[str, _Applied] = {}
         self.requests = 0
-        """Requests made so far."""
 
-    async def apply(self, wanted: Mapping[str, Any], *, owner: KubeObject | None = None) -> KubeObject:
-        """Have the object be as `wanted` says, as far as it says anything; what it said before and no longer, goes.
+    async def apply(self, wanted: Mapping[str, object], *, owner: KubeObject | None = None) -> KubeObject:
+        """Bring the fields of an object to their values in `wanted`; fields that an earlier one had are given up.
 
         Args:
-            wanted: The whole of what this controller wants: apiVersion, kind, metadata.name, and its fields. A field
-                that is left out this time is given up, and removed if nobody else owns it.
+            wanted: The whole state that this controller wants: apiVersion, kind, metadata.name, and its fields. A field
+                that is left out this time is given up, and removed if no other manager owns it.
             owner: Gets a controller reference; see `owned_by`.
 
         Returns:
-            The server's answer, or, where no request was needed, the object in the cache.
+            The server's answer, or the object in the cache if no request was needed.
 
         Raises:
             ConflictError: With `force=False`: another manager owns a field with another value.
@@ -151,22 +163,22 @@ class Applier:
         document = dict(wanted) if owner is None else owned_by(wanted, owner)
         key = meta_namespace_key(document)
         digest = _digest(document)
-        known = self._unchanged(key, digest)
-        return known if known is not None else await self._request(key, document, digest)
+        known = self._object_without_drift(key, digest)
+        return known if known is not None else await self._send(key, document, digest)
 
     def forget(self, key: str) -> None:
-        """The next `apply` of this key makes a request, whatever the cache says."""
+        """Have the next `apply` of this key make a request, whatever the cache says."""
         self._applied.pop(key, None)
 
-    def _unchanged(self, key: str, digest: bytes) -> KubeObject | None:
-        """The object, if it is known to be as it should be."""
+    def _object_without_drift(self, key: str, digest: bytes) -> KubeObject | None:
+        """Return the object if it is known to be in the wanted state."""
         applied = self._applied.get(key)
         if applied is None or applied.wanted != digest:
             return None
         cached: KubeObject | None = self._informer.indexer.get_by_key(key)
-        version = _version(cached.resource_version) if cached is not None else 0
+        version = version_or_zero(cached.resource_version) if cached is not None else 0
         if applied.answer is not None and version < applied.version:
-            if cached is None and self._seen() >= applied.version:
+            if cached is None and self._version_seen() >= applied.version:
                 return None  # the cache has seen it come and go
             return applied.answer
         applied.answer = None
@@ -178,39 +190,36 @@ class Applier:
             applied.version = version
         return cached
 
-    async def _request(self, key: str, document: dict[str, Any], digest: bytes) -> KubeObject:
-        metadata = document.get("metadata") or {}
-        path = self._resource.path(metadata.get("namespace"), metadata.get("name"))
+    async def _send(self, key: str, document: dict[str, object], digest: bytes) -> KubeObject:
+        path = self._path_of(document)
         self.requests += 1
         self._applied.pop(key, None)
         answer = await self._client.request("PATCH", path, body=document, params=self._params, headers=_APPLY)
         if not isinstance(answer, KubeObject):
-            raise TypeError(f"PATCH {path}: the server answered with no object: {answer!r}")
-        state = answer.to_dict()
+            raise TypeError(f"PATCH {path}: expected an object in the server's answer, not {answer!r}")
+        state: dict[str, Json] = answer.to_dict()
         tree = owned_fields(state, self._manager)
-        version = _version(answer.resource_version)
+        version = version_or_zero(answer.resource_version)
         if tree is not None and version:
             # Without them (a proxy that drops managedFields, a store of another kind) every apply is a request.
             self._applied[key] = _Applied(
                 answer.uid, version, digest, _encode(tree), _digest(projection(tree, state)), answer
             )
         if len(self._applied) > 2 * len(self._informer.indexer) + _SPARE:
-            here, seen = set(self._informer.indexer.list_keys()), self._seen()
+            here, seen = set(self._informer.indexer.list_keys()), self._version_seen()
             self._applied = {
                 one: applied for one, applied in self._applied.items() if one in here or applied.version > seen
             }
         return answer
 
-    def _seen(self) -> int:
-        return _version(self._informer.last_sync_resource_version)
+    def _path_of(self, document: Mapping[str, object]) -> str:
+        found = document.get("metadata")
+        metadata = found if isinstance(found, Mapping) else {}
+        return self._resource.path(metadata.get("namespace"), metadata.get("name"))
+
+    def _version_seen(self) -> int:
+        return version_or_zero(self._informer.last_sync_resource_version)
 
 
-def _digest(value: Any) -> bytes:
+def _digest(value: object) -> bytes:
     return hashlib.blake2b(_encode(value), digest_size=16).digest()
-
-
-def _version(resource_version: str) -> int:
-    try:
-        return version_number(resource_version)
-    except ValueError:
-        return 0

@@ -1,4 +1,4 @@
-"""Which Kubernetes Events are worth telling the server: repeats become a series, and nobody may flood it."""
+"""Decides which Kubernetes Events the server receives: repeats become a series, and floods are cut off."""
 
 from __future__ import annotations
 
@@ -10,32 +10,40 @@ __all__ = ["EventSeries", "Occurrences", "TokenBuckets"]
 
 # client-go, tools/events/event_broadcaster.go
 FINISH_AFTER = 360.0  # seconds without a repeat, after which a series is over
-HEARTBEAT = 1800.0  # seconds between two messages about a series that goes on
+HEARTBEAT = 1800.0  # seconds between two updates of a series that goes on
 
 # client-go, tools/record/events_cache.go: the spam filter
 _KEYS = 4096
 _BURST = 25
-_REFILL = 300.0  # seconds for one more
+_REFILL = 300.0  # seconds for one more token
 
 
 @dataclass(slots=True)
 class Occurrences:
-    """One kind of event about one object: how often, when last, and what the server was told of it."""
+    """One kind of event about one object.
+
+    Attributes:
+        count: How often it has occurred.
+        last: When it last did.
+        sent_count: The count that the server knows, 0 for none.
+        sent_at: When that was sent.
+        place: Namespace and name of the Event, once it exists.
+    """
 
     count: int
     last: float
-    told: int  # the count that the server knows
-    told_at: float
-    place: tuple[str, str] | None = None  # namespace and name of the Event, once it exists
+    sent_count: int
+    sent_at: float
+    place: tuple[str, str] | None = None
 
     @property
-    def untold(self) -> bool:
-        """The server knows of it, but not of its last count."""
-        return self.count > self.told > 0
+    def outdated(self) -> bool:
+        """True if the server knows the event, but not its last count."""
+        return self.count > self.sent_count > 0
 
 
 class EventSeries:
-    """Decides of each occurrence whether the server hears of it at once, or later with others. Times in seconds."""
+    """Decides for each occurrence whether the server receives it at once, or later with others. Times in seconds."""
 
     def __init__(self) -> None:
         self._series: dict[Hashable, Occurrences] = {}
@@ -47,12 +55,15 @@ class EventSeries:
         return key in self._series
 
     def ended(self, key: Hashable, now: float) -> Occurrences | None:
-        """The series of this key, if it is over and the server is still to hear so: for `occurred` begins another."""
+        """Return the series of this key if it is over and the server does not know that; `occurred` begins another."""
         known = self._series.get(key)
-        return known if known is not None and known.untold and now - known.last > FINISH_AFTER else None
+        return known if known is not None and known.outdated and now - known.last > FINISH_AFTER else None
 
     def occurred(self, key: Hashable, now: float) -> tuple[Occurrences, bool]:
-        """One more; and whether the server is to be told: of the first, and of the second, which makes it a series."""
+        """Count one occurrence; the second value is True if it is to be sent now.
+
+        That is so for the first one, and for the second one, which makes it a series.
+        """
         known = self._series.get(key)
         if known is None or now - known.last > FINISH_AFTER:
             known = self._series[key] = Occurrences(1, now, 0, now)
@@ -62,34 +73,34 @@ class EventSeries:
         return known, known.count == 2
 
     def due(self, now: float) -> Iterator[tuple[Hashable, Occurrences]]:
-        """Series that the server is to hear of again: for a heartbeat, or because they are over (and forgotten)."""
+        """Yield the series to be sent again: for a heartbeat, or because they are over (these are forgotten)."""
         for key, known in list(self._series.items()):
             over = now - known.last > FINISH_AFTER
             if over:
                 del self._series[key]
-            if known.untold and (over or now - known.told_at >= HEARTBEAT):
+            if known.outdated and (over or now - known.sent_at >= HEARTBEAT):
                 yield key, known
 
     def unfinished(self) -> Iterator[tuple[Hashable, Occurrences]]:
-        """All of which the server does not know the last count; for the end."""
+        """Yield the series whose last count the server does not know, for the end of the recorder."""
         for key, known in self._series.items():
-            if known.untold:
+            if known.outdated:
                 yield key, known
 
     def forget(self, key: Hashable, known: Occurrences) -> None:
-        """The server was not told of it after all: the next is a first one again."""
+        """Forget a series that did not reach the server, so that its next occurrence counts as the first."""
         if self._series.get(key) is known:
             del self._series[key]
 
 
 class TokenBuckets:
-    """A token bucket for each key: 25 at once, then one in 300 s; the least used of more than 4096 are forgotten."""
+    """A token bucket for each of 4096 keys, the most recently used ones: 25 tokens at once, then one in 300 s."""
 
     def __init__(self) -> None:
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, key: Hashable, now: float) -> bool:
-        """Whether there was a token."""
+        """Take a token, and return True if there was one."""
         tokens, counted = self._buckets.pop(key, (float(_BURST), now))
         tokens = min(float(_BURST), tokens + max(0.0, now - counted) / _REFILL)
         taken = tokens >= 1.0

@@ -1,4 +1,4 @@
-"""Finalizers: an object is not gone before what belongs to it has been cleaned up."""
+"""Finalizers: keep an object until everything that belongs to it has been cleaned up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Finalizer"]
 
-_READS = 3  # after a conflict; what still conflicts then is for the controller's backoff
+_READS = 3  # after a conflict; if it conflicts still, the controller's backoff takes over
 
 
 class Finalizer:
@@ -32,8 +32,8 @@ class Finalizer:
             foo = await finalizer.add(foo)        # before anything is made that needs the cleaning
             ...
 
-    No request is made where the object as it is known already is as it should be. Writes carry the uid and the
-    resourceVersion, so a list of finalizers that somebody else has changed meanwhile is never overwritten: it is read
+    No request is made if the object, as it is known, already is as it should be. Writes carry the uid and the
+    resourceVersion, so a list of finalizers that another client has changed meanwhile is never overwritten: it is read
     again, three times at most (kube-rs, runtime/finalizer; controller-runtime, pkg/controller/controllerutil).
 
     Args:
@@ -42,78 +42,81 @@ class Finalizer:
         name: With a domain: `"example.com/cleanup"`.
 
     Raises:
-        ConfigError: The name has no domain, or the resource is none.
+        ConfigError: The name has no domain, or `resource` is not a resource.
     """
 
     def __init__(self, client: Client, resource: str | GroupVersionResource, name: str) -> None:
         if not all(name.partition("/")):
-            raise ConfigError(f"finalizer {name!r}: a domain is needed, as in 'example.com/cleanup'")
+            raise ConfigError(f"invalid finalizer {name!r}: expected a domain in it, as in 'example.com/cleanup'")
         self.name = name
         self._client = client
         self._resource = GroupVersionResource.parse(resource)
 
     def is_on(self, obj: KubeObject) -> bool:
-        """Whether the object has it."""
+        """Return True if the object has the finalizer."""
         return self.name in obj.path("metadata.finalizers", ())
 
     async def add(self, obj: KubeObject) -> KubeObject:
-        """The object with the finalizer; an object that is being deleted is returned as it is, for it takes no more.
+        """Add the finalizer, and return the object with it.
+
+        An object that is being deleted is returned unchanged, because the server adds no finalizer to it.
 
         Raises:
-            NotFoundError: It is gone, or another one has its name.
+            NotFoundError: It is gone, or another object has its name.
             ConflictError: Others keep changing it.
             APIError, ConnectError: As `Client.request`.
         """
-        return await self._change(obj, self._with)
+        return await self._change_finalizers(obj, self._finalizers_with)
 
     async def remove(self, obj: KubeObject) -> None:
-        """Take the finalizer off; an object that is gone is no error.
+        """Remove the finalizer; an object that is gone is no error.
 
         Raises:
             ConflictError: Others keep changing it.
             APIError, ConnectError: As `Client.request`.
         """
         try:
-            await self._change(obj, self._without)
+            await self._change_finalizers(obj, self._finalizers_without)
         except NotFoundError:
             return
 
-    def _with(self, obj: KubeObject) -> list[str] | None:
+    def _finalizers_with(self, obj: KubeObject) -> list[str] | None:
         if self.is_on(obj) or obj.deletion_timestamp is not None:
             return None
         return [*obj.path("metadata.finalizers", ()), self.name]
 
-    def _without(self, obj: KubeObject) -> list[str] | None:
+    def _finalizers_without(self, obj: KubeObject) -> list[str] | None:
         if not self.is_on(obj):
             return None
         return [name for name in obj.path("metadata.finalizers", ()) if name != self.name]
 
-    async def _change(self, obj: KubeObject, wanted: Callable[[KubeObject], list[str] | None]) -> KubeObject:
+    async def _change_finalizers(self, obj: KubeObject, wanted: Callable[[KubeObject], list[str] | None]) -> KubeObject:
+        """Write the list that `wanted` returns for the object, until it returns None because nothing is to change."""
         reads = 0
         while (finalizers := wanted(obj)) is not None:
             try:
-                return await self._write(obj, finalizers)
+                return await self._patch_finalizers(obj, finalizers)
             except ConflictError:
                 if reads == _READS:
                     raise
-            obj = await self._read(obj)
+            obj = await self._read_again(obj)
             reads += 1
         return obj
 
-    async def _write(self, obj: KubeObject, finalizers: list[str]) -> KubeObject:
+    async def _patch_finalizers(self, obj: KubeObject, finalizers: list[str]) -> KubeObject:
         metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version, "finalizers": finalizers}
-        return self._object(await self._client.request("PATCH", self._path(obj), body={"metadata": metadata}))
+        return self._checked(await self._client.request("PATCH", self._path(obj), body={"metadata": metadata}))
 
-    async def _read(self, obj: KubeObject) -> KubeObject:
-        fresh = self._object(await self._client.request("GET", self._path(obj)))
+    async def _read_again(self, obj: KubeObject) -> KubeObject:
+        fresh = self._checked(await self._client.request("GET", self._path(obj)))
         if fresh.uid != obj.uid:
-            raise NotFoundError(404, "NotFound", f"{obj!r} is gone: another one has its name")
+            raise NotFoundError(404, "NotFound", f"{obj!r} is gone: another object has its name")
         return fresh
 
     def _path(self, obj: KubeObject) -> str:
         return self._resource.path(obj.namespace, obj.name)
 
-    def _object(self, answer: object) -> KubeObject:
+    def _checked(self, answer: object) -> KubeObject:
         if not isinstance(answer, KubeObject):
-            raise TypeError(f"{self._resource}: the server answered with no object: {answer!r}")
+            raise TypeError(f"{self._resource}: expected an object in the server's answer, not {answer!r}")
         return answer

@@ -1,4 +1,4 @@
-"""The figures of a controller, under the names that controller-runtime gave them."""
+"""The statistics and metrics of a controller, under the names that controller-runtime gave them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from kinformer.workqueue.work_queue import QueueStatistics
 
 __all__ = ["OUTCOMES", "ControllerMetrics", "ControllerStatistics"]
 
-# controller-runtime, pkg/internal/controller/metrics/metrics.go: the four results, and what else may come of a run.
+# The four results of a reconcile (controller-runtime, pkg/internal/controller/metrics/metrics.go).
 OUTCOMES = ("success", "error", "requeue", "requeue_after")
-_ERRORS = ("terminal", "timeout")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerStatistics:
-    """A moment of a controller; the counts are of all its runs.
+    """The figures of a controller at one moment; the counts are of all its runs.
 
     Attributes:
-        running: `run()` is under way.
-        synced: The workers have started.
-        active: Reconciles at this moment.
+        running: True if `run()` is under way.
+        synced: True if the workers have started.
+        active: Reconciles under way.
         reconciles: Ended reconciles by outcome: success, error, requeue_after, requeue (at once).
-        terminal_errors: Those among the errors that were a TerminalError.
-        timeouts: Those among the errors that took longer than `timeout`.
-        source_errors: Events that a predicate or a mapper raised on; they triggered nothing.
-        own_write_waits: Times that a key waited until the cache had seen what it wrote.
-        own_write_timeouts: Those of them that waited in vain.
-        queue: The figures of the queue; None while it does not run.
+        terminal_errors: The errors that were a TerminalError.
+        timeouts: The errors of reconciles that took longer than `timeout`.
+        source_errors: Events for which a predicate or a mapper raised; they triggered nothing.
+        own_write_waits: Times that a key waited until the cache had seen its own writes.
+        own_write_timeouts: The waits in which the cache did not see them in time.
+        queue: The figures of the queue; None while the controller does not run.
     """
 
     running: bool
@@ -48,16 +47,21 @@ class ControllerStatistics:
 
 
 class ControllerMetrics:
-    """Counts for `statistics()`, and for a sink where there is one."""
+    """Counts for `statistics()`, and for a sink if there is one.
+
+    Args:
+        name: Of the controller, the value of the label `controller`.
+        metrics: The sink, or None.
+    """
 
     def __init__(self, name: str, metrics: Metrics | None) -> None:
         self.outcomes: Counter[str] = Counter()
         self.terminal = 0
         self.timeouts = 0
         self.source_errors = 0
-        self._close: list[Callable[[], None]] = []
-        self._count: dict[str, Callable[[float], None]] = {}
-        self._seconds: Callable[[float], None] | None = None
+        self._close_gauges: list[Callable[[], None]] = []
+        self._counters: dict[str, Callable[[float], None]] = {}
+        self._observe_seconds: Callable[[float], None] | None = None
         self._metrics = metrics
         self._label = {"controller": name}
         if metrics is not None:
@@ -66,7 +70,7 @@ class ControllerMetrics:
     def _instrument(self, metrics: Metrics, label: dict[str, str]) -> None:
         prefix = "controller_runtime"
         for outcome in OUTCOMES:
-            self._count[outcome] = metrics.counter(
+            self._counters[outcome] = metrics.counter(
                 f"{prefix}_reconcile_total", "Reconciles by result", {**label, "result": outcome}
             )
         for name, counter, text in (
@@ -74,56 +78,56 @@ class ControllerMetrics:
             ("terminal", f"{prefix}_terminal_reconcile_errors_total", "Reconciles that raised a TerminalError"),
             ("timeout", f"{prefix}_reconcile_timeouts_total", "Reconciles that took longer than their timeout"),
             ("source", "kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
-            ("waits", "kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
-            ("waited_in_vain", "kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
+            ("wait", "kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
+            ("wait_timeout", "kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
         ):
-            self._count[name] = metrics.counter(counter, text, label)
-        self._seconds = metrics.histogram(
+            self._counters[name] = metrics.counter(counter, text, label)
+        self._observe_seconds = metrics.histogram(
             f"{prefix}_reconcile_time_seconds", "Seconds that a reconcile takes", label, _BUCKETS
         )
 
     def open(self, workers: int, active: Callable[[], int]) -> None:
-        """The controller runs: show how busy it is."""
+        """Export the gauges of a run: how many reconciles are under way, and how many may be."""
         if self._metrics is None:
             return
         for name, text, read in (
             ("active_workers", "Reconciles under way", lambda: float(active())),
             ("max_concurrent_reconciles", "Reconciles that may run at once", lambda: float(workers)),
         ):
-            self._close.append(self._metrics.gauge(f"controller_runtime_{name}", text, self._label, read))
+            self._close_gauges.append(self._metrics.gauge(f"controller_runtime_{name}", text, self._label, read))
 
     def close(self) -> None:
-        """The controller runs no longer."""
-        for close in self._close:
+        """Stop exporting the gauges: the run has ended."""
+        for close in self._close_gauges:
             close()
-        self._close.clear()
+        self._close_gauges.clear()
 
-    def ended(self, outcome: str, seconds: float, kind: str = "") -> None:
-        """A reconcile has ended; `kind` is "terminal" or "timeout" for errors that were one."""
+    def reconcile_ended(self, outcome: str, seconds: float, kind: str = "") -> None:
+        """Count a reconcile that has ended; `kind` is "terminal" or "timeout" for such an error."""
         self.outcomes[outcome] += 1
         self.terminal += kind == "terminal"
         self.timeouts += kind == "timeout"
-        if self._seconds is not None:
-            self._seconds(seconds)
-            self._count[outcome](1)
+        if self._observe_seconds is not None:
+            self._observe_seconds(seconds)
+            self._counters[outcome](1)
             if outcome == "error":
-                self._count["errors"](1)
+                self._counters["errors"](1)
             if kind:
-                self._count[kind](1)
+                self._counters[kind](1)
 
     def source_failed(self) -> None:
-        """A predicate or a mapper raised."""
+        """Count an event for which a predicate or a mapper raised."""
         self.source_errors += 1
-        self._tick("source")
+        self._count_one("source")
 
-    def waits(self) -> None:
-        """A key waits to see its own writes."""
-        self._tick("waits")
+    def own_write_wait_began(self) -> None:
+        """Count a key that waits until the cache has seen its own writes."""
+        self._count_one("wait")
 
-    def waited_in_vain(self) -> None:
-        """It did not see them in time."""
-        self._tick("waited_in_vain")
+    def own_write_wait_timed_out(self) -> None:
+        """Count a key whose own writes were not seen in time."""
+        self._count_one("wait_timeout")
 
-    def _tick(self, name: str) -> None:
-        if name in self._count:
-            self._count[name](1)
+    def _count_one(self, name: str) -> None:
+        if name in self._counters:
+            self._counters[name](1)

@@ -1,18 +1,20 @@
-"""Reading one's own writes: which changes of a controller's making its caches have yet to see.
+"""Own writes: makes a key wait until the caches have seen its own writes, so that it never reads an older state.
 
-A reconcile that makes an object and is triggered again at once, by another change, looks into a cache that does not
-have the object, and makes it again. So a key of which writes are outstanding is not reconciled until the informers
-have passed them (the idea of Kubernetes' own controllers since 1.36: KEP-5647; they skip, this waits).
+A cache is behind the server. A reconcile that creates an object, and is triggered by another change before the cache
+has that object, would create it a second time. So a key is not reconciled while writes of it are pending, that is,
+until the informers have passed them (the idea of Kubernetes' own controllers since 1.36: KEP-5647; they skip the
+reconcile, this waits).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.write_log import Write
+from kinformer.controller.references import ApiObject, type_of
 from kinformer.exceptions import ConfigError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.wait_for import wait_for
@@ -20,17 +22,17 @@ from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.meta import GroupVersionResource, version_number
 from kinformer.objects.object import KubeObject
 
-__all__ = ["LIMIT", "OwnWrites"]
+__all__ = ["WAIT_LIMIT", "OwnWrites", "version_or_zero"]
 
 log = get_logger("kinformer.controller")
 
-LIMIT = 10.0  # seconds for which a key waits at most
+WAIT_LIMIT = 10.0  # seconds for which a key waits at most
 
-_SWEEP_ABOVE = 64  # keys: from there on those are looked for now and then that have seen all, and may never run again
+_SWEEP_ABOVE = 64  # keys; above it, keys whose writes have all been seen are removed now and then, as they may not run
 
 
-class _Outstanding(NamedTuple):
-    """A change that an informer is to show: the object at `version` or later, or, at 0, its end."""
+class _PendingWrite(NamedTuple):
+    """A change that an informer should show: the object at `version` or later, or its end if `version` is 0."""
 
     informer: SharedInformer
     key: str
@@ -47,7 +49,7 @@ class _Outstanding(NamedTuple):
         if not self.version:
             return cached is None or cached.uid != self.uid or cached.deletion_timestamp is not None
         reached = (cached.resource_version if cached is not None else "", self.informer.last_sync_resource_version)
-        return any(_number(version) >= self.version for version in reached)
+        return any(version_or_zero(version) >= self.version for version in reached)
 
     async def wait(self) -> None:
         if self.version:
@@ -58,112 +60,127 @@ class _Outstanding(NamedTuple):
 
 
 class OwnWrites:
-    """The outstanding writes of one run of a controller, by the key of the request that they belong to."""
+    """The pending writes of one run of a controller, by the key of the request that made them.
+
+    Args:
+        informers: Those of the controller; writes to other resources do not count.
+
+    Attributes:
+        waits: How often a key has waited.
+        timeouts: How often it waited `WAIT_LIMIT` seconds without seeing its writes.
+    """
 
     def __init__(self, informers: Iterable[SharedInformer]) -> None:
-        self._informers = [(informer, _resource(informer)) for informer in dict.fromkeys(informers)]
+        self._informers = [(informer, _group_resource_of(informer)) for informer in dict.fromkeys(informers)]
         self._kinds: dict[SharedInformer, tuple[str, str]] = {}
-        self._outstanding: dict[str, list[_Outstanding]] = {}
+        self._pending: dict[str, list[_PendingWrite]] = {}
         self._sweep_above = _SWEEP_ABOVE
         self.waits = 0
         self.timeouts = 0
 
-    def note(self, key: str, write: Write) -> None:
-        """A request that `Client` made in a reconcile of `key`."""
-        parsed = _parse(write.path)
+    def note_request(self, key: str, write: Write) -> None:
+        """Note a request that `Client` made in a reconcile of `key`."""
+        parsed = _parse_path(write.path)
         if parsed is None:
             return
         resource, namespace, name = parsed
         answer = write.answer
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
-        for informer in [one for one, has in self._informers if has == resource]:
+        for informer in [informer for informer, followed in self._informers if followed == resource]:
             if write.method == "DELETE" and name and not is_marked:
                 target = f"{namespace}/{name}" if namespace else name
                 cached = informer.indexer.get_by_key(target)
-                uid = _details(answer).get("uid") or uid_of(answer) or (cached.uid if cached is not None else "")
-                self._expect(key, _Outstanding(informer, target, uid, 0))
+                uid = _uid_in_details(answer) or uid_of(answer) or (cached.uid if cached is not None else "")
+                self._add_pending(key, _PendingWrite(informer, target, uid, 0))
             elif isinstance(answer, KubeObject):
-                self._expect(key, _Outstanding(informer, answer.key, answer.uid, _number(answer.resource_version)))
+                version = version_or_zero(answer.resource_version)
+                self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version))
 
-    def wrote(self, key: str, obj: Any) -> None:
-        """What a program says that it wrote, in a reconcile of `key`."""
+    def note_object(self, key: str, obj: ApiObject) -> None:
+        """Note an object that a program says it wrote, in a reconcile of `key`.
+
+        Raises:
+            TypeError: It is not an object of the API.
+        """
         try:
             target = key_of(obj)
         except KeyFuncError as error:
-            raise TypeError(f"wrote({obj!r}): an object of the API is needed, as the server answered it") from error
-        version = _number(resource_version_of(obj))
+            raise TypeError(f"invalid wrote({obj!r}): expected an object of the API, as the server answered") from error
+        version = version_or_zero(resource_version_of(obj))
         if version:
             for informer in self._informers_of(obj):
-                self._expect(key, _Outstanding(informer, target, uid_of(obj), version))
+                self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version))
 
-    def _expect(self, key: str, outstanding: _Outstanding) -> None:
-        followed = outstanding.informer.namespaces
-        namespace = outstanding.key.rpartition("/")[0]
+    def _add_pending(self, key: str, write: _PendingWrite) -> None:
+        followed = write.informer.namespaces
+        namespace = write.key.rpartition("/")[0]
         if followed is not None and namespace not in followed:
             return
-        before = self._outstanding.get(key, ())
-        if not outstanding.seen or any(one.target == outstanding.target for one in before):
-            self._outstanding.setdefault(key, []).append(outstanding)
-            if len(self._outstanding) > self._sweep_above:
-                for one in list(self._outstanding):
-                    self.behind(one)
-                self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._outstanding))
+        before = self._pending.get(key, ())
+        if not write.seen or any(one.target == write.target for one in before):
+            self._pending.setdefault(key, []).append(write)
+            if len(self._pending) > self._sweep_above:
+                for one in list(self._pending):
+                    self.is_behind(one)
+                self._sweep_above = max(_SWEEP_ABOVE, 2 * len(self._pending))
 
-    def behind(self, key: str) -> bool:
-        """Whether something that a reconcile of `key` wrote has not been seen. What has been is forgotten here."""
-        outstanding = self._outstanding.get(key)
-        if outstanding is None:
+    def is_behind(self, key: str) -> bool:
+        """Return True if a cache has not seen a write of `key`; forgets the writes that have been seen."""
+        pending = self._pending.get(key)
+        if pending is None:
             return False
-        left = _unseen(outstanding)
+        left = _unseen(pending)
         if left:
-            self._outstanding[key] = left
+            self._pending[key] = left
         else:
-            del self._outstanding[key]
+            del self._pending[key]
         return bool(left)
 
     async def wait(self, key: str) -> None:
-        """Until all that `key` wrote has been seen, or is taken for lost: 10 s at most, for all of it together."""
+        """Wait until all writes of `key` have been seen, or are given up: 10 s at most for all of them together."""
         self.waits += 1
         try:
-            async with asyncio.timeout(LIMIT):
-                for outstanding in self._outstanding.get(key, ()):
-                    try:
-                        await outstanding.wait()
-                    except WatchError as error:  # the server went back in time: that write is of another past
-                        text = "%s: not waiting for a write to %s: %s"
-                        log.info(text, key, outstanding.key, error, key=key, reason=error)
-                    except ValueError:
-                        text = "%s: the informer does not follow the namespace of %s"
-                        log.debug(text, key, outstanding.key, key=key, reason="not_followed")
+            async with asyncio.timeout(WAIT_LIMIT):
+                for write in self._pending.get(key, ()):
+                    await self._wait_for_write(key, write)
         except TimeoutError:
             self.timeouts += 1
-            text = "%s: what it wrote has not come back within %g s; it is reconciled all the same"
-            log.warning(text, key, LIMIT, key=key, reason="own_write_unseen")
+            text = "%s: its own writes have not come back within %g s; it is reconciled without them"
+            log.warning(text, key, WAIT_LIMIT, key=key, reason="own_write_unseen")
         except StoppedError:
             log.debug("%s: not waiting for its writes: the informer has been left", key, key=key, reason="stopped")
-        self._outstanding.pop(key, None)
+        self._pending.pop(key, None)
 
-    def _informers_of(self, obj: Any) -> list[SharedInformer]:
-        """Those that follow objects of this kind.
+    async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
+        try:
+            await write.wait()
+        except WatchError as error:  # the server went back in time, and does not know that write
+            log.info("%s: not waiting for a write to %s: %s", key, write.key, error, key=key, reason=error)
+        except ValueError:
+            text = "%s: the informer does not follow the namespace of %s"
+            log.debug(text, key, write.key, key=key, reason="not_followed")
 
-        An informer knows its resource, and an object its kind. Which goes with which is told by what a cache holds;
-        of an empty one it is guessed from the words, and where no word fits by what else there is in the group.
+    def _informers_of(self, obj: ApiObject) -> list[SharedInformer]:
+        """Return the informers that follow objects of this kind.
+
+        An informer knows its resource, and an object its kind. The objects in a cache show which belong together; of an
+        empty cache this is guessed from the words, and if no word fits, from the other resources of the group.
         """
-        api_version, kind = _type_of(obj)
+        api_version, kind = type_of(obj)
         group = api_version.rpartition("/")[0]
         certain: list[SharedInformer] = []
         guessed: list[SharedInformer] = []
         possible: list[SharedInformer] = []
         for informer, resource in self._informers:
-            held = self._kind_of(informer)
+            held = self._kind_held_by(informer)
             if held is not None:
                 certain += [informer] if held == (group, kind) else []
             elif resource is not None and resource[0] == group:
                 (guessed if resource[1] in _plurals(kind) else possible).append(informer)
         return certain or guessed or possible
 
-    def _kind_of(self, informer: SharedInformer) -> tuple[str, str] | None:
-        """Group and kind of what the informer holds, or has held."""
+    def _kind_held_by(self, informer: SharedInformer) -> tuple[str, str] | None:
+        """Return the group and kind of the objects that the informer holds, or has held."""
         known = self._kinds.get(informer)
         if known is None:
             key = informer.indexer.any_key()
@@ -173,30 +190,31 @@ class OwnWrites:
         return known
 
 
-def _unseen(outstanding: Iterable[_Outstanding]) -> list[_Outstanding]:
-    """What has not been seen of the changes of one key, in their order.
+def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:
+    """Return the writes of one key that have not been seen, in their order.
 
-    None has that comes after an unseen one of the same object: a cache that has not yet heard of an object, which was
-    made and deleted since, would pass for one that has seen its end.
+    A write counts as unseen if an earlier one of the same object is: otherwise a cache that has not yet heard of an
+    object that was created and deleted would look like one that has seen its end.
     """
-    left: list[_Outstanding] = []
-    targets = set()
-    for one in outstanding:
-        if not one.seen or one.target in targets:
-            left.append(one)
-            targets.add(one.target)
+    left: list[_PendingWrite] = []
+    targets: set[tuple[SharedInformer, str]] = set()
+    for write in pending:
+        if not write.seen or write.target in targets:
+            left.append(write)
+            targets.add(write.target)
     return left
 
 
-def _number(resource_version: str) -> int:
+def version_or_zero(resource_version: str) -> int:
+    """Return a resourceVersion as a number that can be compared; 0 if it is none."""
     try:
         return version_number(resource_version)
     except ValueError:
         return 0
 
 
-def _resource(informer: SharedInformer) -> tuple[str, str] | None:
-    """Group and resource of an informer; where its source does not say them, its name may."""
+def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
+    """Return the group and resource of an informer, from its name if its source does not tell them."""
     resource = informer.resource
     if not isinstance(resource, GroupVersionResource):
         try:
@@ -206,8 +224,8 @@ def _resource(informer: SharedInformer) -> tuple[str, str] | None:
     return resource.group, resource.resource
 
 
-def _parse(path: str) -> tuple[tuple[str, str], str, str] | None:
-    """Group and resource, namespace and name of a path; None for one that leads to no resource."""
+def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
+    """Return the group and resource, the namespace and the name of a path; None if it leads to no resource."""
     parts = path.partition("?")[0].strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, rest = "", parts[2:]
@@ -221,20 +239,15 @@ def _parse(path: str) -> tuple[tuple[str, str], str, str] | None:
     return (group, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
 
 
-def _details(answer: Any) -> Mapping[str, Any]:
+def _uid_in_details(answer: object) -> str:
+    """Return the uid in the Status that answers a delete, or ""."""
     details = answer.get("details") if isinstance(answer, Mapping) else None
-    return details if isinstance(details, Mapping) else {}
-
-
-def _type_of(obj: Any) -> tuple[str, str]:
-    """The apiVersion and the kind of a KubeObject, a dict, or a model."""
-    if isinstance(obj, Mapping) and not isinstance(obj, KubeObject):
-        return str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
-    return str(getattr(obj, "api_version", None) or ""), str(getattr(obj, "kind", None) or "")
+    uid = details.get("uid") if isinstance(details, Mapping) else None
+    return uid if isinstance(uid, str) else ""
 
 
 def _plurals(kind: str) -> tuple[str, ...]:
-    """What a resource of this kind may be called (apimachinery, pkg/api/meta/restmapper.go)."""
+    """Return the names that a resource of this kind may have (apimachinery, pkg/api/meta/restmapper.go)."""
     singular = kind.lower()
     stem = singular[:-1] + "ies" if singular.endswith("y") else f"{singular}es"
     return singular, f"{singular}s", stem

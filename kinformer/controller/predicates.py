@@ -1,19 +1,19 @@
-"""Which changes are worth a reconcile.
+"""Predicates: choose which changes trigger a reconcile.
 
-A predicate filters what *triggers*; the cache holds everything all the same. Adds and deletes pass all of these, a
-resync (an update without a change) passes none: who wants resyncs adds ``| resynced``
+A predicate filters triggers; the cache holds every object all the same. Adds and deletes pass all predicates here. A
+resync (an update without a change) passes none but `resynced`: for resyncs add ``| resynced``
 (controller-runtime, pkg/predicate/predicate.go).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
 
 __all__ = [
+    "EventFilter",
     "Predicate",
     "all_of",
     "annotations_changed",
@@ -25,7 +25,8 @@ __all__ = [
     "resynced",
 ]
 
-Condition = Callable[[InformerEvent], Any]
+EventFilter = Callable[[InformerEvent], object]
+"""A function of an event whose result is used as true or false."""
 
 
 class Predicate:
@@ -39,23 +40,27 @@ class Predicate:
 
         controller.for_(foos, generation_changed & is_ours)
 
-    What raises lets nothing pass, and is counted and logged by the controller.
+    An event for which it raises does not pass; the controller counts and logs that.
+
+    Args:
+        condition: The function.
+        name: For `repr`; default: the function's name.
     """
 
     __slots__ = ("_condition", "_name")
 
-    def __init__(self, condition: Condition, name: str | None = None) -> None:
+    def __init__(self, condition: EventFilter, name: str | None = None) -> None:
         self._condition = condition
-        self._name = _name(condition) if name is None else name
+        self._name = _name_of(condition) if name is None else name
 
     def __call__(self, event: InformerEvent) -> bool:
-        """Whether the event passes."""
+        """Return True if the event passes."""
         return bool(self._condition(event))
 
-    def __and__(self, other: Condition) -> Predicate:
+    def __and__(self, other: EventFilter) -> Predicate:
         return all_of(self, other)
 
-    def __or__(self, other: Condition) -> Predicate:
+    def __or__(self, other: EventFilter) -> Predicate:
         return any_of(self, other)
 
     def __invert__(self) -> Predicate:
@@ -65,22 +70,25 @@ class Predicate:
         return self._name
 
 
-def all_of(*conditions: Condition) -> Predicate:
-    """Passes what all of them let pass; with none, everything."""
-    return Predicate(lambda event: all(one(event) for one in conditions), f"({' & '.join(map(_name, conditions))})")
+def all_of(*conditions: EventFilter) -> Predicate:
+    """Return a predicate that passes the events that pass all conditions; with none, every event."""
+    return Predicate(lambda event: all(one(event) for one in conditions), f"({' & '.join(map(_name_of, conditions))})")
 
 
-def any_of(*conditions: Condition) -> Predicate:
-    """Passes what one of them lets pass; with none, nothing."""
-    return Predicate(lambda event: any(one(event) for one in conditions), f"({' | '.join(map(_name, conditions))})")
+def any_of(*conditions: EventFilter) -> Predicate:
+    """Return a predicate that passes the events that pass one of the conditions; with none, no event."""
+    return Predicate(lambda event: any(one(event) for one in conditions), f"({' | '.join(map(_name_of, conditions))})")
 
 
-def not_(condition: Condition) -> Predicate:
-    """Passes what the other does not: adds and deletes too, which all predicates of this module let pass."""
-    return Predicate(lambda event: not condition(event), f"~{_name(condition)}")
+def not_(condition: EventFilter) -> Predicate:
+    """Return a predicate that passes the events that do not pass `condition`.
+
+    With the predicates of this module this excludes adds and deletes, because these pass all of them.
+    """
+    return Predicate(lambda event: not condition(event), f"~{_name_of(condition)}")
 
 
-def _name(condition: Condition) -> str:
+def _name_of(condition: EventFilter) -> str:
     return repr(condition) if isinstance(condition, Predicate) else str(getattr(condition, "__name__", condition))
 
 
@@ -94,27 +102,27 @@ def _changed(name: str, differs: Callable[[KubeObject, KubeObject], bool]) -> Pr
 
 
 def _generation_differs(old: KubeObject, new: KubeObject) -> bool:
-    # Not all resources count generations (config maps, nodes); of those every change may be one of the spec.
+    # Some resources do not count generations (config maps, nodes); any of their changes may be one of the spec.
     # controller-runtime lets none of their updates pass.
     return new.generation == 0 or old.generation != new.generation
 
 
 generation_changed = _changed("generation_changed", _generation_differs)
-"""The spec has changed, or deletion was asked for; a change of the status or of the labels alone does not pass.
+"""Passes an update if the spec has changed or deletion was requested, but not if only the status or labels have.
 
 Of resources without a generation every update passes.
 """
 
 labels_changed = _changed("labels_changed", lambda old, new: old.labels != new.labels)
-"""A label has."""
+"""Passes an update if a label has changed."""
 
 annotations_changed = _changed("annotations_changed", lambda old, new: old.annotations != new.annotations)
-"""An annotation has."""
+"""Passes an update if an annotation has changed."""
 
 resource_version_changed = _changed(
     "resource_version_changed", lambda old, new: old.resource_version != new.resource_version
 )
-"""Anything has: all but resyncs."""
+"""Passes every update that changed anything: every event except resyncs."""
 
 resynced = Predicate(lambda event: event.type == "SYNC", "resynced")
-"""A resync, and nothing else: for `generation_changed | resynced`."""
+"""Passes resyncs, and nothing else: for `generation_changed | resynced`."""

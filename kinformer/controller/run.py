@@ -1,12 +1,10 @@
-"""One run of a controller: from the events of its informers to the reconciles, and back into the queue."""
+"""One run of a controller: from the events of its informers to the reconciles, and from their results to the queue."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Coroutine, Sequence
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -15,54 +13,44 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer._runtime.write_log import logged_writes
 from kinformer.controller.metrics import ControllerMetrics
+from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import OwnWrites
-from kinformer.controller.reconcile import Reason, Request, Result, TerminalError
+from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result, TerminalError
 from kinformer.controller.sources import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
 from kinformer.objects.meta import split_meta_namespace_key
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
 
-__all__ = ["ControllerOptions", "ControllerRun"]
+__all__ = ["ControllerRun"]
 
 log = get_logger("kinformer.controller")
 
-_REASONS = 8  # that a request carries at most
-_FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
+_REASONS = 8  # reasons that a request carries at most
+_FIRST_WARNING = 5.0  # seconds of waiting for informers before the log names them
 _NEXT_WARNING = 10.0
 _RETRY = Reason("RETRY")
 _REQUEUE = Reason("REQUEUE")
-
-Reconcile = Callable[[Request], Awaitable[Result | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerOptions:
-    """What a controller was made with; see `Controller`."""
-
-    name: str
-    workers: int
-    timeout: float | None
-    shutdown_timeout: float
-    debounce: float
 
 
 class ControllerRun:
     """The queue, the feeds and the reconciles, from the start of `Controller.run` to its end.
 
-    A dispatcher takes a key from the queue when a worker is free, and starts a task for its reconcile: so each has a
-    context of its own, and a name in a dump of tasks. There are never more than `workers` of them.
+    A dispatcher takes a key from the queue when a worker is free, and starts a task for its reconcile, so that each
+    reconcile has a context of its own, and a name in a dump of tasks. There are never more than `workers` of them.
     """
 
     def __init__(
         self,
-        reconcile: Reconcile,
+        name: str,
+        reconcile: ReconcileFunction,
         sources: Sequence[ControllerSource],
         options: ControllerOptions,
-        limiter: RateLimiter,
+        limiter: RateLimiter[str],
         metrics: ControllerMetrics,
         queue: RateLimitingQueue[str],
     ) -> None:
+        self._name = name
         self._reconcile = reconcile
         self._options = options
         self._limiter = limiter
@@ -70,14 +58,14 @@ class ControllerRun:
         self.queue = queue
         self.synced = False
         self.own_writes = OwnWrites(source.informer for source in sources)
-        self._feeds = [SourceFeed(source, options.name, self.trigger, metrics.source_failed) for source in sources]
-        self._slots = asyncio.Semaphore(options.workers)
-        self._active: set[asyncio.Task[Any]] = set()
+        self._feeds = [SourceFeed(source, name, self.trigger, metrics.source_failed) for source in sources]
+        self._free_workers = asyncio.Semaphore(options.workers)
+        self._active: set[asyncio.Task[None]] = set()
         self._reasons: dict[str, tuple[Reason, ...]] = {}
-        self._tasks = Tasks(self._crashed)
+        self._tasks = Tasks(self._task_crashed)
         self._leaving = False
         self._resource = next((feed.informer.name for feed in self._feeds), "")
-        self._told = LogOnce()
+        self._logged = LogOnce()
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -86,31 +74,31 @@ class ControllerRun:
         return len(self._active)
 
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
-        """Have a key reconciled, after the debounce where there is one."""
-        self._note(key, reason)
+        """Have a key reconciled, after the debounce if there is one."""
+        self._note_reason(key, reason)
         if self._options.debounce:
             self.queue.add_after(key, self._options.debounce, priority=priority)
         else:
             self.queue.add(key, priority=priority)
 
-    def _note(self, key: str, reason: Reason) -> None:
+    def _note_reason(self, key: str, reason: Reason) -> None:
         noted = self._reasons.get(key, ())
         if len(noted) < _REASONS and reason not in noted:
             self._reasons[key] = (*noted, reason)
 
-    # --- life -----------------------------------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled; see `Controller.run`."""
-        name = self._options.name
+        """Reconcile until cancelled; see `Controller.run`."""
+        name = self._name
         feeding = [
             self._tasks.start(feed.run(), f"kinformer controller {name}: feed of {feed.informer.name}")
             for feed in self._feeds
         ]
         self._metrics.open(self._options.workers, lambda: self.active)
-        dispatching: list[asyncio.Task[Any]] = []
+        dispatching: list[asyncio.Task[None]] = []
         try:
-            await self._until_synced()
+            await self._wait_synced()
             self.synced = True
             dispatching.append(self._tasks.start(self._dispatch(), f"kinformer controller {name}: dispatcher"))
             await self._end
@@ -121,16 +109,16 @@ class ControllerRun:
             finally:
                 self._metrics.close()
 
-    def _crashed(self, task: str, error: BaseException) -> None:
+    def _task_crashed(self, task: str, error: BaseException) -> None:
         if not self._end.done():
             self._end.set_exception(error)
-            self._end.exception()  # where the run is being cancelled, nobody asks for it
+            self._end.exception()  # read here, because no task awaits it if the run is being cancelled
         elif isinstance(error, LeadershipLostError) or (self._leaving and isinstance(error, KinformerError)):
             log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # the informers leave too
         else:
             log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
 
-    async def _until_synced(self) -> None:
+    async def _wait_synced(self) -> None:
         waiting = asyncio.ensure_future(_all_synced(self._feeds))
         patience = _FIRST_WARNING
         try:
@@ -141,7 +129,7 @@ class ControllerRun:
                 if done:
                     break
                 patience = _NEXT_WARNING
-                log.warning("controller %s still waits for %s", self._options.name, self._unsynced(), reason="unsynced")
+                log.warning("controller %s still waits for %s", self._name, self._unsynced(), reason="unsynced")
             if self._end.done():
                 self._end.result()
             waiting.result()
@@ -158,8 +146,8 @@ class ControllerRun:
         )
 
     @shielded_from_scopes
-    async def _leave(self, producers: list[asyncio.Task[Any]]) -> None:
-        """Take nothing new; let reconciles end within the deadline; then cancel them, once."""
+    async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
+        """Take no new key; let reconciles end within the deadline; then cancel them once."""
         self._leaving = True
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
@@ -169,8 +157,7 @@ class ControllerRun:
             check_fences()
             await self._tasks.finish(self._active, deadline)
         except KinformerError as error:
-            text = "controller %s: %s; its reconciles are cancelled"
-            log.info(text, self._options.name, error, reason=error)
+            log.info("controller %s: %s; its reconciles are cancelled", self._name, error, reason=error)
         finally:
             await self._tasks.cancel()
             self.queue.clear()
@@ -181,56 +168,56 @@ class ControllerRun:
 
     async def _dispatch(self) -> None:
         while True:
-            await self._slots.acquire()
+            await self._free_workers.acquire()
             key = await self.queue.get()
             try:
                 check_fences()
             except BaseException:
                 self.queue.done(key)
                 raise
-            if self.own_writes.behind(key):
-                self._slots.release()
-                self._metrics.waits()
-                self._start(key, self._until_seen(key), f"{key} waits for its writes")
+            if self.own_writes.is_behind(key):
+                self._free_workers.release()
+                self._metrics.own_write_wait_began()
+                self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
                 continue
-            task = self._start(key, self._work(key), f"reconcile {key}")
+            task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
             self._active.add(task)
-            task.add_done_callback(self._finished)
+            task.add_done_callback(self._reconcile_ended)
 
-    def _start(self, key: str, coroutine: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
-        """Start the task that has a key from here to its end, also if it is cancelled before it has begun."""
-        task = self._tasks.start(coroutine, f"kinformer controller {self._options.name}: {what}")
+    def _start_task(self, key: str, coroutine: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
+        """Start the task that has a key in process; its end ends that, also if it is cancelled before it has begun."""
+        task: asyncio.Task[None] = self._tasks.start(coroutine, f"kinformer controller {self._name}: {what}")
         task.add_done_callback(lambda _: self.queue.done(key))
         return task
 
-    def _finished(self, task: asyncio.Task[Any]) -> None:
+    def _reconcile_ended(self, task: asyncio.Task[None]) -> None:
         self._active.discard(task)
-        self._slots.release()
+        self._free_workers.release()
 
-    async def _until_seen(self, key: str) -> None:
-        # The queue still counts the key as being processed, so it collects what comes, and nobody else gets it.
+    async def _wait_for_own_writes(self, key: str) -> None:
+        # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.
         before = self.own_writes.timeouts
         await self.own_writes.wait(key)
         if self.own_writes.timeouts > before:
-            self._metrics.waited_in_vain()
+            self._metrics.own_write_wait_timed_out()
         self.queue.add(key, priority=self.queue.priority(key))
 
-    async def _work(self, key: str) -> None:
+    async def _reconcile_key(self, key: str) -> None:
         request = Request(
             *split_meta_namespace_key(key),
             self._reasons.pop(key, ()),
             self.queue.num_requeues(key),
-            lambda obj: self.own_writes.wrote(key, obj),
+            lambda obj: self.own_writes.note_object(key, obj),
         )
         clock = asyncio.get_running_loop()
         began = clock.time()
         limit = asyncio.timeout(self._options.timeout)
         try:
-            with logged_writes(lambda write: self.own_writes.note(key, write)):
+            with logged_writes(lambda write: self.own_writes.note_request(key, write)):
                 async with limit:
                     result = await self._reconcile(request)
             if result is not None and not isinstance(result, Result):
-                raise TerminalError(f"the reconcile returned {result!r}, which is neither a Result nor None")
+                raise TerminalError(f"the reconcile returned {result!r}, expected a Result or None")
             self._succeeded(key, result, clock.time() - began)
         except LeadershipLostError:
             raise
@@ -238,54 +225,49 @@ class ControllerRun:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._failed(key, request, error, clock.time() - began)  # its own: it awaited something that was cancelled
-        except Exception as error:  # noqa: BLE001 - logged, counted and tried again; the other keys go on
-            self._failed(key, request, error, clock.time() - began, timed_out=limit.expired())
+            self._failed(request, error, clock.time() - began)  # its own: it awaited something that was cancelled
+        except Exception as error:  # noqa: BLE001 - logged, counted and retried; the other keys go on
+            self._failed(request, error, clock.time() - began, timed_out=limit.expired())
 
     def _succeeded(self, key: str, result: Result | None, seconds: float) -> None:
         self.queue.forget(key)
-        self._told.forget(key)
+        self._logged.forget(key)
         after = None if result is None else result.requeue_after
         if after is None:
-            self._metrics.ended("success", seconds)
+            self._metrics.reconcile_ended("success", seconds)
             return
-        self._metrics.ended("requeue_after" if after else "requeue", seconds)
-        self._note(key, _REQUEUE)
+        self._metrics.reconcile_ended("requeue_after" if after else "requeue", seconds)
+        self._note_reason(key, _REQUEUE)
         self.queue.add_after(key, after, priority=self.queue.priority(key))
 
-    def _failed(
-        self, key: str, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False
-    ) -> None:
-        name = self._options.name
-        why = ", ".join(map(str, request.reasons))
+    def _failed(self, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False) -> None:
+        key, why = request.key, ", ".join(map(str, request.reasons))
         if isinstance(error, TerminalError):
-            self._metrics.ended("error", seconds, "terminal")
+            self._metrics.reconcile_ended("error", seconds, "terminal")
             self.queue.forget(key)
-            self._told.forget(key)  # it runs again only when something has changed, and that is news
-            text = "controller %s: %s failed for good (%s)"
-            self._complain(key, error, text, name, key, why, reason="terminal_error")
+            self._logged.forget(key)  # it runs again only when something has changed, so its next failure is news
+            text = "controller %s: %s failed and is not retried (%s)"
+            self._log_failure(key, error, text, self._name, key, why, reason="terminal_error")
             return
-        self._metrics.ended("error", seconds, "timeout" if timed_out else "")
+        self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
         delay = self._limiter.when(key)
         if isinstance(error, APIError) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
-        self._note(key, _RETRY)
+        self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):
-            text = "controller %s: %s was changed by somebody else; again in %.3g s"
-            log.info(text, name, key, delay, resource=self._resource, key=key, reason=error)
+            text = "controller %s: %s had been changed by another client; retry in %.3g s"
+            log.info(text, self._name, key, delay, resource=self._resource, key=key, reason=error)
         elif timed_out:
-            limit = self._options.timeout
-            text = "controller %s: %s took longer than %g s (%s); again in %.3g s"
-            self._complain(key, None, text, name, key, limit, why, delay, reason="reconcile_timeout")
+            text, limit = "controller %s: %s took longer than %g s (%s); retry in %.3g s", self._options.timeout
+            self._log_failure(key, None, text, self._name, key, limit, why, delay, reason="reconcile_timeout")
         else:
-            text = "controller %s: %s failed (%s; attempt %d); again in %.3g s"
-            attempt = request.attempt + 1
-            self._complain(key, error, text, name, key, why, attempt, delay, reason="reconcile_failed")
+            text, attempt = "controller %s: %s failed (%s; attempt %d); retry in %.3g s", request.attempt + 1
+            self._log_failure(key, error, text, self._name, key, why, attempt, delay, reason="reconcile_failed")
 
-    def _complain(self, key: str, error: BaseException | None, text: str, *args: Any, reason: str) -> None:
-        # Aloud once for each key and error, with the traceback; a retry that fails by the same is no news.
-        level = logging.ERROR if self._told.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
+    def _log_failure(self, key: str, error: BaseException | None, text: str, *args: object, reason: str) -> None:
+        # An error with the traceback once for each key and type of error; further failures of the same kind at DEBUG.
+        level = logging.ERROR if self._logged.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
         shown = error if level == logging.ERROR else None
         log.log(level, text, *args, exc_info=shown, resource=self._resource, key=key, reason=reason)
 

@@ -1,4 +1,4 @@
-"""Where a controller's work comes from: an informer, and which objects each of its changes concerns."""
+"""The sources of a controller's work: an informer each, and the keys that each of its changes triggers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.log_once import LogOnce
 from kinformer._runtime.logs import get_logger
+from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer.informer import SharedInformer
@@ -18,7 +18,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
 
-__all__ = ["ControllerSource", "SourceFeed", "keys_of_owners"]
+__all__ = ["ControllerSource", "Mapper", "SourceFeed", "keys_of_owners"]
 
 log = get_logger("kinformer.controller")
 
@@ -32,37 +32,39 @@ class ControllerSource:
     """An informer that a controller listens to.
 
     Attributes:
-        informer: Entered by whoever made it.
-        mapper: An object to the keys of those concerned; None: the object itself.
-        predicate: Which events count; None: all.
+        informer: Entered by its owner.
+        mapper: Maps an object to the keys that its change triggers; None: the key of the object itself.
+        predicate: Chooses the events that count; None: all.
     """
 
     informer: SharedInformer
     mapper: Mapper | None = None
-    predicate: Callable[[InformerEvent], Any] | None = None
+    predicate: EventFilter | None = None
 
 
 def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
-    """A mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
+    """Return a mapper to the controlling owner of a kind (controller-runtime, pkg/handler/enqueue_owner.go).
 
     Args:
-        owner_kind: `"Deployment"`, or `"apps/Deployment"` where another group has the kind too.
-        is_cluster_scoped: Whether the owners have no namespace; None while that is not known. An owner reference does
-            not say. What has no namespace cannot be owned by what has one (its reference means nothing).
+        owner_kind: `"Deployment"`, or `"apps/Deployment"` if another group has the kind too.
+        is_cluster_scoped: True if the owners have no namespace; None while that is not known. An owner reference does
+            not tell. A cluster-scoped object cannot be owned by a namespaced one (such a reference means nothing).
 
     Raises:
         ConfigError: `owner_kind` is neither.
     """
     group, slash, kind = owner_kind.rpartition("/")
     if not kind or "/" in group or (slash and not group):
-        raise ConfigError(f"owner_kind={owner_kind!r}: a kind such as 'Deployment' or 'apps/Deployment' is needed")
+        raise ConfigError(
+            f"invalid owner_kind={owner_kind!r}: expected a kind, such as 'Deployment' or 'apps/Deployment'"
+        )
 
     def owners(obj: KubeObject) -> list[str]:
-        without = is_cluster_scoped()
-        if not obj.namespace and without is False:
+        without_namespace = is_cluster_scoped()
+        if not obj.namespace and without_namespace is False:
             return []
         return [
-            owner.name if not obj.namespace or without else f"{obj.namespace}/{owner.name}"
+            owner.name if not obj.namespace or without_namespace else f"{obj.namespace}/{owner.name}"
             for owner in obj.owner_references
             if owner.controller and owner.kind == kind and (not slash or owner.api_version.rpartition("/")[0] == group)
         ]
@@ -74,31 +76,31 @@ class SourceFeed:
     """Turns the events of one source into triggers, for one run of a controller.
 
     Args:
-        source: What to listen to.
+        source: The source.
         name: Of the controller.
-        trigger: Told of each key, the reason and the priority.
-        failed: Told that a predicate or a mapper raised; it has been logged.
+        trigger: Called with each key, the reason and the priority.
+        on_failure: Called when a predicate or a mapper has raised; the error has been logged by then.
     """
 
-    def __init__(self, source: ControllerSource, name: str, trigger: Trigger, failed: Callable[[], None]) -> None:
+    def __init__(self, source: ControllerSource, name: str, trigger: Trigger, on_failure: Callable[[], None]) -> None:
         self.informer = source.informer
         self._source = source
         self._name = name
         self._trigger = trigger
-        self._failed = failed
+        self._on_failure = on_failure
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queued = asyncio.Event()  # no object of the first list is on its way through a mapper
+        self._queued = asyncio.Event()  # cleared while an object of the first list is on its way through a mapper
         self._queued.set()
         self._own_reasons: dict[str, Reason] = {}
-        self._told = LogOnce()
+        self._logged = LogOnce()
 
     async def run(self) -> None:
-        """Until cancelled.
+        """Turn events into triggers until cancelled.
 
         Raises:
-            StoppedError: The informer has been left: no change would be heard of any more.
-            Exception: What the informer crashed of.
+            StoppedError: The informer was left, so there would be no more events.
+            Exception: The error that the informer crashed with.
         """
         async with self.informer.events(name=f"controller {self._name}") as stream:
             self._stream = stream
@@ -106,23 +108,23 @@ class SourceFeed:
             async for event in stream:
                 if event.is_in_initial_list:
                     self._queued.clear()
-                await self._take(event)
+                await self._trigger_keys_of(event)
                 self._queued.set()
         raise StoppedError(f"informer {self.informer.name} was left while controller {self._name} was running on it")
 
     @property
     def has_synced(self) -> bool:
-        """All that the informer held at first has been turned into triggers."""
+        """True if all objects that the informer held at first have been turned into triggers."""
         return self._stream is not None and self._stream.has_synced and self._queued.is_set()
 
     async def wait_synced(self) -> None:
-        """Until `has_synced`."""
+        """Wait until `has_synced`."""
         await asyncio.shield(self._entered)
         assert self._stream is not None
         await self._stream.mailbox.wait_synced()
         await self._queued.wait()
 
-    async def _take(self, event: InformerEvent) -> None:
+    async def _trigger_keys_of(self, event: InformerEvent) -> None:
         source = self._source
         try:
             if source.predicate is not None and not source.predicate(event):
@@ -131,27 +133,27 @@ class SourceFeed:
                 kind = "INITIAL" if event.is_in_initial_list else event.type
                 self._trigger(event.object.key, self._own_reason(kind), _priority(event))
                 return
-            keys = dict.fromkeys(await _mapped(source.mapper, event.object))
-            if event.type == "UPDATED" and event.old is not None:  # also who was concerned, and is no longer
-                keys.update(dict.fromkeys(await _mapped(source.mapper, event.old)))
+            keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object))
+            if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on it
+                keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old)))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._could_not_map(event, error)  # the mapper's own: it awaited something that was cancelled
+            self._log_failure(event, error)  # the mapper's own: it awaited something that was cancelled
             return
         except Exception as error:  # noqa: BLE001 - counted and logged; the other events go on
-            self._could_not_map(event, error)
+            self._log_failure(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.object.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
 
-    def _could_not_map(self, event: InformerEvent, error: BaseException) -> None:
-        self._failed()
+    def _log_failure(self, event: InformerEvent, error: BaseException) -> None:
+        self._on_failure()
         log.log(
-            logging.ERROR if self._told.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
+            logging.ERROR if self._logged.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
             "controller %s: %s of %s could not be mapped",
             self._name,
             event.type,
@@ -163,7 +165,7 @@ class SourceFeed:
         )
 
     def _own_reason(self, kind: str) -> Reason:
-        # Shared by all keys: a first list of 100,000 objects gives that many triggers.
+        # Shared by all keys: a first list of 100,000 objects makes that many triggers.
         return self._own_reasons.setdefault(kind, Reason(kind, self.informer.name))
 
 
@@ -171,7 +173,7 @@ def _priority(event: InformerEvent) -> int:
     return LOW_PRIORITY if event.is_in_initial_list or event.type == "SYNC" else 0
 
 
-async def _mapped(mapper: Mapper, obj: KubeObject) -> list[str]:
+async def _mapped_keys(mapper: Mapper, obj: KubeObject) -> list[str]:
     found = mapper(obj)
     if inspect.isawaitable(found):
         found = await found

@@ -1,9 +1,8 @@
-"""Writing an object's status: only what differs, and only if nobody was faster."""
+"""Writes an object's status: only the fields that differ, and only if the object has not changed meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kinformer.client.client import Client
 from kinformer.objects.meta import GroupVersionResource
@@ -13,48 +12,48 @@ __all__ = ["write_status"]
 
 
 async def write_status(
-    client: Client, resource: str | GroupVersionResource, obj: KubeObject, status: Mapping[str, Any]
+    client: Client, resource: str | GroupVersionResource, obj: KubeObject, status: Mapping[str, object]
 ) -> KubeObject:
-    """Set fields of the status; no request where they all are as they should be.
+    """Set fields of the status; makes no request if they all are as they should be.
 
-    A merge patch of the status subresource: a field that `status` does not name stays, None takes one away. One that it
-    names becomes what it says, as a whole, a mapping too: members of it that are not named go. The patch carries the
-    uid and the resourceVersion of `obj`, because what it says was concluded from that state.
+    Sends a merge patch of the status subresource: a field that `status` does not name stays, and None removes one. A
+    field that it names is replaced as a whole: members of a mapping that are not named are removed too. The patch
+    carries the uid and the resourceVersion of `obj`, because the new status was concluded from that state.
 
     Args:
         client: An entered one.
         resource: Of the object.
         obj: As it was read, usually from a cache.
-        status: The fields, as `{"readyReplicas": 3, "conditions": with_conditions(...)}`.
+        status: The fields, such as `{"readyReplicas": 3, "conditions": with_conditions(...)}`.
 
     Returns:
-        The object as the server has it now; `obj` itself where nothing had to be written.
+        The object as the server has it now; `obj` itself if nothing had to be written.
 
     Raises:
-        ConflictError: `obj` is not the latest; a `Controller` tries again by itself.
+        ConflictError: `obj` is not the latest state; a `Controller` retries by itself.
         APIError, ConnectError: As `Client.request`.
     """
     known = obj.get("status")
     known = known if isinstance(known, dict) else {}
-    differing = _differing(known, status)
+    differing = _differing_fields(known, status)
     if not differing:
         return obj
     path = GroupVersionResource.parse(resource).path(obj.namespace, obj.name, "status")
     metadata = {"uid": obj.uid, "resourceVersion": obj.resource_version}
     answer = await client.request("PATCH", path, body={"metadata": metadata, "status": differing})
     if not isinstance(answer, KubeObject):
-        raise TypeError(f"PATCH {path}: the server answered with no object: {answer!r}")
+        raise TypeError(f"PATCH {path}: expected an object in the server's answer, not {answer!r}")
     return answer
 
 
-def _differing(known: dict[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch that has the fields of `wanted` be as they are there; the others stay."""
-    patch: dict[str, Any] = {}
+def _differing_fields(known: Mapping[str, object], wanted: Mapping[str, object]) -> dict[str, object]:
+    """Return a merge patch that sets the fields of `wanted`, and leaves the others as they are."""
+    patch: dict[str, object] = {}
     for field, value in wanted.items():
         there = known.get(field)
         if isinstance(there, dict) and isinstance(value, Mapping):
-            # The server merges it into what is there, so what is to go has to be said.
-            change = _differing(there, dict.fromkeys(there) | dict(value))
+            # The server merges a mapping into the existing one, so members to be removed have to be named.
+            change = _differing_fields(there, dict.fromkeys(there) | dict(value))
             if change:
                 patch[field] = change
         elif there != value:

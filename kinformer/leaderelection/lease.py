@@ -1,32 +1,127 @@
-"""The Lease: its record, and until when it is certain to be held (coordination.k8s.io/v1).
+"""The Lease (coordination.k8s.io/v1): its options, its record, and until when it is certain to be held.
 
-A renewal gives a right that is valid for a while, counted from its sending, and lost for good once it has lapsed.
+A renewal gives the right to act for a limited time, counted from its sending. A right that has lapsed is lost for good.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import NamedTuple, Self, TypedDict
 
 from kinformer._runtime.clock import Clock
+from kinformer.exceptions import ConfigError
 
-__all__ = ["Lease", "LeaseObservation", "LeaseTimes", "LeaseValidity"]
+__all__ = [
+    "JITTER",
+    "Lease",
+    "LeaseDocument",
+    "LeaseKeywords",
+    "LeaseObservation",
+    "LeaseOptions",
+    "LeaseValidity",
+    "OwnRenewals",
+    "new_lease",
+]
 
-Document = dict[str, Any]
+JITTER = 1.2  # the longest stretch of a wait between two attempts, as in client-go
+
+_TICK = 0.5  # seconds; the loop's timers stop while the machine is suspended, so the clock is checked this often
+_SHORTEST = 0.001  # seconds; the loop's clock and the boot clock may differ slightly, which must not cause a hot loop
+_OWN_RENEWALS = 16  # renewals whose outcome may be unknown; each is under way for one request at most
+
+
+class LeaseKeywords(TypedDict, total=False):
+    """The fields of `LeaseOptions`, for constructors that also take them one by one."""
+
+    lease_duration: float
+    renew_deadline: float
+    retry_period: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseOptions:
+    """The durations of a Lease, in seconds. The defaults are client-go's (tools/leaderelection/leaderelection.go).
+
+    With them two lost renewals do no harm, and the API server receives a request every 2 s from each process.
+
+    Args:
+        lease_duration: For how long others wait after the last renewal that they saw; 15. A Lease holds whole seconds,
+            so a fraction is rounded up.
+        renew_deadline: For how long the holder relies on its last renewal, counted from its sending; 10. The time
+            between this and `lease_duration` is for `finally` blocks, requests on their way, and clocks that do not run
+            at the same speed.
+        retry_period: Between two renewals; and, times up to 1.2, between two attempts of those that wait; 2.
+
+    Raises:
+        ConfigError: A duration is not positive, or not `lease_duration > renew_deadline > 1.2 * retry_period`.
+    """
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(LeaseOptions)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ConfigError(f"invalid {name}={value!r}: expected a positive number of seconds")
+        if self.lease_duration <= self.renew_deadline:
+            raise ConfigError(
+                f"lease_duration={self.lease_duration!r} must be above renew_deadline={self.renew_deadline!r}, "
+                "because the holder must have stopped before another may start"
+            )
+        if self.renew_deadline <= JITTER * self.retry_period:
+            raise ConfigError(
+                f"renew_deadline={self.renew_deadline!r} must be above {JITTER} * retry_period={self.retry_period!r}, "
+                "or one failed renewal loses the Lease"
+            )
+
+    @property
+    def request_timeout(self) -> float:
+        """Seconds that one request about the Lease may take: one that hangs leaves time for another."""
+        return self.renew_deadline / 2
+
+
+class LeaseDocument(NamedTuple):
+    """A Lease as it is to be written.
+
+    Attributes:
+        body: The JSON.
+        name: Its `metadata.name`.
+        renew_time: Its `spec.renewTime`, by which the writer recognizes it; see `OwnRenewals`.
+    """
+
+    body: Mapping[str, object]
+    name: str
+    renew_time: str
+
+    def annotated(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> LeaseDocument:
+        """Return a copy with some labels and annotations added."""
+        metadata = _mapping(self.body.get("metadata"))
+        changed = {
+            **metadata,
+            "labels": {**_mapping(metadata.get("labels")), **labels},
+            "annotations": {**_mapping(metadata.get("annotations")), **annotations},
+        }
+        return self._replace(body={**self.body, "metadata": changed})
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """One Lease, and the documents that follow from it. Documents are fresh, and keep what is not ours.
+    """A Lease as the server has it, and the documents to change it; these keep every field that is not ours.
 
-    `holder` is "" where nobody holds it; `duration` is in seconds, None where the holder said none.
+    Attributes:
+        document: The JSON.
+        holder: The identity of the holder, "" if there is none.
+        duration: Seconds, None if the holder set none.
     """
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     name: str
     resource_version: str
     holder: str
@@ -36,8 +131,8 @@ class Lease:
     transitions: int
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """Of a Lease's JSON. What is missing, or is not what it should be, counts as not said."""
+    def from_json(cls, document: Mapping[str, object]) -> Self:
+        """Read a Lease's JSON. A field that is missing, or of another type than it should be, counts as not set."""
         metadata, spec = _mapping(document.get("metadata")), _mapping(document.get("spec"))
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
@@ -53,33 +148,38 @@ class Lease:
 
     @property
     def record(self) -> tuple[object, ...]:
-        """What changes with every renewal, and not when somebody adds a label."""
+        """The fields that change with every renewal, but not when a label is added."""
         return self.holder, self.duration, self.acquire_time, self.renew_time, self.transitions
 
     @property
-    def annotations(self) -> Mapping[str, Any]:
-        """`metadata.annotations`, perhaps empty."""
+    def annotations(self) -> Mapping[str, object]:
+        """`metadata.annotations`, empty if there are none."""
         return _mapping(_mapping(self.document.get("metadata")).get("annotations"))
 
-    def taken(self, holder: str, duration: float, wall: float) -> Document:
-        """With a new holder, from now on."""
-        now = self._after(wall)
+    def taken(self, holder: str, duration: float, wall: float) -> LeaseDocument:
+        """Return the document that gives the Lease to a new holder from now on."""
+        now = self._next_time(wall)
         transitions = self.transitions + (self.holder != holder or not self.acquire_time)
-        return self._with(holder, duration, acquire_time=now, renew_time=now, transitions=transitions)
+        return self._with_record(holder, duration, acquire_time=now, renew_time=now, transitions=transitions)
 
-    def renewed(self, holder: str, duration: float, wall: float) -> Document:
-        """Held on by its holder."""
-        now = self._after(wall)
-        return self._with(
+    def renewed(self, holder: str, duration: float, wall: float) -> LeaseDocument:
+        """Return the document by which its holder keeps it."""
+        now = self._next_time(wall)
+        return self._with_record(
             holder, duration, acquire_time=self.acquire_time or now, renew_time=now, transitions=self.transitions
         )
 
-    def released(self, wall: float) -> Document:
-        """Held by nobody: the next candidate need not wait. One second, as client-go writes it, for 0 is refused."""
-        now = self._after(wall)
-        return self._with("", 1, acquire_time=now, renew_time=now, transitions=self.transitions)
+    def released(self, wall: float) -> LeaseDocument:
+        """Return the document without a holder, so that the next candidate need not wait.
 
-    def _with(self, holder: str, duration: float, *, acquire_time: str, renew_time: str, transitions: int) -> Document:
+        Its duration is one second, as client-go writes it, because the server refuses 0.
+        """
+        now = self._next_time(wall)
+        return self._with_record("", 1, acquire_time=now, renew_time=now, transitions=self.transitions)
+
+    def _with_record(
+        self, holder: str, duration: float, *, acquire_time: str, renew_time: str, transitions: int
+    ) -> LeaseDocument:
         spec = {
             **_mapping(self.document.get("spec")),
             "holderIdentity": holder,
@@ -88,16 +188,16 @@ class Lease:
             "renewTime": renew_time,
             "leaseTransitions": transitions,
         }
-        return {**self.document, "spec": spec}
+        return LeaseDocument({**self.document, "spec": spec}, self.name, renew_time)
 
-    def _after(self, wall: float) -> str:
-        # Others see a renewal by its time being another one, also where the clock stands still or was set back.
+    def _next_time(self, wall: float) -> str:
+        # Others recognize a renewal by a new renewTime, even if the wall clock has stopped or was set back.
         now = micro_time(wall)
         return now if now != self.renew_time else micro_time(wall + 1e-6)
 
 
-def new_lease(namespace: str, name: str, holder: str, duration: float, wall: float) -> Document:
-    """A Lease that does not exist yet, held from now on."""
+def new_lease(namespace: str, name: str, holder: str, duration: float, wall: float) -> LeaseDocument:
+    """Return the document of a Lease that does not exist yet, held from now on."""
     now = micro_time(wall)
     spec = {
         "holderIdentity": holder,
@@ -107,71 +207,62 @@ def new_lease(namespace: str, name: str, holder: str, duration: float, wall: flo
         "leaseTransitions": 0,
     }
     metadata = {"namespace": namespace, "name": name}
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+    return LeaseDocument(body, name, now)
 
 
 def micro_time(wall: float) -> str:
-    """A MicroTime, as apimachinery writes it (pkg/apis/meta/v1/micro_time.go)."""
+    """Format a time as a MicroTime, as apimachinery does (pkg/apis/meta/v1/micro_time.go)."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=round(wall * 1e6))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def whole_seconds(duration: float) -> int:
-    """A Lease knows whole seconds; rounded up, so that others wait rather too long."""
+    """Round up to the whole seconds that a Lease can hold, so that others wait longer rather than shorter."""
     return math.ceil(duration)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
-    """The three durations of a lease, in seconds; client-go's defaults (tools/leaderelection/leaderelection.go).
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+class OwnRenewals:
+    """Recognizes the Leases that this process has written, or may have written, by their renewTime.
+
+    The identity is not enough, because another process may use the same one.
 
     Args:
-        lease_duration: How long others wait after the last renewal that they saw.
-        renew_deadline: How long the holder relies on its last renewal, counted from its sending. What lies between
-            the two is for `finally` blocks, requests on their way, and clocks that do not run at the same speed.
-        retry_period: Between two renewals, and between two looks of those who wait.
+        identity: The holder that this process writes.
     """
 
-    lease_duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
+    __slots__ = ("_identity", "_renew_times")
 
-    def problem(self) -> str | None:
-        """Why these cannot work, or None."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        for name, value in values.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-                return f"{name}={value!r}: a positive number of seconds is needed"
-        if self.lease_duration <= self.renew_deadline:
-            return (
-                f"lease_duration={self.lease_duration!r} must be above renew_deadline={self.renew_deadline!r}: "
-                "the holder must have stopped before another may start"
-            )
-        if self.renew_deadline <= JITTER * self.retry_period:
-            return (
-                f"renew_deadline={self.renew_deadline!r} must be above {JITTER} * retry_period={self.retry_period!r}: "
-                "else one failed renewal loses the lease"
-            )
-        return None
+    def __init__(self, identity: str) -> None:
+        self._identity = identity
+        self._renew_times: deque[str] = deque(maxlen=_OWN_RENEWALS)
 
-    @property
-    def call_limit(self) -> float:
-        """Seconds that one request may take: one that hangs leaves time for another."""
-        return self.renew_deadline / 2
+    def note(self, document: LeaseDocument) -> None:
+        """Remember a document that is about to be sent; its answer may get lost."""
+        self._renew_times.append(document.renew_time)
 
-
-JITTER = 1.2  # the most that waiting for a turn is stretched by, as in client-go
+    def wrote(self, lease: Lease) -> bool:
+        """Return True if this process wrote the record of `lease`."""
+        return lease.holder == self._identity and lease.renew_time in self._renew_times
 
 
 class LeaseObservation:
-    """What others' renewals look like from here: the record, and since when it has stood so on our own clock.
+    """The last record of a Lease that was seen, and since when it has not changed, on our own clock.
 
-    Times written by others are never compared with our clock: clocks differ. A record that has not changed for its
-    duration, by our clock, has expired. That is safe because we saw it after it was sent, and its sender counts from
-    the sending.
+    Times that others have written are never compared with our clock, because clocks differ. A record that has not
+    changed for its duration, on our clock, has expired. This is safe because we saw the record after it was sent, and
+    its sender counts from the sending.
 
     Args:
-        default: Seconds for a record that names no duration.
+        default: Seconds for a record without a duration.
     """
 
     __slots__ = ("_default", "lease", "since")
@@ -181,83 +272,75 @@ class LeaseObservation:
         self.since = -math.inf
         self._default = default
 
-    def saw(self, lease: Lease, arrived: float) -> None:
-        """An answer showed `lease`; it `arrived` then, on the boot clock."""
+    def observe(self, lease: Lease, arrived: float) -> None:
+        """Record an answer that showed `lease`, and when it `arrived` on the boot clock."""
         if self.lease is None or lease.record != self.lease.record:
             self.since = arrived
         self.lease = lease
 
     @property
     def expires(self) -> float:
-        """When the record will have expired, on the boot clock; in the past where nobody holds it."""
+        """When the record expires, on the boot clock; in the past if the Lease has no holder."""
         if self.lease is None or not self.lease.holder:
             return -math.inf
         return self.since + (self.lease.duration or self._default)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-_TICK = 0.5  # seconds: the timers of a loop stand still while the machine is suspended, so the clock is looked at
-_SHORTEST = 0.001  # seconds: the two clocks need not agree to the last digit, and that must not make a hot loop
-
-
 class LeaseValidity:
-    """Whether a lease that we hold may still be relied on.
+    """Tells whether a Lease that we hold may still be relied on.
 
-    It holds until `renew_deadline` seconds after the sending of the last renewal that succeeded, on the boot clock:
-    the server got that renewal later, others saw it later still, and wait `lease_duration`. A renewal whose answer
-    comes after the right has lapsed does not bring it back, for others may have acted in between.
+    It is valid until `renew_deadline` seconds after the sending of the last renewal that succeeded, on the boot clock:
+    the server received that renewal later, others saw it later still, and then wait `lease_duration`. A renewal whose
+    answer comes after the validity has lapsed does not restore it, because others may have acted in between.
 
     Args:
-        clock: Whose `boot` counts.
-        times: Of the lease.
+        clock: Its `boot` counts.
+        options: The durations of the Lease.
         sent: When the first renewal was sent.
-        on_lapse: Called once, when the right lapses by time or by `lapse`, with the reason.
+        on_lapse: Called once with the reason, when the validity lapses by time or by `lapse`.
+
+    Attributes:
+        lost: Why it lapsed, None while it has not.
+        cause: The error that led to this, if there was one.
     """
 
-    __slots__ = ("_boot", "_handle", "_on_lapse", "_times", "cause", "lost", "sent", "until")
+    __slots__ = ("_boot", "_handle", "_on_lapse", "_options", "cause", "lost", "sent", "until")
 
-    def __init__(self, clock: Clock, times: LeaseTimes, sent: float, on_lapse: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, options: LeaseOptions, sent: float, on_lapse: Callable[[str], None]) -> None:
         self._boot = clock.boot
-        self._times = times
+        self._options = options
         self._on_lapse: Callable[[str], None] | None = on_lapse
         self._handle: asyncio.TimerHandle | None = None
         self.sent = sent
-        self.until = sent + times.renew_deadline
+        self.until = sent + options.renew_deadline
         self.lost: str | None = None
         self.cause: BaseException | None = None
 
     @property
     def holds(self) -> bool:
-        """Read from the clock, at each access."""
+        """True if the Lease may be relied on now; read from the clock at each access."""
         return self.lost is None and self._boot() < self.until
 
     @property
-    def limit(self) -> float:
+    def request_timeout(self) -> float:
         """Seconds that the next request may take."""
-        return min(self._times.call_limit, self.until - self._boot())
+        return min(self._options.request_timeout, self.until - self._boot())
 
-    def renewed(self, sent: float) -> None:
-        """A renewal that was sent then has succeeded."""
+    def extend(self, sent: float) -> None:
+        """Extend the validity by a renewal that was sent then and has succeeded; does nothing once it has lapsed."""
         if self.check():
             self.sent = sent
-            self.until = sent + self._times.renew_deadline
+            self.until = sent + self._options.renew_deadline
             self.cause = None
 
     def check(self) -> bool:
-        """Whether it holds; if it has lapsed by time, that is final from here on."""
+        """Return True if it holds; if it has lapsed by time, that is final from this call on."""
         if self.lost is None and self._boot() >= self.until:
-            self.lapse(f"no renewal within {self._times.renew_deadline:g} s")
+            self.lapse(f"no renewal within {self._options.renew_deadline:g} s")
         return self.lost is None
 
     def lapse(self, reason: str, cause: BaseException | None = None) -> None:
-        """It is over."""
+        """End the validity now, for good."""
         if self.lost is not None:
             return
         self.lost = reason
@@ -274,7 +357,7 @@ class LeaseValidity:
             self._handle = asyncio.get_running_loop().call_later(pause, self.watch)
 
     def close(self) -> None:
-        """No more timers, and no more calls."""
+        """Stop the timer; `on_lapse` is not called any more."""
         self._on_lapse = None
         if self._handle is not None:
             self._handle.cancel()

@@ -1,13 +1,14 @@
-"""Leases over HTTP: one of them, or all of a group."""
+"""Reads and writes Leases over HTTP: one of them, or all of a group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from kinformer._runtime.fence import unfenced
 from kinformer.exceptions import DecodeError, NotFoundError
-from kinformer.leaderelection.lease import Lease
+from kinformer.leaderelection.lease import Lease, LeaseDocument
+from kinformer.objects.object import KubeObject
 
 __all__ = ["LeaseClient", "Requester"]
 
@@ -15,68 +16,72 @@ _GROUP = "/apis/coordination.k8s.io/v1"
 
 
 class Requester(Protocol):
-    """What a `Client` is here: something that makes requests."""
+    """The part of a `Client` that makes requests."""
 
     async def request(
         self,
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: Mapping[str, object] | None = None,
         params: Mapping[str, str] | None = None,
         timeout: float = ...,
-    ) -> Any: ...
+    ) -> Mapping[str, object]:
+        """Make one request; see `Client.request`."""
+        ...
 
 
 class LeaseClient:
-    """The Leases of one namespace. No call needs a right; each has a limit in seconds, and raises as `Client.request`.
+    """The Leases of one namespace.
+
+    The requests need no valid lead (`unfenced`); each takes a timeout in seconds, and raises as `Client.request` does.
 
     Args:
-        client: What makes the requests.
-        namespace: Where the Leases are.
+        client: Makes the requests.
+        namespace: The namespace of the Leases.
     """
 
     def __init__(self, client: Requester, namespace: str) -> None:
         self._client = client
         self._path = f"{_GROUP}/namespaces/{namespace}/leases"
 
-    async def get(self, name: str, limit: float) -> Lease | None:
-        """As the server has it now (a read from etcd, no cache); None where there is none."""
+    async def get(self, name: str, timeout: float) -> Lease | None:
+        """Read a Lease as the server has it now (from etcd, not from a cache); None if there is none."""
         try:
-            return await self._call("GET", f"{self._path}/{name}", None, limit)
+            return await self._request_lease("GET", f"{self._path}/{name}", None, timeout)
         except NotFoundError:
             return None
 
-    async def create(self, document: Mapping[str, Any], limit: float) -> Lease:
-        """AlreadyExistsError if somebody was faster."""
-        return await self._call("POST", self._path, document, limit)
+    async def create(self, document: LeaseDocument, timeout: float) -> Lease:
+        """Create a Lease; AlreadyExistsError if another process was faster."""
+        return await self._request_lease("POST", self._path, document, timeout)
 
-    async def update(self, document: Mapping[str, Any], limit: float) -> Lease:
-        """ConflictError if it is no longer at the resourceVersion in the document."""
-        return await self._call("PUT", f"{self._path}/{document['metadata']['name']}", document, limit)
+    async def update(self, document: LeaseDocument, timeout: float) -> Lease:
+        """Replace a Lease; ConflictError if it is no longer at the resourceVersion in the document."""
+        return await self._request_lease("PUT", f"{self._path}/{document.name}", document, timeout)
 
-    async def list(self, label_selector: str, limit: float) -> list[Lease]:
-        """All that the selector chooses, as the server has them now."""
+    async def list(self, label_selector: str, timeout: float) -> list[Lease]:
+        """List the Leases that the selector matches, as the server has them now."""
         with unfenced():
             params = {"labelSelector": label_selector}
-            answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, limit))
+            answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
         items = answer.get("items")
         if not isinstance(items, list):
-            raise DecodeError(f"GET {self._path}: a list without items")
-        return [Lease.of(item) for item in items]
+            raise DecodeError(f"GET {self._path}: expected a list of Leases, the answer has no items")
+        return [Lease.from_json(item) for item in items]
 
-    async def delete(self, lease: Lease, limit: float) -> None:
-        """ConflictError if it is no longer at the resourceVersion that `lease` has."""
+    async def delete(self, lease: Lease, timeout: float) -> None:
+        """Delete a Lease; ConflictError if it is no longer at the resourceVersion of `lease`."""
         body = {"preconditions": {"resourceVersion": lease.resource_version}}
         with unfenced():
             path = f"{self._path}/{lease.name}"
-            await self._client.request("DELETE", path, body=body, timeout=max(0.0, limit))
+            await self._client.request("DELETE", path, body=body, timeout=max(0.0, timeout))
 
-    async def _call(self, method: str, path: str, body: Mapping[str, Any] | None, limit: float) -> Lease:
+    async def _request_lease(self, method: str, path: str, document: LeaseDocument | None, timeout: float) -> Lease:
+        body = None if document is None else document.body
         with unfenced():
-            answer = await self._client.request(method, path, body=body, timeout=max(0.0, limit))
-        document = answer.to_dict() if hasattr(answer, "to_dict") else answer
-        lease = Lease.of(document)
+            answer = await self._client.request(method, path, body=body, timeout=max(0.0, timeout))
+        lease = Lease.from_json(answer.to_dict() if isinstance(answer, KubeObject) else answer)
         if not lease.resource_version:
-            raise DecodeError(f"{method} {path}: the answer is no Lease")
+            raise DecodeError(f"{method} {path}: expected a Lease, the answer has no metadata.resourceVersion")
         return lease

@@ -1,4 +1,4 @@
-"""What a leader election tells a metrics library, under client-go's names (tools/leaderelection/metrics.go)."""
+"""The metrics of a leader election, under client-go's names (tools/leaderelection/metrics.go)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kinformer.metrics import Metrics
 
 __all__ = ["LeaderElectionMetrics"]
 
-# Seconds that the server takes for a renewal: a healthy one 5 ms, and beyond 5 s the lead is in danger.
+# Seconds that the server takes for a renewal: 5 ms if it is healthy; beyond 5 s the lead is in danger.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -17,7 +17,7 @@ class LeaderElectionMetrics:
 
     Args:
         metrics: The sink, or None.
-        name: The Lease's `"namespace/name"`, which is the label `name`.
+        name: The Lease's `"namespace/name"`, the value of the label `name`.
         is_leader: Read at each export.
     """
 
@@ -25,54 +25,54 @@ class LeaderElectionMetrics:
         self._metrics = metrics
         self._labels = {"name": name}
         self._is_leader = is_leader
-        self._end: Callable[[], None] | None = None
-        self._failures: Callable[[float], None] = _nothing
-        self._lost: Callable[[float], None] = _nothing
-        self._renewals: Callable[[float], None] = _nothing
+        self._close_gauge: Callable[[], None] | None = None
+        self._count_failure: Callable[[float], None] = _ignore
+        self._count_loss: Callable[[float], None] = _ignore
+        self._observe_renewal: Callable[[float], None] = _ignore
         if metrics is not None:
-            self._failures = metrics.counter(
+            self._count_failure = metrics.counter(
                 "leader_election_slowpath_total", "Renewals of a lease that did not go through at once", self._labels
             )
-            self._lost = metrics.counter(
+            self._count_loss = metrics.counter(
                 "kinformer_leader_election_lost_total",
                 "Times that this process led and lost the lead before it gave it back",
                 self._labels,
             )
-            self._renewals = metrics.histogram(
+            self._observe_renewal = metrics.histogram(
                 "kinformer_leader_election_renewal_seconds",
                 "How long the server took to take or renew a lease",
                 self._labels,
                 _BUCKETS,
             )
 
-    def begin(self) -> None:
-        """It is a candidate: from here on `leader_election_master_status` is exported, 1 while it leads."""
+    def candidacy_began(self) -> None:
+        """Export `leader_election_master_status` from now on: 1 while this process leads, else 0."""
         if self._metrics is not None:
-            self._end = self._metrics.gauge(
+            self._close_gauge = self._metrics.gauge(
                 "leader_election_master_status",
                 "Whether this process leads (1) or not (0)",
                 self._labels,
                 lambda: float(self._is_leader()),
             )
 
-    def end(self) -> None:
-        """It is no candidate any more."""
-        if self._end is not None:
-            self._end()
-            self._end = None
+    def candidacy_ended(self) -> None:
+        """Stop exporting `leader_election_master_status`."""
+        if self._close_gauge is not None:
+            self._close_gauge()
+            self._close_gauge = None
 
-    def renewed(self, seconds: float) -> None:
-        """The server took so long to take the Lease, or to renew it."""
-        self._renewals(seconds)
+    def lease_renewed(self, seconds: float) -> None:
+        """Record for how long the server took to take the Lease, or to renew it."""
+        self._observe_renewal(seconds)
 
-    def failed(self) -> None:
-        """A request about the Lease failed, or met a Lease that had changed."""
-        self._failures(1.0)
+    def request_failed(self) -> None:
+        """Count a request about the Lease that failed, or met a Lease that had changed."""
+        self._count_failure(1.0)
 
-    def lost(self) -> None:
-        """The lead was lost: not renewed in time, or taken by another."""
-        self._lost(1.0)
+    def lead_lost(self) -> None:
+        """Count a lead that was not renewed in time, or taken by another process."""
+        self._count_loss(1.0)
 
 
-def _nothing(_: float) -> None:
+def _ignore(_: float) -> None:
     return

@@ -1,5 +1,5 @@
-"""The manager: runs controllers, informers and servers for as long as the process lives, and ends them in order.
+"""The manager: runs controllers, informers and a health server while the process lives, and ends them in order.
 
-May import: everything below it.
-Reading order: manager, readiness, health, http_server, signals.
+May import: `controller`, `leaderelection`, `informer` and below; not `sharding`.
+Reading order: manager, health, http_server, signals.
 """

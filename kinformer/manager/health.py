@@ -1,23 +1,95 @@
-"""What a manager says of itself: live, ready, and in figures."""
+"""Health over HTTP: whether a manager is live and ready, and its state in figures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Protocol, runtime_checkable
+from typing import NotRequired, Protocol, TypedDict, runtime_checkable
 
-from kinformer.controller.controller import Controller
+from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
 from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.manager.http_server import Answer, Page
-from kinformer.manager.readiness import informer_readiness, readiness, status_report
-from kinformer.sharding.sharded_controller import ShardedController
+from kinformer.metrics import Metrics
+from kinformer.reflector.health import InformerHealth
 
-__all__ = ["Check", "Exposition", "ManagerHealth"]
+__all__ = [
+    "CacheReadiness",
+    "Check",
+    "Exposition",
+    "ManagerHealth",
+    "StatusReport",
+    "informer_readiness",
+    "readiness",
+    "status_report",
+]
 
 Check = Callable[[], str | None]
+"""A function that returns None if all is well, else what is wrong."""
+
+
+class CacheReadiness(TypedDict):
+    """Whether one cache is ready; `reason` is there if it is not."""
+
+    ready: bool
+    state: str
+    synced: bool
+    live: bool
+    reason: NotRequired[str]
+
+
+class StatusReport(TypedDict):
+    """The state of a factory: `resources` has the health and the statistics of each informer."""
+
+    ready: bool
+    resources: dict[str, dict[str, object]]
+
+
+def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
+    """Return True if every informer has synced and follows its server; and the readiness of each, by resource.
+
+    An informer that is `optional`, and whose resource is absent, counts as ready.
+    """
+    by_name = zip(factory.health().items(), factory.informers, strict=True)
+    found = {name: _cache_readiness(health, optional=informer.optional) for (name, health), informer in by_name}
+    return all(one["ready"] for one in found.values()), found
+
+
+def informer_readiness(informer: SharedInformer) -> CacheReadiness:
+    """Return whether one informer has synced and follows its server, and if not, why."""
+    return _cache_readiness(informer.health(), optional=informer.optional)
+
+
+def _cache_readiness(health: InformerHealth, *, optional: bool) -> CacheReadiness:
+    ready = (health.synced and health.live) or (optional and health.state == "absent")
+    answer: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
+    if not ready:
+        answer["reason"] = describe(health.last_error) if health.last_error else _reason_without_error(health)
+    return answer
+
+
+def _reason_without_error(health: InformerHealth) -> str:
+    if health.state == "stopped":
+        return "the informer has been stopped"
+    return "the server is asked again" if health.synced else "the first list has not come yet"
+
+
+def _unready(caches: Mapping[str, CacheReadiness]) -> str:
+    """Return the caches that are not ready, with their reasons; "" if all are."""
+    return "; ".join(f"{name}: {one['reason']}" for name, one in caches.items() if "reason" in one)
+
+
+def status_report(factory: SharedInformerFactory) -> StatusReport:
+    """Return the health and the statistics of each informer, as JSON can have them."""
+    ready, _ = readiness(factory)
+    health, figures = factory.health(), factory.statistics()
+    resources: dict[str, dict[str, object]] = {
+        name: {"health": health_as_json(one), "statistics": asdict(figures[name])} for name, one in health.items()
+    }
+    return {"ready": ready, "resources": resources}
 
 
 @runtime_checkable
@@ -25,134 +97,122 @@ class Exposition(Protocol):
     """A metrics sink that can be read over HTTP."""
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """The body and its Content-Type, for what the `Accept` header asks for."""
+        """Return the body and its Content-Type, in the form that the `Accept` header asks for."""
         ...
 
 
 class ManagerHealth:
-    """Reads the parts of a manager; owns nothing but the checks that a program added.
+    """The health of a manager's parts, read from them at each request; it owns only the checks that a program added.
 
     Args:
-        factory: Whose informers count.
-        controllers: Those that there are at the moment.
-        elector: The election, where there is one.
-        metrics: The sink; `/metrics` is there if it is an `Exposition`.
+        factory: Returns the factory of the informers, None before the manager is entered and after it is left.
+        controllers: Returns the controllers of now.
+        elector: Returns the election, None if there is none.
+        metrics: The sink; `/metrics` is served if it is an `Exposition`.
     """
 
     def __init__(
         self,
         factory: Callable[[], SharedInformerFactory | None],
-        controllers: Callable[[], Iterable[Controller | ShardedController]],
+        controllers: Callable[[], Iterable[ManagedController]],
         elector: Callable[[], LeaderElector | None],
-        metrics: Any,
+        metrics: Metrics | Exposition | None,
     ) -> None:
         self._factory = factory
         self._controllers = controllers
         self._elector = elector
-        self._metrics = metrics
+        self._exposition = metrics if isinstance(metrics, Exposition) else None
         self._checks: dict[str, tuple[Check, bool]] = {}
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
-        """See `Manager.add_check`."""
+        """Add a check; see `Manager.add_check`."""
         if name in self._checks:
-            raise ValueError(f"there is a check {name!r} already")
+            raise ValueError(f"there is a check {name!r} already; give it another name")
         self._checks[name] = (check, live)
 
     def pages(self) -> dict[str, Page]:
-        """The pages of the health server, by path."""
+        """Return the pages of the health server, by path."""
         pages: dict[str, Page] = {
-            "/livez": lambda _: _json(*self.live()),
-            "/healthz": lambda _: _json(*self.live()),
-            "/readyz": lambda _: _json(*self.ready()),
-            "/statusz": lambda _: _json(True, self.status()),
+            "/livez": lambda _: _json_answer(*self.live()),
+            "/healthz": lambda _: _json_answer(*self.live()),
+            "/readyz": lambda _: _json_answer(*self.ready()),
+            "/statusz": lambda _: _json_answer(True, self.status()),
         }
-        if isinstance(self._metrics, Exposition):
-            pages["/metrics"] = self._expose
+        if (exposition := self._exposition) is not None:
+            pages["/metrics"] = lambda accept: _exposed(exposition, accept)
         return pages
 
-    def _expose(self, accept: str) -> Answer:
-        body, content_type = self._metrics.exposition(accept)
-        return Answer(200, content_type, body)
-
-    def live(self) -> tuple[bool, dict[str, Any]]:
-        """Whether the process should go on; a restart helps against nothing but what a program's own checks find."""
-        failed = self._failed(live=True)
+    def live(self) -> tuple[bool, dict[str, object]]:
+        """Return True if the process should go on, with the answer; only a program's own checks can fail here."""
+        failed = self._failed_checks(live=True)
         return not failed, {"live": not failed, "failed": failed}
 
-    def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Whether caches follow the server and the election works; a replica that waits for the lead is ready.
+    def ready(self) -> tuple[bool, dict[str, object]]:
+        """Return True if the caches follow the server and the election works, with the answer.
 
-        One that has not joined those that share a resource is not: a rolling update waits until it has.
+        A replica that waits for the lead is ready. A controller that shares its resource with other replicas is not
+        ready before it has joined them, so that a rolling update waits for that.
         """
-        failed = self._failed(live=False)
+        failed = self._failed_checks(live=False)
         factory, elector = self._factory(), self._elector()
-        resources: dict[str, Any] = {}
+        caches: dict[str, CacheReadiness] = {}
         if factory is None:
             failed["manager"] = "it is starting, or has been left"
         else:
-            all_ready, resources = readiness(factory)
-            if not all_ready:
-                failed["caches"] = "; ".join(
-                    f"{name}: {one['reason']}" for name, one in resources.items() if not one["ready"]
-                )
+            _, caches = readiness(factory)
+            if reasons := _unready(caches):
+                failed["caches"] = reasons
         if self.stopping:
             failed["manager"] = "it is stopping"
         for controller in self._controllers():
-            if isinstance(controller, ShardedController):
-                self._look_at_share(controller, failed, resources)
-            elif controller.statistics().running and not controller.synced:
-                failed[f"controller {controller.name}"] = "it waits for its informers"
+            own = {f"{one.name} of {controller.name}": informer_readiness(one) for one in controller.own_informers}
+            caches.update(own)
+            if reason := _not_ready_reason(controller, own):
+                failed[f"controller {controller.name}"] = reason
         if elector is not None and not (health := elector.health()).live:
             failed["leader election"] = describe(health.last_error)
-        return not failed, {"ready": not failed, "failed": failed, "resources": resources}
+        return not failed, {"ready": not failed, "failed": failed, "resources": caches}
 
-    def _look_at_share(self, controller: ShardedController, failed: dict[str, str], resources: dict[str, Any]) -> None:
-        """It runs in every replica, so one that does not run is starting; its informers are its own."""
-        shown = {f"{one.name} of {controller.name}": informer_readiness(one) for one in controller.informers}
-        resources.update(shown)
-        health = controller.health()
-        reasons = [f"{name}: {one['reason']}" for name, one in shown.items() if not one["ready"]]
-        if not controller.statistics().running:
-            reasons = ["it has not been started"]
-        elif not health.live:
-            reasons = [describe(health.last_error) if health.last_error else f"its membership is {health.state}"]
-        elif not reasons and not controller.synced:
-            reasons = ["it waits for its informers"]
-        if reasons:
-            failed[f"controller {controller.name}"] = "; ".join(reasons)
-
-    def status(self) -> dict[str, Any]:
-        """Everything that is known, for people."""
-        factory, elector = self._factory(), self._elector()
-        report = status_report(factory) if factory is not None else {}
+    def status(self) -> dict[str, object]:
+        """Return the state of all parts, for people."""
+        factory, elector, controllers = self._factory(), self._elector(), list(self._controllers())
+        report: dict[str, object] = {} if factory is None else {**status_report(factory)}
         report["ready"], _ = self.ready()
-        report["controllers"] = {one.name: asdict(one.statistics()) for one in self._controllers()}
-        shares = [one for one in self._controllers() if isinstance(one, ShardedController)]
-        if shares:
-            report["shares"] = {one.name: _described(asdict(one.health())) for one in shares}
+        report["controllers"] = {one.name: asdict(one.statistics()) for one in controllers}
+        sections: dict[str, dict[str, Mapping[str, object]]] = {}
+        for one in controllers:
+            for section, shown in one.status_sections().items():
+                sections.setdefault(section, {})[one.name] = shown
+        report.update(sections)
         if elector is not None:
-            health = _described(asdict(elector.health()))
-            report["leader_election"] = {"is_leader": elector.is_leader, **health}
+            report["leader_election"] = {"is_leader": elector.is_leader, **health_as_json(elector.health())}
         return report
 
-    def _failed(self, *, live: bool) -> dict[str, str]:
+    def _failed_checks(self, *, live: bool) -> dict[str, str]:
         failed = {}
-        for name, (check, of_life) in self._checks.items():
-            if of_life or not live:
+        for name, (check, is_for_live) in self._checks.items():
+            if is_for_live or not live:
                 try:
                     problem = check()
-                except Exception as error:  # noqa: BLE001 - a check that raises is a check that fails, and says so
+                except Exception as error:  # noqa: BLE001 - a check that raises is a check that fails
                     problem = describe(error)
                 if problem:
                     failed[name] = problem
         return failed
 
 
-def _described(health: dict[str, Any]) -> dict[str, Any]:
-    error = health["last_error"]
-    return {**health, "last_error": describe(error) if error else None}
+def _not_ready_reason(controller: ManagedController, own_caches: Mapping[str, CacheReadiness]) -> str | None:
+    if reason := controller.not_ready_reason() or _unready(own_caches):
+        return reason
+    waits = controller.statistics().running and not controller.synced
+    return "it waits for its informers" if waits else None
 
 
-def _json(good: bool, document: dict[str, Any]) -> Answer:
+def _exposed(exposition: Exposition, accept: str) -> Answer:
+    body, content_type = exposition.exposition(accept)
+    return Answer(200, content_type, body)
+
+
+def _json_answer(good: bool, document: dict[str, object]) -> Answer:
     return Answer(200 if good else 503, "application/json", json.dumps(document, indent=2).encode() + b"\n")

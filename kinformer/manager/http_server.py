@@ -11,13 +11,13 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
 
-__all__ = ["Answer", "HealthServer", "parse_address"]
+__all__ = ["Answer", "HealthServer", "Page", "parse_address"]
 
-_SHUTDOWN = 1.0  # seconds that answers under way have
+_SHUTDOWN = 1.0  # seconds for answers under way when the server is closed
 
 
 class Answer(NamedTuple):
-    """What a page says: the status, the Content-Type and the body."""
+    """The answer of a page: the status, the Content-Type and the body."""
 
     status: int
     content_type: str
@@ -25,30 +25,30 @@ class Answer(NamedTuple):
 
 
 Page = Callable[[str], Answer]
+"""A function of the request's `Accept` header."""
 
 
 def parse_address(address: str) -> tuple[str | None, int]:
-    """The host and port of `"127.0.0.1:8080"`, `"[::1]:8080"` or `":8080"` (None: all interfaces).
+    """Return the host and port of `"127.0.0.1:8080"`, `"[::1]:8080"` or `":8080"` (None: all interfaces).
 
     Raises:
-        ConfigError: It is no address.
+        ConfigError: It is not an address.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and host[0] != "["):
-        raise ConfigError(f"listen={address!r}: an address such as ':8080' or '127.0.0.1:8080' is needed")
+        raise ConfigError(f"invalid listen={address!r}: expected an address such as ':8080' or '127.0.0.1:8080'")
     return host.strip("[]") or None, int(port)
 
 
 class HealthServer:
-    """Serves pages by GET and HEAD; an async context manager.
+    """Serves pages by GET and HEAD, from `start` to `close`.
 
     Args:
         address: See `parse_address`; port 0 takes a free one.
-        pages: Path to a plain function of the request's `Accept` header, which says what the page says now.
+        pages: A plain function for each path; it is called at each request.
 
     Raises:
-        ConfigError: On making it: no address.
-        OSError: On entering: the port is taken, or not ours to take.
+        ConfigError: `address` is not an address.
     """
 
     def __init__(self, address: str, pages: Mapping[str, Page]) -> None:
@@ -58,13 +58,17 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port that it listens on; RuntimeError if it does not listen."""
         if self._runner is None:
-            raise RuntimeError("the server has not been entered")
+            raise RuntimeError("the health server does not listen yet; enter the manager first")
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        """Listen."""
+        """Listen.
+
+        Raises:
+            OSError: The port is in use, or may not be used by this process.
+        """
         application = web.Application()
         for path, page in self._pages.items():
             application.router.add_get(path, self._handler(page))
@@ -74,7 +78,7 @@ class HealthServer:
         try:
             await asyncio.shield(starting)
         except BaseException:
-            # asyncio's create_server, cancelled half-way, leaves a socket that listens and belongs to nobody.
+            # asyncio's create_server, cancelled half-way, leaves a listening socket without an owner.
             await asyncio.wait({starting})
             await runner.cleanup()
             raise
@@ -82,7 +86,7 @@ class HealthServer:
 
     @shielded_from_scopes
     async def close(self) -> None:
-        """Listen no more; what is being answered has a second."""
+        """Stop listening; answers under way have a second."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()

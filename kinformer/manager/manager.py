@@ -1,4 +1,4 @@
-"""The manager: everything that an operator's process consists of, started and stopped in the right order."""
+"""The manager: starts and stops all parts of an operator's process in the right order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
-from kinformer.controller.controller import Controller
+from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.leaderelection.leader_election import LeaderElector
@@ -21,16 +21,15 @@ from kinformer.manager.health import Check, ManagerHealth
 from kinformer.manager.http_server import HealthServer
 from kinformer.manager.signals import handled_signals
 from kinformer.metrics import Metrics
-from kinformer.sharding.sharded_controller import ShardedController
 
 __all__ = ["Manager"]
 
 log = get_logger("kinformer.manager")
 
-_FORCED = 3.0  # seconds that what was cancelled a second time has; its own grace is one
-_LEAVING = 1.0  # seconds for the rest, after a second signal
+_FORCED = 3.0  # seconds for tasks that were cancelled a second time; a task's own grace is one
+_LEAVING = 1.0  # seconds for leaving after a second signal
 
-Runnable = Callable[[], Awaitable[Any]]
+Runnable = Callable[[], Awaitable[object]]
 
 
 class Manager:
@@ -47,26 +46,26 @@ class Manager:
             manager.add(Controller(reconcile, workers=4).for_(foos))
             await manager.run()
 
-    Entering connects, starts to serve probes, and starts the informers that are asked for. `run` does the work until
-    it is to stop: by SIGTERM or SIGINT, by `stop()`, or because something has failed, which it raises. Then the
-    controllers take nothing new and finish what they have, the lease is given back, and leaving ends the informers,
-    the client and at last the probes. Informers run before the lead is won, so that a new leader has warm caches.
+    Entering connects, starts to serve probes, and starts the informers that are asked for. `run` works until it is to
+    stop: by SIGTERM or SIGINT, by `stop()`, or by a failure, which it raises. Then the controllers take no new key and
+    finish those they have, the Lease is given back, and leaving ends the informers, the client and at last the probes.
+    Informers run before the lead is won, so that a new leader has warm caches.
     (controller-runtime, pkg/manager/internal.go)
 
     Args:
         client: An entered one, which is not closed here; None makes and closes a `Client()`.
         elector: A LeaderElector, or a function that makes one on the manager's client; None: no election.
-        listen: Where `/livez`, `/healthz`, `/readyz`, `/statusz` and, with a sink that can be read, `/metrics` are
-            served: `":8080"`, `"127.0.0.1:8080"`. None, the default: nowhere.
-        metrics: A sink for the informers and `/metrics`. Controllers and electors are given theirs by who makes them.
-        shutdown_timeout: Seconds from the wish to stop, or from a failure, until what has not ended is cancelled a
-            second time. 30, as in controller-runtime, and as long as Kubernetes waits before it kills.
-        signals: Those that stop `run`; handled only while it runs, and put back after. The second one cancels all that
-            is left, at once; a third does what it would have done without us.
+        listen: The address that serves `/livez`, `/healthz`, `/readyz`, `/statusz` and, if the sink can be read,
+            `/metrics`: `":8080"`, `"127.0.0.1:8080"`. None, the default: they are not served.
+        metrics: A sink for the informers and `/metrics`. Controllers and electors take a sink of their own.
+        shutdown_timeout: Seconds from the request to stop, or from a failure, until tasks that have not ended are
+            cancelled a second time. 30, as in controller-runtime, and as long as Kubernetes waits before it kills.
+        signals: Those that stop `run`; handled only while it runs, and restored after. The second one cancels all tasks
+            that are left, at once; a third one does what it would have done without a manager.
         **defaults: Options of the `SharedInformerFactory`.
 
     Raises:
-        ConfigError: `listen` is no address, or an option does not exist.
+        ConfigError: `listen` is not an address, or an option cannot work or does not exist.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Manager:
         **defaults: Any,
     ) -> None:
         if not shutdown_timeout >= 0:
-            raise ConfigError(f"Manager(shutdown_timeout={shutdown_timeout!r}): seconds, 0 at least")
+            raise ConfigError(f"Manager: invalid shutdown_timeout={shutdown_timeout!r}: expected seconds, 0 or more")
         self._own_client = client is None
         self._client = Client() if client is None else client
         self._elector_or_maker = elector
@@ -93,13 +92,13 @@ class Manager:
         self._factory = SharedInformerFactory(self._client, **defaults)
         self._entered = False
         self._left = False
-        self._controllers: list[Controller | ShardedController] = []
-        self._runnables: list[tuple[Runnable, bool, str]] = []
+        self._controllers: list[ManagedController] = []
+        self._runnables: list[tuple[Runnable, bool, str]] = []  # with: needs the lead, name
         self._running = False
         self._stop = asyncio.Event()
         self._force = asyncio.Event()
-        self._broken = asyncio.Event()
-        self._broken_by: dict[asyncio.Task[Any] | None, BaseException] = {}  # what ends by itself, and why
+        self._failed = asyncio.Event()
+        self._failures: dict[asyncio.Task[object] | None, BaseException] = {}  # by the task that ended with it
         self._health = ManagerHealth(
             lambda: self._factory if self._entered and not self._left else None,
             lambda: self._controllers,
@@ -111,7 +110,7 @@ class Manager:
 
     async def __aenter__(self) -> Self:
         if self._entered:
-            raise RuntimeError("a Manager is entered once; make another one")
+            raise RuntimeError("a Manager can be entered once; make another one")
         self._entered = True
         async with AsyncExitStack() as stack:
             if self._server is not None:
@@ -135,11 +134,11 @@ class Manager:
             async with asyncio.timeout(_LEAVING):
                 return await self._stack.__aexit__(kind, error, traceback)
         except TimeoutError:
-            text = "leaving took longer than %g s after the second signal; what is left is abandoned"
+            text = "leaving took longer than %g s after the second signal; the rest is abandoned"
             log.warning(text, _LEAVING, reason="abandoned")
             return None
 
-    # --- what there is ----------------------------------------------------------------------------------------
+    # --- parts ------------------------------------------------------------------------------------------------
 
     @property
     def client(self) -> Client:
@@ -158,46 +157,47 @@ class Manager:
 
     @property
     def port(self) -> int:
-        """Where probes are served; RuntimeError if they are not."""
+        """The port of the probes; RuntimeError if they are not served."""
         if self._server is None:
-            raise RuntimeError("this manager has no `listen`")
+            raise RuntimeError("this manager has no `listen`, so there is no port")
         return self._server.port
 
-    def add(self, what: Controller | ShardedController | Runnable, *, needs_leadership: bool = True) -> None:
-        """Have a controller, or any coroutine function, run while the manager runs.
+    def add(self, what: ManagedController | Runnable, *, needs_leadership: bool = True) -> None:
+        """Have a controller, or a coroutine function, run while the manager runs.
 
-        A coroutine function may return, and then is done; what it raises ends `run`. When the manager stops it is
-        cancelled, and should end soon.
+        A coroutine function may return, and then is done; an error that it raises ends `run`. When the manager stops,
+        it is cancelled, and should end soon.
 
         Args:
-            what: A Controller, a ShardedController, or a coroutine function without arguments.
-            needs_leadership: With an elector it runs only while this process leads. False for what every replica
-                does, such as serving webhooks. A ShardedController runs in every replica, whatever is said here.
+            what: A Controller, another `ManagedController`, or a coroutine function without arguments.
+            needs_leadership: With an elector it runs only while this process leads. False for tasks of every replica,
+                such as serving webhooks. Without effect for a controller with `runs_in_every_replica`.
 
         Raises:
             RuntimeError: The manager is running.
             ValueError: There is a controller of this name: their metrics could not be told apart.
+            TypeError: It is neither.
         """
         if self._running:
-            raise RuntimeError("add controllers before run()")
-        if isinstance(what, Controller | ShardedController):
+            raise RuntimeError("the manager is running; add controllers before run()")
+        if isinstance(what, ManagedController):
             if any(one.name == what.name for one in self._controllers):
                 raise ValueError(f"there is a controller {what.name!r} already; give one of them another name=")
             self._controllers.append(what)
-            alone = needs_leadership and isinstance(what, Controller)
-            self._runnables.append((what.run, alone, f"controller {what.name}"))
+            needs_leadership = needs_leadership and not what.runs_in_every_replica
+            self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
         elif callable(what):
             self._runnables.append((what, needs_leadership, getattr(what, "__qualname__", repr(what))))
         else:
-            raise TypeError(f"add({what!r}): a Controller or a coroutine function is needed")
+            raise TypeError(f"invalid add({what!r}): expected a controller or a coroutine function")
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Have `/readyz` ask a plain function too, which returns None, or what is wrong.
+        """Have `/readyz` also call a plain function, which returns None, or what is wrong.
 
         Args:
-            name: What the answer calls it.
-            check: Must not block; what it raises counts as what is wrong.
-            live: Have `/livez` ask it as well: the process is restarted when it fails.
+            name: The name of the check in the answer.
+            check: Must not block. An error that it raises counts as what is wrong.
+            live: Have `/livez` call it as well: the process is restarted when it fails.
 
         Raises:
             ValueError: There is a check of this name.
@@ -205,63 +205,64 @@ class Manager:
         self._health.add_check(name, check, live=live)
 
     def stop(self) -> None:
-        """Have `run` end as by a first signal: what is under way is finished. Idempotent."""
+        """Have `run` end as by a first signal: reconciles under way are finished. Idempotent."""
         self._stop.set()
 
     # --- running ---------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run everything that was added until a signal, `stop()`, a failure, or a cancellation; stop it in order.
+        """Run everything that was added until a signal, `stop()`, a failure, or a cancellation; then stop it in order.
 
         Raises:
             RuntimeError: The manager has not been entered, or has run.
-            LeadershipLostError: Another one leads, or may: the process should end, and be started again.
-            Exception: What a controller or a runnable raised.
+            LeadershipLostError: Another process leads, or may lead: this one should end, and be started again.
+            Exception: The error of a controller or a coroutine function.
         """
         if not self._entered or self._left:
-            raise RuntimeError("run() is for within `async with`")
+            raise RuntimeError("call run() within `async with` on the manager")
         if self._running:
-            raise RuntimeError("a Manager runs once; make another one")
+            raise RuntimeError("a Manager can run once; make another one")
         self._running = True
-        wishes = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._broken)]
-        tasks = [asyncio.create_task(self._together(False), name="kinformer manager: all replicas")]
-        leading = self._lead() if self._elector is not None else self._together(True)
+        stops = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._failed)]
+        tasks = [asyncio.create_task(self._run_added(leading=False), name="kinformer manager: all replicas")]
+        leading = self._run_while_leading() if self._elector is not None else self._run_added(leading=True)
         tasks.append(asyncio.create_task(leading, name="kinformer manager: leader"))
-        with handled_signals(self._signals, self._signalled):
+        with handled_signals(self._signals, self._on_signal):
             try:
-                pending: set[asyncio.Future[Any]] = {*wishes, *tasks}
-                done: set[asyncio.Future[Any]] = set()
-                # What was added may return by itself; a manager stays, and answers its probes.
-                while done.isdisjoint(wishes) and not any(map(_failure, done)):
+                pending: set[asyncio.Task[object]] = {*stops, *tasks}
+                done: set[asyncio.Task[object]] = set()
+                # Coroutine functions may return by themselves; the manager goes on, and answers its probes.
+                while done.isdisjoint(stops) and not any(map(_failure_of, done)):
                     done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self._health.stopping = True
-                for wish in wishes:
-                    wish.cancel()
-                await self._end(tasks)
-        for error in (*map(_failure, tasks), *self._broken_by.values()):
+                for stop in stops:
+                    stop.cancel()
+                await self._end_tasks(tasks)
+        for error in (*map(_failure_of, tasks), *self._failures.values()):
             if error is not None:
                 raise error
 
-    def _signalled(self, number: signal.Signals) -> bool:
+    def _on_signal(self, number: signal.Signals) -> bool:
+        """Stop at a first signal, and return True; force the end at a second one, and return False."""
         if not self._stop.is_set():
-            log.info("%s: stopping; a second signal ends it at once", number.name, reason="signal")
+            log.info("%s: stopping; a second signal cancels everything at once", number.name, reason="signal")
             self._stop.set()
             return True
         log.warning("%s again: everything is cancelled", number.name, reason="signal")
         self._force.set()
         return False
 
-    async def _lead(self) -> None:
+    async def _run_while_leading(self) -> None:
         assert self._elector is not None
         async with self._elector.leading():
-            await self._together(True)
-            await asyncio.Event().wait()  # what there was to do is done; the lead is kept until the end
+            await self._run_added(leading=True)
+            await asyncio.Event().wait()  # everything has returned; the lead is kept until the end
 
-    async def _together(self, leading: bool) -> None:
-        """Run those that need, or do not need, the lead; the first failure ends the others, and is what is raised."""
+    async def _run_added(self, *, leading: bool) -> None:
+        """Run the parts that need the lead, or those that do not; the first failure ends the others, and is raised."""
         tasks = {
-            asyncio.create_task(_awaited(run), name=f"kinformer manager: {name}")
+            asyncio.create_task(_called(run), name=f"kinformer manager: {name}")
             for run, needs_leadership, name in self._runnables
             if needs_leadership == leading
         }
@@ -273,27 +274,27 @@ class Manager:
                 tasks.discard(task)
                 task.result()
         except BaseException as error:
-            self._tell(error)
-            await _cancelled(tasks)
+            self._report_failure(error)
+            await _cancel_and_wait(tasks)
             raise
 
-    def _tell(self, error: BaseException) -> None:
-        """Of a failure, or a lost lead, at once: ending may take for ever, and only `run` has a limit for it."""
+    def _report_failure(self, error: BaseException) -> None:
+        """Report a failure or a lost lead to `run` at once: ending may take forever, and only `run` has a limit."""
         if isinstance(error, asyncio.CancelledError):
             try:
                 check_fences()
             except LeadershipLostError as lost:
                 error = lost
             else:
-                return  # it was told to end
-        self._broken_by[asyncio.current_task()] = error
-        self._broken.set()
+                return  # the manager is stopping
+        self._failures[asyncio.current_task()] = error
+        self._failed.set()
 
     @shielded_from_scopes
-    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
-        """Cancel what does not end already, and wait; again when the time is over, or by a second signal."""
+    async def _end_tasks(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Cancel the tasks that are not ending already, and wait; again after the timeout, or at a second signal."""
         for task in tasks:
-            if task not in self._broken_by:
+            if task not in self._failures:
                 task.cancel()
         forced = asyncio.ensure_future(self._force.wait())
         loop = asyncio.get_running_loop()
@@ -317,24 +318,24 @@ class Manager:
                     log.error("%s did not end and is abandoned", task.get_name(), reason="abandoned")
 
 
-def _failure(task: asyncio.Future[Any]) -> BaseException | None:
+def _failure_of(task: asyncio.Task[object]) -> BaseException | None:
     return None if not task.done() or task.cancelled() else task.exception()
 
 
-async def _awaited(run: Runnable) -> None:
+async def _called(run: Runnable) -> None:
     try:
         await run()
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody stopped it: it awaited something that was cancelled. Gone without a word it would not be missed.
+        # It was not stopped: it awaited something that was cancelled. Ending without an error it would not be missed.
         raise RuntimeError(f"{getattr(run, '__qualname__', run)} ended by a CancelledError of its own") from error
 
 
 @shielded_from_scopes
-async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait for them; cancelled while it waits, it cancels them again, and waits on."""
+async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for them; if it is cancelled while it waits, cancel them again, and wait on."""
     pending = {task for task in tasks if not task.done()}
     for task in pending:
         task.cancel()
@@ -346,6 +347,6 @@ async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
             for task in pending:
                 task.cancel()
     for task in tasks:
-        if (error := _failure(task)) is not None:
+        if (error := _failure_of(task)) is not None:
             text = "%s ended by %s: %s"
             log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)

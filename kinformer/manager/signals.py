@@ -1,4 +1,4 @@
-"""Signals of the process, as long as somebody wants them; the handlers that there were are put back."""
+"""Handles signals of the process for a while, and then restores the handlers from before."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from kinformer._runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from signal import _HANDLER
 
 __all__ = ["handled_signals"]
 
@@ -18,12 +22,17 @@ log = get_logger("kinformer.manager")
 def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.Signals], bool]) -> Iterator[None]:
     """Have the running loop call `handle` for each of these signals, until the end of the `with`.
 
-    When `handle` returns False the handlers are put back at once: the next signal does what it did before. Where a loop
-    cannot have handlers (not in the main thread, on Windows) the log says so, and signals do what they did.
+    If a loop cannot have handlers (outside the main thread, on Windows), the log says so, and the signals do what they
+    did before.
+
+    Args:
+        numbers: The signals.
+        handle: Called with the signal. When it returns False, the handlers from before are restored at once, so that
+            the next signal does what it did before.
     """
     loop = asyncio.get_running_loop()
-    before: dict[signal.Signals, object] = {}
-    # What the program has told the loop to call. No loop says so in public, and one that is not asyncio's not at all.
+    before: dict[signal.Signals, _HANDLER] = {}
+    # The handlers that the program has given to the loop. asyncio's loops keep them privately, others not at all.
     of_loop: dict[int, asyncio.Handle] = dict(getattr(loop, "_signal_handlers", ()))
 
     def restore() -> None:
@@ -33,7 +42,7 @@ def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.
             if (own := of_loop.get(number)) is not None:
                 loop.add_signal_handler(number, own._run)
             else:
-                signal.signal(number, handler)  # type: ignore[arg-type]
+                signal.signal(number, handler)
 
     def received(number: signal.Signals) -> None:
         if not handle(number):

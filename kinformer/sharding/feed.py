@@ -1,35 +1,36 @@
-"""Feeds a ledger what a reflector reads: events at once, and what is much in slices that do not stall the loop."""
+"""Feeds a ledger from a reflector: single events at once, long lists in slices that do not stall the loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
-from kinformer.sharding.ledger import ShardLedger
+from kinformer._runtime.tasks import Tasks
+from kinformer.objects.meta import DeletedFinalStateUnknown, GroupVersionResource
+from kinformer.reflector.reflector import Reflector
+from kinformer.sharding.ledger import LedgerObject, ShardLedger
+from kinformer.sharding.options import SourceFactory
+from kinformer.sharding.source import NewestListSource
 
-__all__ = ["ShardFeed"]
+__all__ = ["LedgerFollower", "ShardFeed"]
+
+Items = ChunkedList[LedgerObject] | list[LedgerObject]
 
 
-class _Event(NamedTuple):
-    """What is to be told the ledger, and how."""
+class _FullList(NamedTuple):
+    """All objects at a version."""
 
-    tell: Callable[[Any], None]
-    what: Any
-
-
-class _List(NamedTuple):
-    """All that there is at a version."""
-
-    items: ChunkedList[Any] | list[Any]
+    items: Items
     version: str
 
 
-class _Confirmed(NamedTuple):
-    """What the others have seen; see `ShardLedger.confirmed`."""
+class _Confirmation(NamedTuple):
+    """The versions that the other replicas have seen; see `ShardLedger.confirm`."""
 
     seen: int | None
     asked: float
@@ -37,14 +38,14 @@ class _Confirmed(NamedTuple):
 
 
 class ShardFeed:
-    """The store between a Reflector and a `ShardLedger`; `run` is what takes in lists, and what others have confirmed.
+    """The store between a Reflector and a `ShardLedger`; `run` reads in lists and confirmations.
 
-    What comes while a list is being taken in waits behind it, in its order, so the ledger is told of everything in the
-    order of the server. Until a list has been taken in to its end the ledger shows the state before it.
+    Events that come while a list is read in wait behind it, so the ledger sees everything in the order of the server.
+    Until a list has been read in completely the ledger shows the state before it.
 
     Args:
-        ledger: Fed by nobody else.
-        clock: For the slices.
+        ledger: Fed by nothing else.
+        clock: Times the slices.
     """
 
     takes_chunks = True
@@ -52,53 +53,54 @@ class ShardFeed:
     def __init__(self, ledger: ShardLedger, *, clock: Clock = SYSTEM) -> None:
         self._ledger = ledger
         self._budget = YieldBudget(clock=clock)
-        self._waiting: deque[_Event | _List] = deque()
-        self._confirmed: _Confirmed | None = None
+        self._waiting: deque[_FullList | Callable[[], None]] = deque()
+        self._confirmation: _Confirmation | None = None
         self._is_busy = False
         self._wake = asyncio.Event()
 
-    # --- what a reflector calls -------------------------------------------------------------------------------
+    # --- the methods of a reflector's store -------------------------------------------------------------------
 
-    def add(self, obj: Any) -> None:
-        """An object was made, or has changed."""
-        self._tell(self._ledger.add, obj)
+    def add(self, obj: LedgerObject) -> None:
+        """Record an object that was created, or has changed."""
+        if self._is_busy:
+            self._waiting.append(partial(self._ledger.add, obj))
+        else:
+            self._ledger.add(obj)
 
-    def update(self, obj: Any) -> None:
-        """An object has changed."""
-        self._tell(self._ledger.update, obj)
+    update = add
 
-    def delete(self, obj: Any) -> None:
-        """An object has gone."""
-        self._tell(self._ledger.delete, obj)
+    def delete(self, obj: LedgerObject | DeletedFinalStateUnknown) -> None:
+        """Record the end of an object."""
+        if self._is_busy:
+            self._waiting.append(partial(self._ledger.delete, obj))
+        else:
+            self._ledger.delete(obj)
 
     def bookmark(self, resource_version: str) -> None:
-        """Nothing happened up to here."""
-        self._tell(self._ledger.bookmark, resource_version)
+        """Record that nothing has happened up to this version."""
+        if self._is_busy:
+            self._waiting.append(partial(self._ledger.bookmark, resource_version))
+        else:
+            self._ledger.bookmark(resource_version)
 
     def resync(self) -> None:
-        """Nothing to do: nobody listens to a ledger."""
+        """Do nothing: a ledger has no handlers."""
 
-    def replace(self, items: ChunkedList[Any] | list[Any], resource_version: str) -> None:
-        """Everything that there is now; `run` takes it in, soon."""
-        self._waiting.append(_List(items, resource_version))
+    def replace(self, items: Items, resource_version: str) -> None:
+        """Replace all objects; `run` reads them in soon."""
+        self._waiting.append(_FullList(items, resource_version))
         self._is_busy = True
         self._wake.set()
 
-    def _tell(self, call: Callable[[Any], None], what: Any) -> None:
-        if self._is_busy:
-            self._waiting.append(_Event(call, what))
-        else:
-            call(what)
-
     def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
-        """Tell the ledger what the others have seen, soon, and behind what waits; the newest counts."""
-        self._confirmed = _Confirmed(seen, asked, forget_after)
+        """Have the ledger confirm soon, after everything that waits; only the newest confirmation counts."""
+        self._confirmation = _Confirmation(seen, asked, forget_after)
         self._wake.set()
 
     # --- slices -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Take in lists and what came behind them, and what was confirmed, until cancelled.
+        """Read in lists, the events behind them, and confirmations, until cancelled.
 
         Raises:
             ValueError: A resourceVersion is no number.
@@ -108,27 +110,62 @@ class ShardFeed:
             self._wake.clear()
             self._budget.restart()
             self._is_busy = True
-            while self._waiting or self._confirmed is not None:
+            while self._waiting or self._confirmation is not None:
                 if self._waiting:
-                    await self._take(self._waiting.popleft())
+                    await self._read_in(self._waiting.popleft())
                 else:
-                    confirmed, self._confirmed = self._confirmed, None
-                    if confirmed is not None:
-                        await self._in_slices(self._ledger.confirming(*confirmed))
+                    confirmation, self._confirmation = self._confirmation, None
+                    if confirmation is not None:
+                        await self._in_slices(self._ledger.confirm_in_steps(*confirmation))
             self._is_busy = False
 
-    async def _take(self, one: _Event | _List) -> None:
-        if isinstance(one, _List):
-            objects: Iterable[Any] = one.items.drain() if isinstance(one.items, ChunkedList) else one.items
-            await self._in_slices(self._ledger.replacing(objects, one.version))
+    async def _read_in(self, entry: _FullList | Callable[[], None]) -> None:
+        if isinstance(entry, _FullList):
+            items = entry.items
+            objects: Iterable[LedgerObject] = items.drain() if isinstance(items, ChunkedList) else items
+            await self._in_slices(self._ledger.replace_in_steps(objects, entry.version))
         else:
-            one.tell(one.what)
-            await self._rest()
+            entry()
+            await self._pause_if_due()
 
     async def _in_slices(self, steps: Iterator[None]) -> None:
         for _ in steps:
-            await self._rest()
+            await self._pause_if_due()
 
-    async def _rest(self) -> None:
+    async def _pause_if_due(self) -> None:
         if self._budget.exhausted():
             await self._budget.pause()
+
+
+class LedgerFollower:
+    """Follows a whole resource, metadata only, into one ledger after another.
+
+    Args:
+        resource: The sharded one.
+        source: Makes its source.
+        tasks: Owns the reflector's task and the feed's; is told if one of them crashes.
+    """
+
+    def __init__(self, resource: GroupVersionResource, source: SourceFactory, tasks: Tasks) -> None:
+        self._resource = resource
+        self._source = source
+        self._tasks = tasks
+        self._following: list[asyncio.Task[None]] = []
+        self._feed: ShardFeed | None = None
+
+    def follow_into(self, ledger: ShardLedger) -> None:
+        """Fill a new ledger by a list that is asked for from now on, and stop filling the one before."""
+        for task in self._following:
+            task.cancel()
+        source, feed = NewestListSource(self._source(self._resource, True)), ShardFeed(ledger)
+        self._feed = feed
+        reflector = Reflector(source, feed, name=f"{self._resource} (ledger)", watch_list=False)
+        self._following = [
+            self._tasks.start(feed.run(), f"kinformer ledger of {self._resource}"),
+            self._tasks.start(reflector.run(), f"kinformer reflector of the ledger of {self._resource}"),
+        ]
+
+    def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
+        """Have the ledger confirm soon; see `ShardLedger.confirm`."""
+        if self._feed is not None:
+            self._feed.confirm(seen, asked, forget_after)

@@ -1,43 +1,44 @@
-"""The gate: which reconcile of a sharded controller may start here, and how all of them are stopped."""
+"""The gate: decides which reconciles of a sharded controller may start here, and stops them all when it has to."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kinformer._runtime.clock import Clock
 from kinformer._runtime.fence import Fence
 from kinformer.exceptions import LeadershipLostError
+from kinformer.sharding.caches import ShardCaches
+from kinformer.sharding.feed import LedgerFollower
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.slots import SLOTS, slot_of
-from kinformer.sharding.source import ShardSource
 
 __all__ = ["Admission", "ShardGate", "ShardLostError", "Verdict"]
 
 T = TypeVar("T")
 
+_CLOCK_TOLERANCE = 1.25  # tombstones are kept this much longer, because the others' clocks may run slower than ours
+
 
 class ShardLostError(LeadershipLostError):
-    """The slot that a reconcile was about is no longer this replica's."""
+    """The slot of the object that a reconcile is about is no longer this replica's. Experimental."""
 
 
 class Verdict(enum.Enum):
-    """What is to happen with a key now."""
+    """The answer of the gate for a key."""
 
     START = "it is ours"
-    LATER = (
-        "it may be ours, and somebody else may still be busy with it, or what we have seen does not fit together yet"
-    )
-    FRESH = "it is ours, and so are many that were taken with it: the caches do not hold all of these yet"
-    SKIP = "it is somebody else's, or nobody's; should it become ours, we shall hear of it"
+    LATER = "it may be ours, but another replica may still work on it, or cache and ledger do not agree yet"
+    FRESH = "it is ours, but the caches do not yet hold all objects that were taken with it"
+    SKIP = "it is another replica's, or gone; should it become ours, an event or the ledger triggers it"
 
 
 class Admission(NamedTuple):
-    """A verdict; of a START the slot, and how many seconds the reconcile may take (None: no limit)."""
+    """A verdict; for START with the slot, and the seconds that the reconcile may take (None: no limit)."""
 
     verdict: Verdict
     slot: int = -1
@@ -45,104 +46,93 @@ class Admission(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Run:
+class _ActiveReconcile:
     slot: int
-    task: asyncio.Task[Any]
+    task: asyncio.Task[object]
     stopped: bool = False
 
     def stop(self) -> None:
-        """Cancel it, because its slot goes, or has gone, to somebody else."""
+        """Cancel it, because its slot goes, or has gone, to another replica."""
         self.stopped = True
         self.task.cancel()
 
 
 class ShardGate:
-    """What one replica does with its slots; a `ShardWork`.
+    """The work of one replica on its slots; a `ShardWork`.
 
     Slots are opened when they are ours and the ledger is complete, and closed before they are given away. A key is
-    admitted if the ledger, and the cache that the reconcile will read, agree on its uid, its slot is open, and nobody
-    else can be busy with it. A key whose object has gone belongs to whoever had its slot, for `gone_for` seconds: that
-    is how long a reconcile may clean up behind it.
+    admitted if the ledger and the cache that the reconcile will read agree on its uid, its slot is open, and no other
+    replica can be working on it. A key whose object is gone belongs for `gone_for` seconds to the replica that had its
+    slot: for so long a reconcile may clean up.
 
     Args:
-        sources: Are resharded with the slots.
-        settled: Whether the caches that reconciles read hold what is in the slots that the sources have by now, and no
-            list of other slots is still on its way into them.
-        has: Whether a slot is ours by the clock.
-        cached_uid: The uid that the cache has under a key, or None.
-        hurry: There is something to tell the others.
-        trigger: Has a key looked at again.
-        restart: Have a new ledger filled, by a list that is asked for from now on.
-        confirm: Have the ledger told what the others have seen, when they were asked, and after how many seconds it is
-            to forget a tombstone; see `ShardLedger.confirming`.
+        caches: Those that reconciles read; they are cut down to the slots.
+        follower: Fills the ledger, and passes confirmations on to it.
+        has_slot: Returns True if a slot is ours by the clock.
+        request_heartbeat: Called when there is something to tell the others soon.
+        trigger: Has a key reconciled again.
         grace: Seconds that reconciles have to end before they are cancelled.
         gone_for: Seconds.
-        clock: Whose `boot` is read.
+        clock: Its `boot` counts.
     """
 
     def __init__(
         self,
         *,
-        sources: Sequence[ShardSource],
-        settled: Callable[[], bool],
-        has: Callable[[int], bool],
-        cached_uid: Callable[[str], str | None],
-        hurry: Callable[[], None],
+        caches: ShardCaches,
+        follower: LedgerFollower,
+        has_slot: Callable[[int], bool],
+        request_heartbeat: Callable[[], None],
         trigger: Callable[[str], None],
-        restart: Callable[[ShardLedger], None],
-        confirm: Callable[[int | None, float, float], None],
         grace: float,
         gone_for: float,
         clock: Clock,
     ) -> None:
-        self._sources = sources
-        self._settled = settled
-        self._has = has
-        self._cached_uid = cached_uid
-        self._hurry = hurry
+        self._caches = caches
+        self._follower = follower
+        self._has_slot = has_slot
+        self._request_heartbeat = request_heartbeat
         self._trigger = trigger
-        self._restart = restart
-        self._confirm = confirm
         self._grace = grace
         self._gone_for = gone_for
         self._boot = clock.boot
         self._taken: frozenset[int] = frozenset()
         self._open: frozenset[int] = frozenset()
-        self._fresh: frozenset[int] = frozenset()  # of these: what the caches may not have to the full yet
-        self._leaving: frozenset[int] = frozenset()  # not open any more; what runs still reads the caches
-        self._active: dict[str, _Run] = {}
-        self._times_gone = [0] * SLOTS  # of each slot
-        self._skipped: set[str] = set()  # keys in the cache that were not ours when they were looked at
-        self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache when looked at: gone?
-        self._unsettled: dict[str, int] = {}  # keys under way that have changed hands, and at which version
-        self.ledger = ShardLedger(self._boot, self._changed)
+        self._fresh: frozenset[int] = frozenset()  # open slots whose objects the caches may not have completely yet
+        self._releasing: frozenset[int] = frozenset()  # closed slots; reconciles under way still read the caches
+        self._active: dict[str, _ActiveReconcile] = {}
+        self._releases = [0] * SLOTS  # how often each slot was released
+        self._skipped: set[str] = set()  # keys in the cache that were not ours when they were admitted
+        self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache then; maybe deleted
+        self._changed_under_way: dict[str, int] = {}  # keys with another uid, or none, since their reconcile: version
+        self.ledger = ShardLedger(self._boot, self._key_changed)
         self._is_member = False
 
     @property
     def open(self) -> frozenset[int]:
-        """The slots that are worked on."""
+        """The slots whose keys are reconciled."""
         return self._open
 
     # --- reconciles -------------------------------------------------------------------------------------------
 
     def admit(self, key: str) -> Admission:
-        """What is to happen with a key now."""
+        """Decide whether a key may be reconciled now."""
         ledger = self.ledger
         self._missing.discard(key)
-        if ledger.changing(key):
+        if ledger.is_changing(key):
             return Admission(Verdict.LATER)
-        uid, cached = ledger.uid(key), self._cached_uid(key)
+        uid, cached = ledger.uid(key), self._caches.cached_uid(key)
         if cached is not None and cached != uid:
-            return Admission(Verdict.LATER)  # one of the two has not heard everything
+            return Admission(Verdict.LATER)  # cache or ledger has not seen everything
         if uid is None:
             return self._admit_gone(key)
         slot = slot_of(uid)
         if cached is None:
-            # Of a change the cache will tell; of an end it may have told already, ahead of the ledger.
+            # If the object comes, the cache triggers it; its end may have reached the cache before the ledger.
             if slot in self._open:
                 self._missing.add(key)
             return Admission(Verdict.SKIP)
-        if slot not in self._open or not self._has(slot):
+        if slot not in self._open or not self._has_slot(slot):
             self._skipped.add(key)
             return Admission(Verdict.SKIP)
         if key in ledger.doubts:
@@ -156,92 +146,92 @@ class ShardGate:
         if key in self.ledger.doubts:
             return Admission(Verdict.LATER)
         slot, left = slot_of(stone.uid), stone.since + self._gone_for - self._boot()
-        if left <= 0 or slot not in self._open or not self._has(slot):
+        if left <= 0 or slot not in self._open or not self._has_slot(slot):
             return Admission(Verdict.SKIP)
         return Admission(Verdict.FRESH if self._is_fresh(slot) else Verdict.START, slot, left)
 
     def _is_fresh(self, slot: int) -> bool:
-        # What reads an owned resource too early finds nothing of what there is, and makes it a second time. And where a
-        # slot was away for a moment, the list of that moment takes its objects out once more, before the next one.
-        if self._fresh and self._settled():
+        # A reconcile that reads an owned resource too early does not find what exists, and creates it again. And if a
+        # slot was away for a moment, the list of that moment removes its objects once more before the next list.
+        if self._fresh and self._caches.settled:
             self._fresh = frozenset()
         return slot in self._fresh
 
-    async def work(self, key: str, admission: Admission, call: Coroutine[Any, Any, T]) -> T:
-        """Runs a reconcile that was admitted just before, without an `await` in between.
+    async def reconcile(self, key: str, admission: Admission, call: Coroutine[object, object, T]) -> T:
+        """Run a reconcile that was admitted just before, without an `await` in between.
 
         Raises:
-            ShardLostError: It was stopped because its slot was not, or was not to be, ours any longer.
+            ShardLostError: It was stopped because its slot was, or was about to be, another replica's.
         """
         slot = admission.slot
-        times_gone = self._times_gone[slot]
+        releases = self._releases[slot]
 
         def check() -> None:
-            # Having it again is no right for what an earlier reconcile has left behind.
-            if self._times_gone[slot] != times_gone or not self._has(slot):
-                raise ShardLostError(f"slot {slot}, of {key}, is not this replica's any more")
+            # Having the slot again gives no right to tasks that an earlier reconcile left behind.
+            if self._releases[slot] != releases or not self._has_slot(slot):
+                raise ShardLostError(f"slot {slot} of key {key} is no longer this replica's")
 
         with Fence(check):
             task = asyncio.create_task(call, name=f"kinformer sharded reconcile {key}")
-            run = self._active[key] = _Run(slot, task)
-            task.add_done_callback(lambda _: self._ended(key, run))
+            active = self._active[key] = _ActiveReconcile(slot, task)
+            task.add_done_callback(lambda _: self._reconcile_ended(key, active))
             try:
                 async with asyncio.timeout(admission.limit):
                     return await task
             except asyncio.CancelledError:
                 current = asyncio.current_task()
-                if run.stopped and (current is None or not current.cancelling()):
-                    raise ShardLostError(f"slot {slot}, of {key}, goes to another replica") from None
+                if active.stopped and (current is None or not current.cancelling()):
+                    raise ShardLostError(f"slot {slot} of key {key} goes to another replica") from None
                 raise
 
-    def _ended(self, key: str, run: _Run) -> None:
-        if self._active.get(key) is run:
+    def _reconcile_ended(self, key: str, active: _ActiveReconcile) -> None:
+        if self._active.get(key) is active:
             del self._active[key]
-        if self._unsettled.pop(key, None) is not None:
-            self._hurry()
+        if self._changed_under_way.pop(key, None) is not None:
+            self._request_heartbeat()
 
-    def _changed(self, key: str, version: int, *, gone: bool) -> None:
-        """The ledger hears that a key has another uid, or none."""
-        run = self._active.get(key)
-        if run is not None:
-            # Until it has ended, nobody may rely on our having seen this version.
-            self._unsettled[key] = min(version, self._unsettled.get(key, version))
+    def _key_changed(self, key: str, version: int, *, gone: bool) -> None:
+        """React to a key that has another uid in the ledger, or none."""
+        active = self._active.get(key)
+        if active is not None:
+            # Until its reconcile has ended, the others must not rely on our having seen this version.
+            self._changed_under_way[key] = min(version, self._changed_under_way.get(key, version))
             if not gone:
-                asyncio.get_running_loop().call_later(self._grace, self._cancel, key, run)
+                asyncio.get_running_loop().call_later(self._grace, self._stop_if_active, key, active)
         if gone and key in self._missing:
             self._missing.remove(key)
             self._trigger(key)
-        if not gone:  # others may wait for us to have seen the new one; what has gone nobody waits for
-            self._hurry()
+        if not gone:  # others may wait for us to have seen the new object; none waits for an end
+            self._request_heartbeat()
 
-    def _cancel(self, key: str, run: _Run) -> None:
-        if self._active.get(key) is run:
-            run.stop()
+    def _stop_if_active(self, key: str, active: _ActiveReconcile) -> None:
+        if self._active.get(key) is active:
+            active.stop()
 
-    # --- what a membership calls ------------------------------------------------------------------------------
+    # --- the methods of a ShardWork -----------------------------------------------------------------------------
 
-    def joined(self) -> None:
-        """Fill a new ledger: the old one may have missed what others did while we were not a member."""
+    def begin_membership(self) -> None:
+        """Fill a new ledger: the old one may have missed events while we were not a member."""
         self._is_member = True
         self._missing.clear()
-        self.ledger = ShardLedger(self._boot, self._changed)
-        self._restart(self.ledger)
+        self.ledger = ShardLedger(self._boot, self._key_changed)
+        self._follower.follow_into(self.ledger)
 
-    def taken(self, slots: frozenset[int]) -> None:
-        """These slots are ours; they are opened as soon as the ledger is complete."""
+    def take_slots(self, slots: frozenset[int]) -> None:
+        """Take over these slots; they are opened as soon as the ledger is complete."""
         self._taken |= slots
-        self._open_taken()
+        self._open_taken_slots()
 
-    def heard(self, members: ShardMembers) -> None:
-        """The others have told what they have seen."""
-        self.ledger.begin_confirmed(members.seen, members.asked)
-        self._confirm(members.seen, members.asked, self._gone_for * 1.25)  # theirs may run slower than our clock
-        self._open_taken()
+    def update_members(self, members: ShardMembers) -> None:
+        """Take over the versions that the others have seen."""
+        self.ledger.confirm_initial(members.seen, members.asked)
+        self._follower.confirm(members.seen, members.asked, self._gone_for * _CLOCK_TOLERANCE)
+        self._open_taken_slots()
 
-    def _open_taken(self) -> None:
-        if self.ledger.applied and self.ledger.begin is None and self._taken - self._open:
+    def _open_taken_slots(self) -> None:
+        if self.ledger.applied and self.ledger.initial_doubt is None and self._taken - self._open:
             self._set_open(self._taken)
-            # A slot that is back before the cache was cut down brings no events with it.
+            # A slot that is back before the cache was cut down causes no events.
             skipped, self._skipped = self._skipped, set()
             for key in skipped:
                 self._trigger(key)
@@ -249,54 +239,53 @@ class ShardGate:
     def _set_open(self, slots: frozenset[int]) -> None:
         self._fresh = (self._fresh | slots - self._open) & slots
         self._open = slots
-        for source in self._sources:
-            source.reshard(slots | self._leaving)
+        self._caches.set_slots(slots | self._releasing)
 
-    def seen(self) -> int | None:
-        """Up to where we have heard everything, and have nothing older under way."""
+    def version_seen(self) -> int | None:
+        """Return the version up to which we have seen everything, and have nothing older under way."""
         applied = self.ledger.applied
         if not applied or not self._is_member:
             return None
-        return min([applied, *(version - 1 for version in self._unsettled.values())])
+        return min([applied, *(version - 1 for version in self._changed_under_way.values())])
 
-    async def leave(self, slots: frozenset[int]) -> None:
-        """Admit nothing new, let what runs end within the grace, cancel the rest; return when nothing runs."""
+    async def release_slots(self, slots: frozenset[int]) -> None:
+        """Admit nothing new, let reconciles end within the grace, cancel the rest; return when none runs."""
         self._taken -= slots
         self._open -= slots
-        # The sources keep the objects until the work that reads them has ended, or it would take them for deleted.
-        self._leaving |= slots
+        # The sources keep the objects until the reconciles that read them have ended: they would look deleted.
+        self._releasing |= slots
         try:
-            await self._stop(slots, self._grace)
+            await self._stop_reconciles(slots, self._grace)
         finally:
-            self._leaving -= slots
-        self._count_gone(slots)
+            self._releasing -= slots
+        self._count_release(slots)
         self._set_open(self._open)
 
-    def lapsed(self) -> None:
-        """Cancel everything, at once."""
-        self._taken = self._leaving = frozenset()
-        self._count_gone(range(SLOTS))
+    def drop_all_slots(self) -> None:
+        """Cancel all reconciles at once."""
+        self._taken = self._releasing = frozenset()
+        self._count_release(range(SLOTS))
         self._set_open(frozenset())
         self._is_member = False
-        for run in self._active.values():
-            run.stop()
+        for active in self._active.values():
+            active.stop()
 
-    def _count_gone(self, slots: Iterable[int]) -> None:
+    def _count_release(self, slots: Iterable[int]) -> None:
         for slot in slots:
-            self._times_gone[slot] += 1
+            self._releases[slot] += 1
 
-    async def idle(self) -> None:
-        """Until nothing runs."""
+    async def wait_idle(self) -> None:
+        """Wait until no reconcile runs."""
         while self._active:
-            await asyncio.wait({run.task for run in self._active.values()})
+            await asyncio.wait({active.task for active in self._active.values()})
 
-    async def _stop(self, slots: frozenset[int], grace: float) -> None:
-        def running() -> list[_Run]:
-            return [run for run in self._active.values() if run.slot in slots]
+    async def _stop_reconciles(self, slots: frozenset[int], grace: float) -> None:
+        def running() -> list[_ActiveReconcile]:
+            return [active for active in self._active.values() if active.slot in slots]
 
-        if runs := running():
-            await asyncio.wait({run.task for run in runs}, timeout=grace)
-        for run in running():
-            run.stop()
-        while runs := running():
-            await asyncio.wait({run.task for run in runs})
+        if left := running():
+            await asyncio.wait({active.task for active in left}, timeout=grace)
+        for active in running():
+            active.stop()
+        while left := running():
+            await asyncio.wait({active.task for active in left})

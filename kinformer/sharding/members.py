@@ -1,18 +1,17 @@
-"""The replicas that share a resource, as their Leases tell."""
+"""The other replicas that share a resource, as their Leases show them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer.leaderelection.lease import Lease, LeaseObservation
 from kinformer.sharding.slots import ALL_SLOTS, slots_of_text, slots_text
 
-__all__ = ["EPOCH", "GROUP", "SEEN", "SLOTS_HELD", "ShardMember", "ShardMembers"]
+__all__ = ["EPOCH", "GROUP", "SEEN", "SLOTS_HELD", "ShardMember", "ShardMembers", "annotations_of"]
 
-GROUP = "kinformer.dev/shard-group"  # a label: the Leases of one group
+GROUP = "kinformer.dev/shard-group"  # the label of the Leases of one group
 SLOTS_HELD = "kinformer.dev/slots"  # annotations
 EPOCH = "kinformer.dev/epoch"
 SEEN = "kinformer.dev/seen"
@@ -20,10 +19,14 @@ SEEN = "kinformer.dev/seen"
 
 @dataclass(frozen=True, slots=True)
 class ShardMember:
-    """Another replica, as its Lease last told.
+    """Another replica, as its Lease last showed it.
 
-    `slots` are those that it holds, or is about to take; `seen` is the resourceVersion up to which it has seen
-    everything and has nothing to do with older keys under way, None where it does not know yet.
+    Attributes:
+        identity: The holder of its Lease.
+        slots: The slots that it holds, or is about to take.
+        epoch: The number of the membership that it has seen.
+        seen: The resourceVersion up to which it has seen everything, and has no work under way for keys that changed
+            before; None if it does not know yet.
     """
 
     identity: str
@@ -32,8 +35,8 @@ class ShardMember:
     seen: int | None
 
     @classmethod
-    def of(cls, lease: Lease) -> ShardMember:
-        """Of a replica's Lease. What cannot be read is read as what is safe: all slots, and nothing seen."""
+    def from_lease(cls, lease: Lease) -> ShardMember:
+        """Read a replica's Lease. An unreadable part is read as the safe value: all slots, and nothing seen."""
         annotations = lease.annotations
         return cls(
             identity=lease.holder,
@@ -44,27 +47,28 @@ class ShardMember:
 
     @classmethod
     def vanished(cls, lease: Lease) -> ShardMember:
-        """A replica whose Lease was deleted while it held it, perhaps later than we saw it last."""
+        """Return a replica whose Lease was deleted while it held it, and may have changed after we last saw it."""
         return cls(identity=lease.holder, slots=ALL_SLOTS, epoch=0, seen=None)
 
 
 def annotations_of(slots: Iterable[int], epoch: int, seen: int | None) -> dict[str, str]:
-    """What a replica writes into its Lease."""
+    """Return the annotations that a replica writes into its Lease."""
     return {SLOTS_HELD: slots_text(slots), EPOCH: str(epoch), SEEN: "" if seen is None else str(seen)}
 
 
 class ShardMembers:
-    """The other replicas: who lives, by our clock, and what they hold.
+    """The other replicas that live, by our clock, and their slots.
 
-    A replica lives until its Lease has stood unchanged for its duration, as seen from here. One whose Lease has
-    vanished lives until then too, and might hold any slot: nobody but its holder knows what the Lease said at the end.
+    A replica lives until its Lease has not changed for its duration, as seen from here. One whose Lease has vanished
+    lives until then too, and might hold any slot: only its holder knows the last state of that Lease.
 
     Args:
         own: The name of our own Lease, which does not count.
-        duration: Seconds for a Lease that names none.
+        duration: Seconds for a Lease without a duration.
 
     Attributes:
         asked: When the last list was asked for, on the boot clock.
+        living: The replicas that lived then.
     """
 
     def __init__(self, own: str, duration: float) -> None:
@@ -74,18 +78,18 @@ class ShardMembers:
         self.asked = -math.inf
         self.living: tuple[ShardMember, ...] = ()
 
-    def listed(self, leases: Iterable[Lease], asked: float, arrived: float) -> None:
-        """A list of all Leases of the group that was asked for, and arrived, then."""
+    def update(self, leases: Iterable[Lease], asked: float, arrived: float) -> None:
+        """Take over a list of all Leases of the group, which was asked for and arrived at these times."""
         present: dict[str, Lease] = {lease.name: lease for lease in leases if lease.name != self._own}
         for name, lease in present.items():
-            self._observed.setdefault(name, LeaseObservation(self._duration)).saw(lease, arrived)
+            self._observed.setdefault(name, LeaseObservation(self._duration)).observe(lease, arrived)
         for name in [name for name in self._observed if name not in present]:
             if asked >= self._observed[name].expires:
                 del self._observed[name]
         self.asked = asked
-        # By the time of asking: who renewed after the answer was made might still live though it looks expired now.
+        # By the time of asking: a replica that renewed after the answer was made may live, though it looks expired now.
         self.living = tuple(
-            ShardMember.of(observation.lease) if name in present else ShardMember.vanished(observation.lease)
+            ShardMember.from_lease(observation.lease) if name in present else ShardMember.vanished(observation.lease)
             for name, observation in self._observed.items()
             if observation.lease is not None and asked < observation.expires
         )
@@ -97,13 +101,13 @@ class ShardMembers:
 
     @property
     def seen(self) -> int | None:
-        """What every other living replica has seen; None where there is no other, -1 where one does not know."""
+        """The version that all other living replicas have seen; None if there is no other, -1 if one does not know."""
         if not self.living:
             return None
         return min(-1 if member.seen is None else member.seen for member in self.living)
 
     def dead(self, asked: float, after: float) -> list[Lease]:
-        """The Leases that expired, or were given back, more than so many seconds ago: to be swept away."""
+        """Return the Leases that expired, or were given back, more than `after` seconds ago: to be deleted."""
         return [
             observation.lease
             for observation in self._observed.values()
@@ -111,13 +115,5 @@ class ShardMembers:
         ]
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None
-
-
-def with_annotations(document: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> Any:
-    """A Lease's document with some labels and annotations more."""
-    metadata = dict(document["metadata"])
-    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-    return {**document, "metadata": metadata}

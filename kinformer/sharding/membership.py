@@ -1,67 +1,81 @@
-"""Membership: a replica's Lease is its heartbeat and says which slots it holds; no slot is ever held twice."""
+"""Membership: a replica's Lease is its heartbeat and shows its slots, and no slot is ever held twice."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
-from kinformer.exceptions import AlreadyExistsError, ConfigError, ConflictError, KinformerError, NotFoundError
-from kinformer.leaderelection.lease import JITTER, Lease, LeaseObservation, LeaseTimes, LeaseValidity, new_lease
+from kinformer.exceptions import AlreadyExistsError, ConflictError, KinformerError, NotFoundError
+from kinformer.leaderelection.lease import (
+    JITTER,
+    Lease,
+    LeaseObservation,
+    LeaseOptions,
+    LeaseValidity,
+    OwnRenewals,
+    new_lease,
+)
 from kinformer.leaderelection.lease_client import LeaseClient, Requester
-from kinformer.sharding.members import GROUP, ShardMember, ShardMembers, annotations_of, with_annotations
-from kinformer.sharding.slots import assigned_slots
+from kinformer.sharding.members import GROUP, ShardMember, ShardMembers, annotations_of
+from kinformer.sharding.slots import SLOTS, assigned_slots
 
 __all__ = ["ShardMembership", "ShardMembershipHealth", "ShardWork"]
 
 T = TypeVar("T")
 log = get_logger("kinformer.sharding")
 
-_SWEEP_AFTER = 4  # leases: so long after its end a dead replica's Lease is deleted
-_OWN_WRITES = 16  # renewals of ours whose outcome may be unknown; each lives for one call at most
-_GRACE = 1.0  # seconds for what is cancelled at the end
-_HURRY = 8  # the part of a retry_period that two heartbeats are apart at least
+_SWEEP_AFTER = 4  # lease durations after whose end a dead replica's Lease is deleted
+_GRACE = 1.0  # seconds for work that is cancelled at the end
+_SHORTEST_PERIOD = 8  # two heartbeats are at least this part of a retry_period apart
 _CHANGED = (ConflictError, AlreadyExistsError, NotFoundError)  # a Lease is not as we knew it
 
 
 class ShardWork(Protocol):
-    """What is done with the slots. None of this raises."""
+    """The work on the slots of a replica. None of these methods raises."""
 
-    def joined(self) -> None:
-        """The Lease stands, without slots: what is read from now on is newer than our membership."""
+    def begin_membership(self) -> None:
+        """Start anew: our Lease exists, without slots, so everything read from now on is newer than our membership."""
 
-    def taken(self, slots: frozenset[int]) -> None:
-        """These slots are ours now."""
+    def take_slots(self, slots: frozenset[int]) -> None:
+        """Take over these slots; they are ours now."""
 
-    async def leave(self, slots: frozenset[int]) -> None:
-        """Stop all work on these slots; return when nothing of it runs any more. They are ours until then."""
+    async def release_slots(self, slots: frozenset[int]) -> None:
+        """Stop all work on these slots, and return when none runs any more. They are ours until then."""
 
-    def lapsed(self) -> None:
-        """The right to all slots has lapsed: cancel all work, at once."""
+    def drop_all_slots(self) -> None:
+        """Cancel all work at once: the right to all slots has lapsed."""
 
-    async def idle(self) -> None:
-        """Return when nothing runs any more, after `lapsed`."""
+    async def wait_idle(self) -> None:
+        """Return when no work runs any more, after `drop_all_slots`."""
 
-    def heard(self, members: ShardMembers) -> None:
-        """What the others say, as of `members.asked`."""
+    def update_members(self, members: ShardMembers) -> None:
+        """Take over the state of the others, as of `members.asked`."""
 
-    def seen(self) -> int | None:
-        """The resourceVersion to tell the others; see `ShardMember.seen`."""
+    def version_seen(self) -> int | None:
+        """Return the resourceVersion to tell the others; see `ShardMember.seen`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardMembershipHealth:
-    """How a membership stands: `state` is joining, member, lost or stopped; `live` is what a readiness probe asks for.
+    """The state of a membership at one moment. Experimental, as `ShardedController` is.
 
-    `slots` are held, `pending` wanted but still with somebody else, or being claimed; `members` are the replicas that
-    live, this one included; `balanced` says that all of them know of the same replicas, and that every slot is held.
+    Attributes:
+        live: For a readiness probe: True if the replica is a member, and its right to its slots has not lapsed.
+        state: `"joining"`, `"member"`, `"lost"` or `"stopped"`.
+        slots: Slots that it holds.
+        pending: Slots that it should hold, but that are still with another replica, or being claimed.
+        members: Replicas that live, this one included.
+        epoch: The number of the membership; it grows with each change of the living replicas.
+        balanced: True if all replicas know the same replicas, and every slot is held.
+        last_error: The last failure, None after a success.
     """
 
     live: bool
@@ -77,26 +91,26 @@ class ShardMembershipHealth:
 class ShardMembership:
     """One replica among those that share a resource.
 
-    Every replica has a Lease, which it renews every `retry_period`, and which says in an annotation what slots it
+    Every replica has a Lease, which it renews every `retry_period`, and which shows in an annotation the slots that it
     holds; after each renewal it lists the Leases of the group. Slots go to living replicas by rendezvous hashing, so
-    all come to the same answer. The three rules by which no slot is held twice:
+    all come to the same assignment. Three rules ensure that no slot is held twice:
 
-    1. A slot is claimed only when no other living Lease shows it. The claim is written into one's own Lease first,
-       and is good only if a list that was asked for after that write shows the slot nowhere else. Of two that claim
-       at the same time at least one sees the other, and who is not meant to have the slot withdraws.
+    1. A slot is claimed only when no other living Lease shows it. The claim is written into the replica's own Lease
+       first, and is good only if a list that was asked for after that write shows the slot nowhere else. Of two that
+       claim at the same time at least one sees the other, and the one that the slot is not assigned to withdraws.
     2. A slot is given away by stopping the work on it, and only then writing a Lease without it.
     3. The right to all slots ends `renew_deadline` after the sending of the last renewal, and others take them
        `lease_duration` after they saw it, each by its own boot clock. A right that lapsed is not renewed: work stops,
-       and the replica joins anew, with no slots.
+       and the replica joins again, without slots.
 
     Args:
-        client: What makes the requests.
+        client: Makes the requests.
         namespace: Of the Leases.
-        group: What the replicas share; the label of the Leases, and the beginning of their names.
+        group: The label of the Leases, and the beginning of their names.
         identity: Of this replica; no two living ones may have the same.
-        work: What to do with the slots.
-        times: Of the Leases.
-        clock: Whose `boot` and `wall` are read.
+        work: Does the work on the slots.
+        options: The durations of the Leases.
+        clock: Its `boot` counts, its `wall` is written.
     """
 
     def __init__(
@@ -107,36 +121,34 @@ class ShardMembership:
         group: str,
         identity: str,
         work: ShardWork,
-        times: LeaseTimes,
+        options: LeaseOptions,
         clock: Clock = SYSTEM,
     ) -> None:
-        if problem := times.problem():
-            raise ConfigError(f"ShardMembership({problem})")
         self.identity = identity
         self.group = group
         self._namespace = namespace
         self._lease_name = f"{group}-{blake2b(identity.encode(), digest_size=5).hexdigest()}"
         self._leases = LeaseClient(client, namespace)
         self._work = work
-        self._times = times
+        self._options = options
         self._clock = clock
-        self._members = ShardMembers(self._lease_name, times.lease_duration)
+        self._members = ShardMembers(self._lease_name, options.lease_duration)
         self._validity: LeaseValidity | None = None
         self._lease: Lease | None = None  # as we wrote it last; None: to be read first
         self._held: frozenset[int] = frozenset()
         self._claimed: frozenset[int] = frozenset()  # in our Lease since `_claimed_at`, and not yet good
-        self._written: frozenset[int] = frozenset()  # what our Lease shows
+        self._written: frozenset[int] = frozenset()  # the slots in our Lease
         self._claimed_at = 0.0
-        self._leaving: dict[frozenset[int], asyncio.Task[None]] = {}
+        self._releasing: dict[frozenset[int], asyncio.Task[None]] = {}
         self._epoch = 0
         self._known: frozenset[str] = frozenset()
         self._state = "stopped"
         self._error: BaseException | None = None
-        self._hurried = asyncio.Event()
-        self._own: deque[str] = deque(maxlen=_OWN_WRITES)  # the renewTimes that we wrote, or may have written
-        self._former = LeaseObservation(times.lease_duration)
+        self._heartbeat_requested = asyncio.Event()
+        self._own_renewals = OwnRenewals(identity)
+        self._former = LeaseObservation(options.lease_duration)  # our Lease, as a former process of our name wrote it
 
-    # --- what is known ------------------------------------------------------------------------------------------
+    # --- state --------------------------------------------------------------------------------------------------
 
     @property
     def slots(self) -> frozenset[int]:
@@ -145,11 +157,11 @@ class ShardMembership:
 
     @property
     def holds(self) -> bool:
-        """Whether our right to the slots that we hold has not lapsed; read from the clock."""
+        """True if our right to the slots that we hold has not lapsed; read from the clock."""
         return self._validity is not None and self._validity.holds
 
     def has(self, slot: int) -> bool:
-        """Whether a slot is ours now, by the clock."""
+        """Return True if a slot is ours now, by the clock."""
         return slot in self._held and self.holds
 
     @property
@@ -158,8 +170,8 @@ class ShardMembership:
         return self._members.living
 
     def health(self) -> ShardMembershipHealth:
-        """How it stands at this moment."""
-        wanted = self._wanted()
+        """Return the state of the membership at this moment."""
+        wanted = self._wanted_slots()
         epochs = {member.epoch for member in self._members.living} | {self._epoch}
         slots = self.slots
         return ShardMembershipHealth(
@@ -169,112 +181,108 @@ class ShardMembership:
             pending=len(wanted - slots),
             members=len(self._members.living) + 1,
             epoch=self._epoch,
-            balanced=len(epochs) == 1 and slots == wanted and len(slots | self._members.held) == 256,
+            balanced=len(epochs) == 1 and slots == wanted and len(slots | self._members.held) == SLOTS,
             last_error=self._error,
         )
 
-    def hurry(self) -> None:
+    def request_heartbeat(self) -> None:
         """Have the next heartbeat soon: there is something to tell, or to ask."""
-        self._hurried.set()
+        self._heartbeat_requested.set()
 
-    # --- life -----------------------------------------------------------------------------------------------------
+    # --- running --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Takes part until cancelled; then stops the work, gives the slots back and leaves, within `renew_deadline`."""
+        """Take part until cancelled; then stop the work, give the slots back and leave, within `renew_deadline`."""
         try:
             while True:
                 self._state = "joining"
                 await self._join()
                 self._state = "member"
-                await self._take_part()
+                await self._send_heartbeats()
                 self._state = "lost"
-                await self._drop_all()
+                await self._drop_all_slots()
         finally:
             try:
-                await self._part()
+                await self._leave()
             finally:
                 self._state = "stopped"
 
     async def _join(self) -> None:
-        """Write a Lease without slots, and begin a new right with it."""
+        """Write a Lease without slots, which begins a new right."""
         self._lease = None
         while True:
-            written = await self._try(self._begin)
-            if written is not None and self._clock.boot() - written < self._times.renew_deadline:
+            written = await self._attempt(self._write_first_lease)
+            if written is not None and self._clock.boot() - written < self._options.renew_deadline:
                 break
-            await asyncio.sleep(self._times.retry_period * random.uniform(0.5, JITTER))
-        self._validity = LeaseValidity(self._clock, self._times, written, self._lapsed)
+            await asyncio.sleep(self._options.retry_period * random.uniform(0.5, JITTER))
+        self._validity = LeaseValidity(self._clock, self._options, written, self._lapsed)
         self._validity.watch()
-        self._work.joined()
+        self._work.begin_membership()
 
-    async def _begin(self) -> float | None:
-        """Take our Lease over; when that was sent, or None where another of our name may still live by it."""
-        limit, asked = self._times.call_limit, self._clock.boot()
-        lease = await self._leases.get(self._lease_name, limit)
-        if lease is not None and not self._is_own(lease):
-            self._former.saw(lease, self._clock.boot())
+    async def _write_first_lease(self) -> float | None:
+        """Take our Lease over; return when that was sent, or None if another of our name may still rely on it."""
+        timeout, asked = self._options.request_timeout, self._clock.boot()
+        lease = await self._leases.get(self._lease_name, timeout)
+        if lease is not None and not self._own_renewals.wrote(lease):
+            self._former.observe(lease, self._clock.boot())
             if asked < self._former.expires:
                 return None
         self._lease = lease
-        return await self._write(limit)
-
-    def _is_own(self, lease: Lease) -> bool:
-        return lease.holder == self.identity and lease.renew_time in self._own
+        return await self._write_lease(timeout)
 
     def _lapsed(self, reason: str) -> None:
-        log.error(
-            "%s has lost its slots of %s: %s", self.identity, self.group, reason, key=self.group, reason="slots_lost"
-        )
-        self._work.lapsed()
-        self._hurried.set()
+        text = "%s has lost its slots of %s: %s"
+        log.error(text, self.identity, self.group, reason, key=self.group, reason="slots_lost")
+        self._work.drop_all_slots()
+        self.request_heartbeat()
 
-    async def _take_part(self) -> None:
-        """Heartbeats, until the right has lapsed."""
+    async def _send_heartbeats(self) -> None:
+        """Renew, list and decide until the right has lapsed."""
         validity = self._validity
         assert validity is not None
-        pause = self._times.retry_period / _HURRY
+        pause = self._options.retry_period / _SHORTEST_PERIOD
         while validity.check():
-            left = await self._turn(validity) - pause
+            left = await self._heartbeat(validity) - pause
             await asyncio.sleep(pause)
             if left > 0 and validity.check():
-                # The time that passes is an ordinary heartbeat's; being hurried makes it shorter.
-                waiting = asyncio.ensure_future(self._hurried.wait())
+                # The rest of the period passes, unless a heartbeat is requested.
+                waiting = asyncio.ensure_future(self._heartbeat_requested.wait())
                 try:
                     await asyncio.wait({waiting}, timeout=left)
                 finally:
                     waiting.cancel()
-            self._hurried.clear()
+            self._heartbeat_requested.clear()
 
-    async def _turn(self, validity: LeaseValidity) -> float:
-        """Renew, list, decide; in how many seconds the next turn should come."""
-        period = self._times.retry_period
-        written = await self._try(lambda: self._renew(validity))
+    async def _heartbeat(self, validity: LeaseValidity) -> float:
+        """Renew, list, decide; return the seconds after which the next heartbeat should come."""
+        period = self._options.retry_period
+        written = await self._attempt(lambda: self._renew(validity))
         if written is None and isinstance(self._error, _CHANGED):
-            # Perhaps by a write of ours whose answer was lost. It is read at once: after a wait for that answer the
-            # next turn may be too late.
-            written = await self._try(lambda: self._renew(validity))
+            # Possibly changed by a write of ours whose answer was lost. Read it at once: after the wait for that answer
+            # the next heartbeat may come too late.
+            written = await self._attempt(lambda: self._renew(validity))
         if written is None:
             return period / 2
-        validity.renewed(written)
+        validity.extend(written)
         asked = self._clock.boot()
-        leases = await self._try(lambda: self._leases.list(f"{GROUP}={self.group}", validity.limit))
+        leases = await self._attempt(lambda: self._leases.list(f"{GROUP}={self.group}", validity.request_timeout))
         if leases is None or not validity.check():
             return period
-        self._members.listed(leases, asked, self._clock.boot())
-        self._work.heard(self._members)
+        self._members.update(leases, asked, self._clock.boot())
+        self._work.update_members(self._members)
         self._count_epoch()
         changed = self._decide(asked)
-        await self._sweep(asked)
+        await self._delete_a_dead_lease(asked)
         return 0.0 if changed else period
 
     # --- slots ----------------------------------------------------------------------------------------------------
 
-    def _wanted(self) -> frozenset[int]:
+    def _wanted_slots(self) -> frozenset[int]:
         return assigned_slots(self.identity, (member.identity for member in self._members.living))
 
     def _decide(self, asked: float) -> bool:
-        """Who gets what, by the list that was asked for then; whether there is something new to write."""
-        wanted, elsewhere = self._wanted(), self._members.held
+        """Take, claim and release slots by the list that was asked for then; True if our Lease has to change."""
+        wanted, elsewhere = self._wanted_slots(), self._members.held
         good = frozenset[int]()
         if asked > self._claimed_at:
             good = (self._claimed & self._written & wanted) - elsewhere
@@ -283,52 +291,53 @@ class ShardMembership:
             self._held |= good
             text = "%s took %d slots of %s, and has %d"
             log.info(text, self.identity, len(good), self.group, len(self._held), key=self.group, reason="slots_taken")
-            self._work.taken(good)
-        # What was claimed and is seen elsewhere too stays claimed only by the one that is meant to have it.
+            self._work.take_slots(good)
+        # A claim that is seen elsewhere too is kept only by the replica that the slot is assigned to.
         kept = self._claimed & self._written & wanted & elsewhere
         self._claimed = (claims | kept) - self._held
-        going = self._held - wanted - frozenset().union(*self._leaving)
+        going = self._held - wanted - frozenset().union(*self._releasing)
         if going:
-            self._start_leaving(going)
+            self._start_releasing(going)
         return (self._held | self._claimed) != self._written
 
-    def _start_leaving(self, slots: frozenset[int]) -> None:
-        async def leave() -> None:
-            await self._work.leave(slots)
+    def _start_releasing(self, slots: frozenset[int]) -> None:
+        async def release() -> None:
+            await self._work.release_slots(slots)
             self._held -= slots
-            self.hurry()
+            self.request_heartbeat()
 
         def ended(task: asyncio.Task[None]) -> None:
-            self._leaving.pop(slots, None)
+            self._releasing.pop(slots, None)
             if not task.cancelled() and (error := task.exception()) is not None:
-                text = "%s could not leave slots of %s"
+                text = "%s could not release slots of %s"
                 log.error(text, self.identity, self.group, exc_info=error, key=self.group, reason=error)
 
-        task = asyncio.create_task(leave(), name=f"kinformer sharding {self.group}: leaving {len(slots)} slots")
-        self._leaving[slots] = task
+        task = asyncio.create_task(release(), name=f"kinformer sharding {self.group}: releasing {len(slots)} slots")
+        self._releasing[slots] = task
         task.add_done_callback(ended)
 
     def _count_epoch(self) -> None:
-        """The number of this membership: it grows with each change of who lives, and all come to the same one."""
+        """Update the number of this membership: it grows with each change of the living, and all reach the same one."""
         known = frozenset(member.identity for member in self._members.living)
         highest = max((member.epoch for member in self._members.living), default=0)
         self._epoch = max(self._epoch, highest) + (known != self._known)
         self._known = known
 
-    async def _drop_all(self) -> None:
-        """The right has lapsed: nothing is ours, and nothing of it may go on."""
-        for task in list(self._leaving.values()):
+    async def _drop_all_slots(self) -> None:
+        """Give up all slots after the right has lapsed, and wait until no work runs any more."""
+        for task in list(self._releasing.values()):
             task.cancel()
-        if self._leaving:
-            await asyncio.wait(set(self._leaving.values()))
-        await self._work.idle()
+        if self._releasing:
+            await asyncio.wait(set(self._releasing.values()))
+        await self._work.wait_idle()
         self._held = self._claimed = self._written = frozenset()
 
-    async def _part(self) -> None:
-        """Leave for good: stop the work, then give everything back, if it is still ours to give.
+    async def _leave(self) -> None:
+        """Leave for good: stop the work, then give the slots back if they are still ours.
 
-        Work that goes on although it was cancelled is not waited for any longer than our right lasts: it can send
-        nothing after that, and others take the slots when our Lease has expired. Cancelled meanwhile: nothing is.
+        Work that goes on although it was cancelled is waited for only as long as our right lasts: after that it can
+        send nothing, and others take the slots when our Lease has expired. A second cancellation skips the waiting, and
+        then the slots are not given back.
         """
         validity = self._validity
         if validity is None:
@@ -336,47 +345,48 @@ class ShardMembership:
         stopped = False
         try:
             if validity.check():
-                stopped = await _within(validity.until - self._clock.boot(), self._work.leave(self._held))
+                left = validity.until - self._clock.boot()
+                stopped = await _ends_within(left, self._work.release_slots(self._held))
         finally:
             ours = stopped and validity.check()
             validity.close()
             self._validity = None
-            self._work.lapsed()
-        if not await _within(_GRACE, self._drop_all()):
-            text = "%s leaves %s while work on it goes on that was cancelled"
+            self._work.drop_all_slots()
+        if not await _ends_within(_GRACE, self._drop_all_slots()):
+            text = "%s leaves %s although work on it goes on that was cancelled"
             log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
         if ours and self._lease is not None:
             released = self._lease.released(self._clock.wall())
-            document = with_annotations(released, {}, annotations_of((), self._epoch, None))
-            await self._try(lambda: self._leases.update(document, self._times.call_limit))
+            document = released.annotated({}, annotations_of((), self._epoch, None))
+            await self._attempt(lambda: self._leases.update(document, self._options.request_timeout))
 
     # --- the Lease ------------------------------------------------------------------------------------------------
 
     async def _renew(self, validity: LeaseValidity) -> float | None:
-        """Write our Lease as things stand; when that was sent."""
-        if self._lease is None:  # changed by somebody, or swept away, or a write of ours whose answer was lost
-            lease = await self._leases.get(self._lease_name, validity.limit)
-            if lease is not None and not self._is_own(lease):
-                validity.lapse(f"{lease.holder or 'somebody'} wrote its Lease")
+        """Write our Lease with the slots of now; return when that was sent, None if the Lease is lost."""
+        if self._lease is None:  # changed by another client, or deleted, or a write of ours whose answer was lost
+            lease = await self._leases.get(self._lease_name, validity.request_timeout)
+            if lease is not None and not self._own_renewals.wrote(lease):
+                validity.lapse(f"{lease.holder or 'another client'} wrote its Lease")
                 return None
             self._lease = lease
-        return await self._write(validity.limit)
+        return await self._write_lease(validity.request_timeout)
 
-    async def _write(self, limit: float) -> float:
+    async def _write_lease(self, timeout: float) -> float:
+        """Create our Lease, or update it; return when that was sent."""
         shown = self._held | self._claimed
-        labels, annotations = {GROUP: self.group}, annotations_of(shown, self._epoch, self._work.seen())
-        duration, wall = self._times.lease_duration, self._clock.wall()
+        duration, wall = self._options.lease_duration, self._clock.wall()
         if self._lease is None:
-            document, call = (
-                new_lease(self._namespace, self._lease_name, self.identity, duration, wall),
-                self._leases.create,
-            )
+            document = new_lease(self._namespace, self._lease_name, self.identity, duration, wall)
+            send = self._leases.create
         else:
-            document, call = self._lease.renewed(self.identity, duration, wall), self._leases.update
-        self._own.append(document["spec"]["renewTime"])
+            document = self._lease.renewed(self.identity, duration, wall)
+            send = self._leases.update
+        annotations = annotations_of(shown, self._epoch, self._work.version_seen())
+        self._own_renewals.note(document)
         sent = self._clock.boot()
         try:
-            self._lease = await call(with_annotations(document, labels, annotations), limit)
+            self._lease = await send(document.annotated({GROUP: self.group}, annotations), timeout)
         except _CHANGED:
             self._lease = None
             raise
@@ -385,11 +395,12 @@ class ShardMembership:
         self._written = shown
         return sent
 
-    async def _sweep(self, asked: float) -> None:
-        for lease in self._members.dead(asked, _SWEEP_AFTER * self._times.lease_duration)[:1]:
-            await self._try(lambda lease=lease: self._leases.delete(lease, self._times.call_limit))  # type: ignore[misc]
+    async def _delete_a_dead_lease(self, asked: float) -> None:
+        for lease in self._members.dead(asked, _SWEEP_AFTER * self._options.lease_duration)[:1]:
+            await self._attempt(partial(self._leases.delete, lease, self._options.request_timeout))
 
-    async def _try(self, call: Callable[[], Any]) -> Any:
+    async def _attempt(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """Await a call, and return its result; an error of the server or the network is logged, and gives None."""
         try:
             result = await call()
         except KinformerError as error:
@@ -402,8 +413,8 @@ class ShardMembership:
         return result
 
 
-async def _within(seconds: float, awaitable: Awaitable[None]) -> bool:
-    """Await it for so long at most; whether it has ended by itself."""
+async def _ends_within(seconds: float, awaitable: Awaitable[None]) -> bool:
+    """Await it for at most so many seconds; return True if it has ended by itself."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await awaitable

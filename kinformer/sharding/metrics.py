@@ -1,4 +1,4 @@
-"""The figures of a replica among those that share a resource."""
+"""The metrics of a replica that shares a resource."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ShardFigures", "ShardMetrics"]
 
 
 class ShardFigures(NamedTuple):
-    """A moment of a replica.
+    """The figures of a replica at one moment.
 
     Attributes:
         health: Of its membership.
-        dropped: Objects and events that came and were not its own.
-        ledger: Objects of the whole resource that it knows of.
-        doubts: Those that somebody else may still be busy with.
+        dropped: Objects and events that came and were not in its share.
+        ledger: Objects of the whole resource that it knows.
+        doubts: Keys that another replica may still work on.
     """
 
     health: ShardMembershipHealth
@@ -31,29 +31,29 @@ class ShardMetrics:
     """Exports the figures of a replica, from `open` to `close`. Without a sink it does nothing.
 
     Args:
-        sink: Where to.
+        sink: Receives them.
         name: Of the controller.
-        figures: Gives those of the moment.
+        figures: Returns the figures of the moment.
     """
 
     def __init__(self, sink: Metrics | None, name: str, figures: Callable[[], ShardFigures]) -> None:
         self._sink = sink
         self._name = name
         self._figures = figures
-        self._close: Callable[[], None] | None = None
+        self._close_collector: Callable[[], None] | None = None
 
     def open(self) -> None:
-        """Export from now on."""
+        """Export the figures from now on."""
         if self._sink is not None:
-            self._close = self._sink.collector(self._name, self._read)
+            self._close_collector = self._sink.collector(self._name, self._readings)
 
     def close(self) -> None:
-        """Export no more."""
-        if self._close is not None:
-            self._close()
-            self._close = None
+        """Stop exporting them."""
+        if self._close_collector is not None:
+            self._close_collector()
+            self._close_collector = None
 
-    def _read(self, name: str) -> Iterator[Reading]:
+    def _readings(self, name: str) -> Iterator[Reading]:
         health, dropped, ledger, doubts = self._figures()
         for metric, text, value in (
             ("live", "1 while the replica takes part, and its right to its slots holds", health.live),

@@ -1,4 +1,4 @@
-"""Slots: the 256 fixed parts of a sharded resource, and who gets which.
+"""Slots: the 256 fixed parts of a sharded resource, and their assignment to replicas.
 
 An object's slot is the first byte of the 64-bit FNV-1a hash of its uid, which is the hash of the API server's
 `shardSelector` (apimachinery, pkg/sharding/hash.go; KEP-5866). So a set of slots is a few ranges of that hash, and a
@@ -29,7 +29,7 @@ _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
 
 def shard_hash(text: str) -> int:
-    """The 64-bit FNV-1a hash, as the API server takes it of a uid; 2 us."""
+    """Return the 64-bit FNV-1a hash, which the API server takes of a uid; 2 us."""
     value = _OFFSET
     for byte in text.encode():
         value = (value ^ byte) * _PRIME & _MASK
@@ -37,19 +37,19 @@ def shard_hash(text: str) -> int:
 
 
 def slot_of(uid: str) -> int:
-    """The slot of the object with this uid, 0 to 255."""
+    """Return the slot of the object with this uid, 0 to 255."""
     return shard_hash(uid) >> 56
 
 
 def shard_selector(slots: Iterable[int]) -> str | None:
-    """The `shardSelector` for some slots; None for all of them, which needs none.
+    """Return the `shardSelector` for some slots; None for all of them, which need none.
 
     Raises:
-        ValueError: No slots at all: there is no selector that matches nothing.
+        ValueError: There are no slots, and no selector matches nothing.
     """
     chosen = sorted(set(slots))
     if not chosen:
-        raise ValueError("no slots: a shard selector cannot match nothing")
+        raise ValueError("no slots: expected one or more, because no shard selector matches nothing")
     if len(chosen) == SLOTS:
         return None
     ranges: list[list[int]] = []
@@ -66,13 +66,13 @@ def _bound(slot: int) -> str:
 
 
 def slots_text(slots: Iterable[int]) -> str:
-    """64 hexadecimal digits, a bit for each slot, slot 0 the last: what stands in an annotation."""
+    """Return the text of slots for an annotation: 64 hexadecimal digits, a bit for each slot, slot 0 the last."""
     return f"{sum(1 << slot for slot in set(slots)):064x}"
 
 
 @lru_cache(maxsize=256)
 def slots_of_text(text: str) -> frozenset[int]:
-    """The slots of `slots_text`; of what is no such text, all of them: who cannot be understood might hold any."""
+    """Read the text of `slots_text`; an unreadable text means all slots, because its replica might hold any."""
     try:
         bits = int(text, 16) if text else 0
     except ValueError:
@@ -81,10 +81,10 @@ def slots_of_text(text: str) -> frozenset[int]:
 
 
 def assigned_slots(replica: str, replicas: Iterable[str]) -> frozenset[int]:
-    """The slots that a replica gets among others: rendezvous hashing, so each slot goes to who weighs most in it.
+    """Return the slots of a replica among others: rendezvous hashing gives each slot to the one of highest weight.
 
-    Who leaves or joins moves only the slots that were, or become, his; everyone who knows the same replicas comes to
-    the same answer, without asking anyone.
+    A replica that leaves or joins moves only the slots that were, or become, its own. All that know the same replicas
+    come to the same assignment, without asking each other.
     """
     return _assigned(replica, frozenset(replicas) - {replica})
 

@@ -507,7 +507,7 @@ async def test_a_failure_is_logged_with_key_reasons_and_trace_and_a_conflict_wit
     (failed,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "default/a failed (INITIAL v1/configmaps; attempt 1)" in failed.getMessage()
     assert failed.exc_info
-    assert "default/b was changed by somebody else" in caplog.text
+    assert "default/b had been changed by another client" in caplog.text
 
 
 async def test_a_server_that_asks_for_time_gets_it() -> None:
@@ -577,7 +577,7 @@ async def test_what_is_no_result_is_an_error_that_names_it(caplog: pytest.LogCap
     async with running(controller_for(informer, recorder), informer):
         await asyncio.sleep(100)
     assert len(recorder.runs) == 1
-    assert "returned 60, which is neither a Result nor None" in caplog.text
+    assert "returned 60, expected a Result or None" in caplog.text
 
 
 async def test_a_reconcile_that_takes_too_long_is_cancelled_and_tried_again() -> None:
@@ -679,7 +679,7 @@ async def test_a_write_that_never_comes_back_is_waited_for_ten_seconds(caplog: p
         controller.trigger("default/a")
         await asyncio.sleep(60)
         assert recorder.times == [0, 11]
-        assert "what it wrote has not come back within 10 s" in caplog.text
+        assert "its own writes have not come back within 10 s" in caplog.text
         values = metrics.values(controller="test")
         assert values["kinformer_controller_own_write_waits_total"] == 1
         assert values["kinformer_controller_own_write_timeouts_total"] == 1
@@ -694,7 +694,7 @@ async def test_writes_that_no_informer_follows_are_not_waited_for() -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "resourceVersion": "1000000"}}
         request.wrote(secret)
         request.wrote({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "resourceVersion": "odd"}})
-        with pytest.raises(TypeError, match="an object of the API is needed"):
+        with pytest.raises(TypeError, match="expected an object of the API"):
             request.wrote("a string")
 
     recorder = Recorder(write_elsewhere)

@@ -393,7 +393,7 @@ async def test_wrong_words_are_refused_where_they_are_said() -> None:
         events.record(POD, "A", action="x" * 129)
     with pytest.raises(ValueError, match="'Normal' or 'Warning'"):
         events.record(POD, "A", type="Error")
-    with pytest.raises(ValueError, match="its kind is needed"):
+    with pytest.raises(ValueError, match="expected one with a kind"):
         events.record({"metadata": {"name": "a"}}, "A")
     with pytest.raises(ConfigError, match="controller"):
         EventRecorder(None, controller="")  # type: ignore[arg-type]

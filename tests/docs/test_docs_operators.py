@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import kinformer
-from kinformer import Client, Controller, RateLimitingQueue, Request, ShardedController
+from kinformer import Controller, RateLimitingQueue, Request
 from tests.support.metrics_sink import MemoryMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
@@ -32,16 +32,3 @@ def test_its_metrics_are_those_that_are_exported() -> None:
     section = PAGE.split("\n## Metrics")[1]
     named = set(re.findall(r"`((?:workqueue|controller_runtime|kinformer)_\w+)`", section))
     assert named == metrics.names
-
-
-def test_the_metrics_of_a_share_stand_on_its_page() -> None:
-    async def reconcile(request: Request) -> None:
-        return None
-
-    metrics = MemoryMetrics()
-    client = Client.from_url("http://127.0.0.1:1")
-    controller = ShardedController(reconcile, client, "v1/pods", lease_namespace="default", name="c", metrics=metrics)
-    controller._metrics.open()
-    exported = {reading.name for reading in metrics.collected["c"]("c")}
-    page = (Path(__file__).parents[2] / "docs" / "sharding.md").read_text()
-    assert set(re.findall(r"`(kinformer_shard_\w+)`", page)) == exported

@@ -603,8 +603,8 @@ async def test_a_lead_that_is_lost_is_counted_once(server: APIServer, client: Cl
         ({"identity": ""}, "identity=''"),
         ({"lease_duration": 10}, "lease_duration=10 must be above renew_deadline=10"),
         ({"renew_deadline": 2.3}, "renew_deadline=2.3 must be above"),
-        ({"retry_period": 0}, "retry_period=0: a positive number"),
-        ({"retry_period": float("nan")}, "retry_period=nan: a positive number"),
+        ({"retry_period": 0}, "retry_period=0: expected a positive number"),
+        ({"retry_period": float("nan")}, "retry_period=nan: expected a positive number"),
     ],
 )
 async def test_durations_that_cannot_work_are_refused_by_name(client: Client, options: Any, text: str) -> None:

@@ -240,17 +240,17 @@ async def test_it_is_used_in_order_and_once(client: Client) -> None:
         manager.add(work.controller(manager))
         with pytest.raises(ValueError, match="there is a controller 'work' already"):
             manager.add(work.controller(manager))
-        with pytest.raises(TypeError, match="coroutine function is needed"):
+        with pytest.raises(TypeError, match="expected a controller or a coroutine function"):
             manager.add("work")  # type: ignore[arg-type]
         manager.stop()
         await within(5, manager.run())
-        with pytest.raises(RuntimeError, match="runs once"):
+        with pytest.raises(RuntimeError, match="can run once"):
             await manager.run()
         with pytest.raises(RuntimeError, match="before run"):
             manager.add(work.controller(manager))
         with pytest.raises(RuntimeError, match="no `listen`"):
             _ = manager.port
-    with pytest.raises(RuntimeError, match="entered once"):
+    with pytest.raises(RuntimeError, match="can be entered once"):
         await manager.__aenter__()
 
 

@@ -24,56 +24,69 @@ class Obj(NamedTuple):
     resource_version: str = "5"
 
 
-class Source:
-    """Remembers the slots that it was given."""
+class Caches:
+    """The caches of a share; remembers the slots that they were cut down to."""
 
-    def __init__(self) -> None:
+    def __init__(self, uids: dict[str, str]) -> None:
+        self.uids = uids
+        self.settled = True
         self.slots: list[frozenset[int]] = []
 
-    def reshard(self, slots: frozenset[int]) -> None:
+    def set_slots(self, slots: frozenset[int]) -> None:
         self.slots.append(slots)
+
+    def cached_uid(self, key: str) -> str | None:
+        return self.uids.get(key)
+
+
+class Follower:
+    """Fills a ledger at once, and has it confirm at once."""
+
+    def __init__(self, objects: tuple[Obj, ...]) -> None:
+        self._objects = objects
+        self._ledger: ShardLedger | None = None
+
+    def follow_into(self, ledger: ShardLedger) -> None:
+        self._ledger = ledger
+        ledger.replace(self._objects, "10")
+        ledger.confirm(None, float("inf"))
+
+    def confirm(self, seen: int | None, asked: float, forget_after: float) -> None:
+        assert self._ledger is not None
+        self._ledger.confirm(seen, asked, forget_after)
 
 
 class Scene:
     """A gate, whose slots are held by the clock until a test says otherwise, and a ledger that is complete."""
 
     def __init__(self, *objects: Obj, grace: float = 5.0) -> None:
-        self.source = Source()
         self.held = True
-        self.settled = True
-        self.hurried = 0
+        self.requested = 0
         self.triggered: list[str] = []
         self.cached = {obj.key: obj.uid for obj in objects}
+        self.caches = Caches(self.cached)
         self.gate = ShardGate(
-            sources=[self.source],  # type: ignore[list-item]
-            settled=lambda: self.settled,
-            has=lambda slot: self.held,
-            cached_uid=self.cached.get,
-            hurry=self._hurry,
+            caches=self.caches,  # type: ignore[arg-type]
+            follower=Follower(objects),  # type: ignore[arg-type]
+            has_slot=lambda slot: self.held,
+            request_heartbeat=self._count_request,
             trigger=self.triggered.append,
-            restart=self._fill,
-            confirm=lambda seen, asked, after: self.gate.ledger.confirmed(seen, asked, after),
             grace=grace,
             gone_for=60.0,
             clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
         )
-        self._objects = objects
 
-    def _hurry(self) -> None:
-        self.hurried += 1
-
-    def _fill(self, ledger: ShardLedger) -> None:
-        ledger.replace(self._objects, "10")
-        ledger.confirmed(None, float("inf"))
+    def _count_request(self) -> None:
+        self.requested += 1
 
     def begin(self, *slots: int) -> None:
-        self.gate.joined()
-        self.gate.taken(frozenset(slots))
+        self.gate.begin_membership()
+        self.gate.take_slots(frozenset(slots))
 
     def start(self, key: str, work: Any) -> asyncio.Task[Any]:
         admission = self.gate.admit(key)
         assert admission.verdict is Verdict.START
-        return asyncio.create_task(self.gate.work(key, admission, work))
+        return asyncio.create_task(self.gate.reconcile(key, admission, work))
 
 
 A, B = Obj("ns/a", "a-uid"), Obj("ns/b", "b-uid")
@@ -86,41 +99,41 @@ async def test_what_is_given_away_stays_in_the_caches_until_its_work_has_ended_w
     scene.begin(SLOT_A)
     done = asyncio.Event()
     task = scene.start("ns/a", done.wait())
-    leaving = asyncio.create_task(scene.gate.leave(frozenset({SLOT_A})))
+    leaving = asyncio.create_task(scene.gate.release_slots(frozenset({SLOT_A})))
     await asyncio.sleep(1)
-    scene.gate.taken(frozenset({SLOT_B}))
+    scene.gate.take_slots(frozenset({SLOT_B}))
     await asyncio.sleep(1)
     assert scene.gate.open == {SLOT_B}
-    assert scene.source.slots[-1] == {SLOT_A, SLOT_B}
+    assert scene.caches.slots[-1] == {SLOT_A, SLOT_B}
     assert scene.gate.admit("ns/a").verdict is Verdict.SKIP
     done.set()
     await task
     await leaving
-    assert scene.source.slots[-1] == {SLOT_B}
+    assert scene.caches.slots[-1] == {SLOT_B}
 
 
 async def test_a_share_that_was_taken_waits_for_the_other_caches_and_what_was_had_before_does_not() -> None:
     scene = Scene(A, B)
     scene.begin(SLOT_A)
     assert scene.gate.admit("ns/a").verdict is Verdict.START
-    scene.settled = False
-    scene.gate.taken(frozenset({SLOT_B}))
+    scene.caches.settled = False
+    scene.gate.take_slots(frozenset({SLOT_B}))
     assert scene.gate.admit("ns/a").verdict is Verdict.START
     assert scene.gate.admit("ns/b").verdict is Verdict.FRESH
-    scene.settled = True
+    scene.caches.settled = True
     assert scene.gate.admit("ns/b").verdict is Verdict.START
-    scene.settled = False  # the next list of a cache is no reason to wait again
+    scene.caches.settled = False  # the next list of a cache is no reason to wait again
     assert scene.gate.admit("ns/b").verdict is Verdict.START
 
 
 async def test_cleaning_up_behind_what_is_gone_waits_for_the_other_caches_too() -> None:
     scene = Scene(A)
-    scene.settled = False
+    scene.caches.settled = False
     scene.begin(SLOT_A)
     scene.gate.ledger.delete(Obj(A.key, A.uid, "11"))
     del scene.cached[A.key]
     assert scene.gate.admit("ns/a").verdict is Verdict.FRESH
-    scene.settled = True
+    scene.caches.settled = True
     admission = scene.gate.admit("ns/a")
     assert (admission.verdict, admission.limit) == (Verdict.START, 60.0)
 
@@ -142,17 +155,17 @@ async def test_an_end_alone_hurries_nobody_but_an_object_made_again_does_and_the
     scene = Scene(A, B)
     scene.begin(SLOT_A, SLOT_B)
     scene.gate.ledger.delete(Obj(B.key, B.uid, "11"))
-    assert scene.hurried == 0
+    assert scene.requested == 0
     scene.gate.ledger.add(Obj(B.key, "uid-other", "12"))
-    assert scene.hurried == 1
+    assert scene.requested == 1
     done = asyncio.Event()
     task = scene.start("ns/a", done.wait())
     await asyncio.sleep(0)
     scene.gate.ledger.delete(Obj(A.key, A.uid, "13"))
-    assert (scene.hurried, scene.gate.seen()) == (1, 12)
+    assert (scene.requested, scene.gate.version_seen()) == (1, 12)
     done.set()
     await task
-    assert (scene.hurried, scene.gate.seen()) == (2, 13)
+    assert (scene.requested, scene.gate.version_seen()) == (2, 13)
 
 
 async def test_an_object_that_came_to_the_cache_after_the_ledger_is_looked_at_once_and_its_end_once() -> None:
@@ -169,7 +182,7 @@ async def test_an_object_that_came_to_the_cache_after_the_ledger_is_looked_at_on
 async def test_a_key_that_a_list_in_progress_has_otherwise_is_not_begun() -> None:
     scene = Scene(A, B)
     scene.begin(SLOT_A, SLOT_B)
-    steps = scene.gate.ledger.replacing(
+    steps = scene.gate.ledger.replace_in_steps(
         [Obj(A.key, "uid-other", "12"), *[Obj(f"ns/{n}", "u") for n in range(63)]], "20"
     )
     next(steps)
@@ -183,7 +196,7 @@ async def test_work_that_does_not_end_within_the_grace_is_cancelled_before_the_s
     task = scene.start("ns/a", asyncio.Event().wait())
     await asyncio.sleep(0)
     began = asyncio.get_running_loop().time()
-    await scene.gate.leave(frozenset({SLOT_A}))
+    await scene.gate.release_slots(frozenset({SLOT_A}))
     assert asyncio.get_running_loop().time() - began == pytest.approx(3.0)
     with pytest.raises(ShardLostError, match="goes to another replica"):
         await task
@@ -205,10 +218,10 @@ async def test_what_a_reconcile_left_behind_may_act_until_its_share_goes_and_not
     await scene.start("ns/a", reconcile())
     before.set()
     await left[0]
-    await scene.gate.leave(frozenset({SLOT_A}))
-    scene.gate.taken(frozenset({SLOT_A}))
+    await scene.gate.release_slots(frozenset({SLOT_A}))
+    scene.gate.take_slots(frozenset({SLOT_A}))
     after.set()
-    with pytest.raises(ShardLostError, match="not this replica's any more"):
+    with pytest.raises(ShardLostError, match="is no longer this replica's"):
         await left[1]
 
 

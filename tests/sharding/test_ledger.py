@@ -42,7 +42,7 @@ def ledger_of(objects: dict[str, str], version: int = 10) -> tuple[ShardLedger, 
     heard = Heard()
     ledger = ShardLedger(lambda: 1.0, heard)
     ledger.replace([Obj(key, uid, str(version)) for key, uid in objects.items()], str(version))
-    ledger.confirmed(None, 2.0)
+    ledger.confirm(None, 2.0)
     return ledger, heard
 
 
@@ -74,7 +74,7 @@ def test_no_step_of_a_replace_looks_at_more_than_a_few_objects_whether_they_stay
     comes = [Obj(f"new{number}", f"n{number}", "18") for number in range(5 * STEP)]
     counting = Counting([*stays, *changes, *comes])
     steps, taken, told = 0, 0, 0
-    for _ in ledger.replacing(counting, "20"):
+    for _ in ledger.replace_in_steps(counting, "20"):
         steps += 1
         assert counting.taken - taken <= STEP
         assert len(heard.keys) - told <= STEP
@@ -89,7 +89,7 @@ def test_letting_go_of_what_was_before_takes_many_steps_too() -> None:
     ledger, _ = ledger_of({f"k{number}": f"u{number}" for number in range(MANY)})
     before = ledger._uids
     left = [MANY]
-    for _ in ledger.replacing([], "20"):
+    for _ in ledger.replace_in_steps([], "20"):
         left.append(len(before))
     assert max(one - other for one, other in pairwise(left)) < MANY / 8
     assert len(ledger) == 0
@@ -100,25 +100,25 @@ def test_until_a_replace_has_ended_the_state_before_it_is_shown_and_what_changes
     new = {f"k{number}": f"v{number}" for number in range(2 * STEP)}
     ledger, heard = ledger_of(old)
     states = []
-    for _ in ledger.replacing([Obj(key, uid, "15") for key, uid in new.items()], "20"):
+    for _ in ledger.replace_in_steps([Obj(key, uid, "15") for key, uid in new.items()], "20"):
         states.append((shown(ledger), ledger.applied))
         for key, _, _ in heard.keys if ledger.applied == 10 else ():
-            assert ledger.changing(key)
+            assert ledger.is_changing(key)
     assert all(state in ((old, 10), (new, 20)) for state in states)
     assert states[0] == (old, 10)
     assert states[-1] == (new, 20)
-    assert not any(ledger.changing(key) for key in (*old, *new))
+    assert not any(ledger.is_changing(key) for key in (*old, *new))
 
 
 def test_a_first_list_is_shown_whole_or_not_at_all_and_nothing_in_it_is_in_doubt() -> None:
     ledger = ShardLedger(lambda: 1.0, Heard())
     objects = [Obj(f"k{number}", f"u{number}", str(11 + number)) for number in range(3 * STEP)]
     sizes = set()
-    for _ in ledger.replacing(objects, "500"):
-        sizes.add((len(ledger), ledger.applied, ledger.begin is None))
+    for _ in ledger.replace_in_steps(objects, "500"):
+        sizes.add((len(ledger), ledger.applied, ledger.initial_doubt is None))
     assert sizes == {(0, 0, True), (3 * STEP, 500, False)}
-    assert ledger.begin is not None
-    assert ledger.begin.version == 10 + 3 * STEP
+    assert ledger.initial_doubt is not None
+    assert ledger.initial_doubt.version == 10 + 3 * STEP
     assert not ledger.doubts
 
 
@@ -209,7 +209,7 @@ def test_no_step_of_a_confirmation_looks_at_more_than_a_few_keys() -> None:
     ledger.replace([Obj(f"k{number}", f"other{number}", "15") for number in range(MANY)], "20")
     assert (len(ledger.doubts), len(ledger.tombstones)) == (MANY, MANY)
     doubts, confirmed, steps = MANY, 0, 0
-    for _ in ledger.confirming(None, 2.0):
+    for _ in ledger.confirm_in_steps(None, 2.0):
         steps += 1
         now = sum(stone.confirmed is not None for stone in ledger.tombstones.values())
         assert doubts - len(ledger.doubts) + now - confirmed <= STEP
@@ -223,15 +223,15 @@ def test_who_has_not_read_that_far_or_was_asked_before_confirms_nothing() -> Non
     ledger, _ = ledger_of({"a": "1", "b": "2"})
     ledger.replace([Obj("a", "other", "15")], "20")
     for seen, asked in ((14, 2.0), (None, 1.0), (-1, 2.0)):
-        ledger.confirmed(seen, asked)
+        ledger.confirm(seen, asked)
         assert set(ledger.doubts) == {"a"}
-    ledger.confirmed(15, 2.0)  # enough for the object, and not for the end of the other one
+    ledger.confirm(15, 2.0)  # enough for the object, and not for the end of the other one
     assert not ledger.doubts
     confirmed = [ledger.tombstones["b"].confirmed]
-    ledger.confirmed(20, 2.0, forget_after=-1.0)
+    ledger.confirm(20, 2.0, forget_after=-1.0)
     confirmed.append(ledger.tombstones["b"].confirmed)
     assert confirmed == [None, 1.0]
-    ledger.confirmed(20, 2.0, forget_after=-1.0)
+    ledger.confirm(20, 2.0, forget_after=-1.0)
     assert not ledger.tombstones
 
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from kinformer import Client
 from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ConnectError
-from kinformer.leaderelection.lease import LeaseTimes
+from kinformer.leaderelection.lease import LeaseOptions
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.membership import ShardMembership
 from kinformer.testing import APIServer
@@ -43,25 +43,25 @@ class Work:
     def __init__(self) -> None:
         self.happened: list[str] = []
 
-    def joined(self) -> None:
+    def begin_membership(self) -> None:
         self.happened.append("joined")
 
-    def taken(self, slots: frozenset[int]) -> None:
+    def take_slots(self, slots: frozenset[int]) -> None:
         self.happened.append(f"took {len(slots)}")
 
-    async def leave(self, slots: frozenset[int]) -> None:
+    async def release_slots(self, slots: frozenset[int]) -> None:
         self.happened.append(f"left {len(slots)}")
 
-    def lapsed(self) -> None:
+    def drop_all_slots(self) -> None:
         self.happened.append("lapsed")
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Nothing ever runs."""
 
-    def heard(self, members: ShardMembers) -> None:
+    def update_members(self, members: ShardMembers) -> None:
         """Nothing to do."""
 
-    def seen(self) -> int | None:
+    def version_seen(self) -> int | None:
         return 1
 
 
@@ -75,7 +75,7 @@ class Replica:
             group="g",
             identity="one",
             work=self.work,
-            times=LeaseTimes(),
+            options=LeaseOptions(),
             clock=replace(SYSTEM, boot=lambda: asyncio.get_running_loop().time()),
         )
 

@@ -432,5 +432,5 @@ async def test_two_controllers_of_one_resource_have_all_of_it_each(replicas: Any
 
 
 async def test_a_shutdown_longer_than_the_right_is_refused(client: Client) -> None:
-    with pytest.raises(ConfigError, match=r"shutdown_timeout=10\): below renew_deadline=10"):
+    with pytest.raises(ConfigError, match="shutdown_timeout=10 must be below renew_deadline=10"):
         Replica(client, "one", shutdown_timeout=10)

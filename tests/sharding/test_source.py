@@ -34,7 +34,7 @@ async def test_what_comes_is_checked_whether_the_server_filters_or_not() -> None
     memory = filled()
     source = ShardSource(memory)
     slots = frozenset(range(0, 256, 2))
-    source.reshard(slots)
+    source.set_slots(slots)
     mine = {obj.name for obj in memory.objects.values() if slot_of(obj.uid) in slots}
     assert await names(source) == mine
     assert memory.lists[-1].shard_selector == shard_selector(slots)
@@ -51,7 +51,7 @@ async def test_without_slots_one_object_is_asked_for_and_dropped() -> None:
 async def test_with_all_slots_nothing_is_filtered() -> None:
     memory = filled()
     source = ShardSource(memory)
-    source.reshard(ALL_SLOTS)
+    source.set_slots(ALL_SLOTS)
     assert len(await names(source)) == 50
     assert memory.lists[-1].shard_selector is None
 
@@ -59,7 +59,7 @@ async def test_with_all_slots_nothing_is_filtered() -> None:
 @pytest.mark.parametrize("slots", [frozenset(), frozenset({1, 2})], ids=["from none", "from some"])
 async def test_a_watch_ends_as_expired_when_the_slots_change(slots: frozenset[int]) -> None:
     source = ShardSource(filled())
-    source.reshard(slots)
+    source.set_slots(slots)
     await names(source)
 
     async def follow() -> None:
@@ -70,16 +70,16 @@ async def test_a_watch_ends_as_expired_when_the_slots_change(slots: frozenset[in
     task = asyncio.create_task(follow())
     await asyncio.sleep(1)
     assert not task.done()
-    source.reshard({3})
+    source.set_slots({3})
     with pytest.raises(ExpiredError, match="the slots have changed"):
         await task
 
 
 async def test_a_watch_goes_on_only_from_a_list_of_the_same_slots() -> None:
     source = ShardSource(filled())
-    source.reshard({1})
+    source.set_slots({1})
     await names(source)
-    source.reshard({2})
+    source.set_slots({2})
     await names(source, limit=1)  # asked to see where the server stands: no list to go on from
     with pytest.raises(ExpiredError):
         await source.watch(ListOptions(resource_version="51")).__aenter__()
@@ -91,7 +91,7 @@ async def test_a_watch_goes_on_only_from_a_list_of_the_same_slots() -> None:
 async def test_the_first_list_of_other_slots_is_the_newest_until_it_has_been_handed_on() -> None:
     memory = filled()
     source = ShardSource(memory)
-    source.reshard({1})
+    source.set_slots({1})
     asked = ListOptions(resource_version="7", resource_version_match="NotOlderThan")
 
     async def versions() -> tuple[str | None, str | None]:
@@ -105,7 +105,7 @@ async def test_the_first_list_of_other_slots_is_the_newest_until_it_has_been_han
         settled.append(source.settled)
     assert settled == [False, True]
     assert await versions() == (asked.resource_version, asked.resource_version_match)
-    source.reshard({1, 2})
+    source.set_slots({1, 2})
     assert not source.settled
     assert await versions() == (None, None)
 
@@ -113,7 +113,7 @@ async def test_the_first_list_of_other_slots_is_the_newest_until_it_has_been_han
 async def test_an_initial_stream_of_other_slots_is_the_newest_and_is_handed_on_with_its_end() -> None:
     memory = filled()
     source = ShardSource(memory)
-    source.reshard({1})
+    source.set_slots({1})
     options = ListOptions(resource_version="7", resource_version_match="NotOlderThan", send_initial_events=True)
     async with source.watch(options) as stream:
         asked = memory.watches[-1]
@@ -146,7 +146,7 @@ async def test_what_is_left_of_an_object_that_cannot_be_read_reaches_whoever_has
             yield events()
 
     source = ShardSource(Unreadable())
-    source.reshard({1})
+    source.set_slots({1})
     await names(source)
     async with source.watch(ListOptions(resource_version="51")) as stream:
         assert [events async for events in stream] == [[left]]

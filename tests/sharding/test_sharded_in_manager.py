@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,3 +201,16 @@ async def test_its_figures_are_exported_while_it_runs(client: Client) -> None:
             assert "kinformer_shard_dropped_total" in found
             assert "v1/configmaps" in metrics.collected
         assert not metrics.collected
+
+
+def test_its_page_names_the_metrics_that_are_exported() -> None:
+    async def reconcile(request: Request) -> None:
+        return None
+
+    metrics = MemoryMetrics()
+    client = Client.from_url("http://127.0.0.1:1")
+    controller = ShardedController(reconcile, client, "v1/pods", lease_namespace="default", name="c", metrics=metrics)
+    controller._metrics.open()
+    exported = {reading.name for reading in metrics.collected["c"]("c")}
+    page = (Path(__file__).parents[2] / "docs" / "sharding.md").read_text()
+    assert set(re.findall(r"`(kinformer_shard_\w+)`", page)) == exported

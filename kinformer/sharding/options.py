@@ -1,0 +1,76 @@
+"""The options of a sharded controller: those of a controller, those of a Lease, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.controller.options import ControllerKeywords, ControllerOptions
+from kinformer.exceptions import ConfigError
+from kinformer.leaderelection.lease import LeaseKeywords, LeaseOptions
+from kinformer.list_watcher import ListerWatcher
+from kinformer.objects.meta import GroupVersionResource
+
+__all__ = ["ShardingKeywords", "ShardingOptions", "SourceFactory"]
+
+SourceFactory = Callable[[GroupVersionResource, bool], ListerWatcher]
+"""Makes a source of a resource; the second argument is True for metadata only."""
+
+
+class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
+    """The fields of `ShardingOptions`, for the constructor that also takes them one by one."""
+
+    namespace: str | None
+    label_selector: str | None
+    field_selector: str | None
+    lease_namespace: str | None
+    group: str | None
+    identity: str | None
+    informer: Mapping[str, Any] | None
+    source: SourceFactory | None
+    clock: Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardingOptions(ControllerOptions, LeaseOptions):
+    """The options of a `ShardedController`; it takes the same ones by keyword. Experimental, as that is.
+
+    It has all fields of `ControllerOptions` and of `LeaseOptions`, with one more condition: `shutdown_timeout` is below
+    `renew_deadline`, or a share would lapse while it is being given away.
+
+    Args:
+        namespace: Of the objects; None: all.
+        label_selector, field_selector: Of the objects, on the server; None: all.
+        lease_namespace: Of the replicas' Leases; None: `namespace`, or else the client's.
+        group: The beginning of the names of the replicas' Leases: the same in all replicas, and used for nothing else
+            in that namespace. None: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas
+            that differ in one of these ignore each other, also during a rolling update.
+        identity: Of this replica; no two may have the same. None: host name and a random part.
+        informer: Further options for the share's informer, as `SharedInformer` has them (`indexers`, `transform`).
+        source: Makes a `ListerWatcher` of a resource and `metadata_only`; None: a `ListWatch` on the client.
+        clock: Its `boot` measures the Lease, its `wall` is written into it.
+
+    Raises:
+        ConfigError: A value that cannot work; the text names the option.
+    """
+
+    namespace: str | None = None
+    label_selector: str | None = None
+    field_selector: str | None = None
+    lease_namespace: str | None = None
+    group: str | None = None
+    identity: str | None = None
+    informer: Mapping[str, Any] | None = None
+    source: SourceFactory | None = None
+    clock: Clock = SYSTEM
+
+    def __post_init__(self) -> None:
+        ControllerOptions.__post_init__(self)
+        LeaseOptions.__post_init__(self)
+        if self.shutdown_timeout >= self.renew_deadline:
+            raise ConfigError(
+                f"shutdown_timeout={self.shutdown_timeout!r} must be below renew_deadline={self.renew_deadline!r}, "
+                "or a share lapses while it is being given away"
+            )

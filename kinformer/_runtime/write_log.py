@@ -1,7 +1,7 @@
-"""What the code that runs here has written to the server: a note of each write, for whoever asked for one.
+"""A log of the writes that the running code makes to the server, for a caller that asked for one.
 
-A controller asks for it around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
-started inside inherit the log.
+A controller asks for it around each reconcile, so that it knows which changes its cache has not seen yet. Tasks that
+are started inside inherit the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ _log: ContextVar[Callable[[Write], None] | None] = ContextVar("kinformer_write_l
 
 
 class Write(NamedTuple):
-    """A write that the server has answered: the method, the path, and what it answered."""
+    """A write that the server has answered.
+
+    Attributes:
+        method: Of the request, in capitals.
+        path: From `/api` or `/apis` on.
+        answer: The decoded answer.
+    """
 
     method: str
     path: str
@@ -28,7 +34,7 @@ class Write(NamedTuple):
 
 @contextmanager
 def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
-    """Call `log` for each write of this task, and of those that it starts, until the end of the `with`."""
+    """Call `log` for each write of this task, and of the tasks that it starts, until the end of the `with`."""
     before = _log.get()
     _log.set(log)
     try:
@@ -38,7 +44,7 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
 
 
 def note_write(method: str, path: str, answer: Any, *, params: Mapping[str, str] | None, body: Any) -> None:
-    """A request has been answered; what only reads, or tries, is no write."""
+    """Pass a request that has been answered to the log, unless it only reads, or is a dry run."""
     log = _log.get()
     if log is not None and method not in _READS and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer))

@@ -41,7 +41,7 @@ class Controller:
         reconcile: A coroutine function of a `Request`, which returns None or a `Result`. If it raises, the error is
             logged, and the key is retried after the limiter's delay, or after the server's `Retry-After` if that is
             longer. TerminalError is not retried.
-        options: How it works; None: the defaults of `ControllerOptions`.
+        options: None: the defaults of `ControllerOptions`.
         **keywords: Fields of `ControllerOptions` one by one (`workers`, `rate_limiter`, `timeout`, `shutdown_timeout`,
             `name`, `metrics`, `debounce`); they replace those of `options`.
 

@@ -23,10 +23,10 @@ class Occurrences:
     """One kind of event about one object.
 
     Attributes:
-        count: How often it has occurred.
-        last: When it last did.
+        count: Occurrences so far.
+        last: The time of the last one.
         sent_count: The count that the server knows, 0 for none.
-        sent_at: When that was sent.
+        sent_at: The time when that was sent.
         place: Namespace and name of the Event, once it exists.
     """
 
@@ -62,7 +62,7 @@ class EventSeries:
     def occurred(self, key: Hashable, now: float) -> tuple[Occurrences, bool]:
         """Count one occurrence; the second value is True if it is to be sent now.
 
-        That is so for the first one, and for the second one, which makes it a series.
+        The first one is sent, and the second one, which makes it a series.
         """
         known = self._series.get(key)
         if known is None or now - known.last > FINISH_AFTER:

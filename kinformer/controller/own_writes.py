@@ -66,8 +66,8 @@ class OwnWrites:
         informers: Those of the controller; writes to other resources do not count.
 
     Attributes:
-        waits: How often a key has waited.
-        timeouts: How often it waited `WAIT_LIMIT` seconds without seeing its writes.
+        waits: Waits of a key so far.
+        timeouts: Waits of `WAIT_LIMIT` seconds in which the cache did not show its writes.
     """
 
     def __init__(self, informers: Iterable[SharedInformer]) -> None:

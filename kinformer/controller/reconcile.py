@@ -15,7 +15,7 @@ __all__ = ["Reason", "ReconcileFunction", "Request", "Result", "TerminalError", 
 
 
 class Reason(NamedTuple):
-    """Why a reconcile runs.
+    """A reason for a run of a reconcile.
 
     `kind` is `"INITIAL"` (the object existed at the start), `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"` (a resync),
     with the `resource` and the `key` of the object that changed; `key` is `""` for the object of the request itself. Or
@@ -48,7 +48,7 @@ class Request:
         name: Of the object, which may be gone.
         reasons: The triggers since the last run began, in their order, at most 8. For the log and for metrics: events
             are folded, so a reconcile that decides by them will be wrong at some point.
-        attempt: How often the key has failed since it last succeeded.
+        attempt: Failures of the key since it last succeeded.
     """
 
     namespace: str

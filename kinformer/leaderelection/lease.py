@@ -280,7 +280,7 @@ class LeaseObservation:
 
     @property
     def expires(self) -> float:
-        """When the record expires, on the boot clock; in the past if the Lease has no holder."""
+        """The time at which the record expires, on the boot clock; in the past if the Lease has no holder."""
         if self.lease is None or not self.lease.holder:
             return -math.inf
         return self.since + (self.lease.duration or self._default)
@@ -296,11 +296,11 @@ class LeaseValidity:
     Args:
         clock: Its `boot` counts.
         options: The durations of the Lease.
-        sent: When the first renewal was sent.
+        sent: The time when the first renewal was sent.
         on_lapse: Called once with the reason, when the validity lapses by time or by `lapse`.
 
     Attributes:
-        lost: Why it lapsed, None while it has not.
+        lost: The reason for which it lapsed, None while it has not.
         cause: The error that led to this, if there was one.
     """
 

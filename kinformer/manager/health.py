@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from typing import NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkable
 
 from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
-from kinformer.manager.http_server import Answer, Page
 from kinformer.metrics import Metrics
 from kinformer.reflector.health import InformerHealth
 
 __all__ = [
+    "Answer",
     "CacheReadiness",
     "Check",
     "Exposition",
     "ManagerHealth",
+    "Page",
     "StatusReport",
     "informer_readiness",
     "readiness",
@@ -31,8 +32,20 @@ Check = Callable[[], str | None]
 """A function that returns None if all is well, else what is wrong."""
 
 
+class Answer(NamedTuple):
+    """The answer of a page: the status, the Content-Type and the body."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Page = Callable[[str], Answer]
+"""A function of the request's `Accept` header."""
+
+
 class CacheReadiness(TypedDict):
-    """Whether one cache is ready; `reason` is there if it is not."""
+    """The readiness of one cache; `reason` is there if it is not ready."""
 
     ready: bool
     state: str

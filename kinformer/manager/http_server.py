@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
 
 from aiohttp import web
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer.exceptions import ConfigError
+from kinformer.manager.health import Page
 
-__all__ = ["Answer", "HealthServer", "Page", "parse_address"]
+__all__ = ["HealthServer", "parse_address"]
 
 _SHUTDOWN = 1.0  # seconds for answers under way when the server is closed
-
-
-class Answer(NamedTuple):
-    """The answer of a page: the status, the Content-Type and the body."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-
-Page = Callable[[str], Answer]
-"""A function of the request's `Accept` header."""
 
 
 def parse_address(address: str) -> tuple[str | None, int]:

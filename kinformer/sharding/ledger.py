@@ -204,8 +204,8 @@ class ShardLedger:
 
         Args:
             seen: The version that all of them have seen, as they answered; None: there are no others.
-            asked: When they were asked. Answers to earlier questions do not count, because a replica that has joined
-                since may have seen less.
+            asked: The time when they were asked. Answers to earlier questions do not count, because a replica that has
+                joined since may have seen less.
             forget_after: Seconds after their confirmation after which tombstones are forgotten.
         """
         self.confirm_initial(seen, asked)

@@ -67,7 +67,7 @@ class ShardMembers:
         duration: Seconds for a Lease without a duration.
 
     Attributes:
-        asked: When the last list was asked for, on the boot clock.
+        asked: The time when the last list was asked for, on the boot clock.
         living: The replicas that lived then.
     """
 

@@ -1,4 +1,4 @@
-"""A controller whose work is shared by several replicas, each of which alone holds a part of the resource.
+"""A controller whose work is shared by several replicas: each one alone holds a part of the resource.
 
 Experimental: its names, options and figures may change in any release.
 """
@@ -43,7 +43,7 @@ _READABLE = 52  # characters of a default group: with a hash of ten and a dash 6
 
 
 class ShardedController:
-    """A `Controller` of which several replicas run, each for its share of the objects. Experimental.
+    """A `Controller` that runs in several replicas, each for its share of the objects. Experimental.
 
     ::
 
@@ -67,7 +67,7 @@ class ShardedController:
             most 60 s, so use a finalizer if something must be cleaned up.
         client: Entered by the caller, and not closed here.
         resource: The one to share.
-        options: How it works; None: the defaults of `ShardingOptions`. Its `metrics` receives the figures of the
+        options: None: the defaults of `ShardingOptions`. Its `metrics` receives the figures of the
             controller, of its informers, and of the share (`kinformer_shard_*`).
         **keywords: Fields of `ShardingOptions` one by one, and so of `ControllerOptions` and `LeaseOptions`; they
             replace those of `options`.

@@ -169,9 +169,19 @@ class Checker:
         signature = inspect.signature(called)
         signature.bind(*[None] * len(node.args), **keywords)
         if any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):
-            unknown = keywords.keys() - signature.parameters.keys() - OPTIONS
+            unknown = keywords.keys() - signature.parameters.keys() - options_of(called)
             assert not unknown, f"{ast.unparse(node)}: there is no option {unknown}"
         return None
+
+
+def options_of(called: Any) -> set[str]:
+    """The names in its `**options: Unpack[...]`; else a factory's, because a manager passes its own on to one."""
+    function = called.__init__ if inspect.isclass(called) else called
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD and str(parameter.annotation).startswith("Unpack["):
+            named = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
+            return set(vars(inspect.getmodule(function))[named].__annotations__)
+    return OPTIONS
 
 
 async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments() -> None:
@@ -195,6 +205,7 @@ async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments
         ("lister.find()", "lister has no find"),
         ("queue.add(1, weight=2)", "unexpected keyword argument 'weight'"),
         ("factory.for_resource('v1/pods', selector='a')", "there is no option"),
+        ("Controller(reconcile, threads=4)", "there is no option"),
         ("kinformer.testing.Server()", "No module named"),
     ],
 )

@@ -41,9 +41,8 @@ class Controller:
         reconcile: A coroutine function of a `Request`, which returns None or a `Result`. If it raises, the error is
             logged, and the key is retried after the limiter's delay, or after the server's `Retry-After` if that is
             longer. TerminalError is not retried.
-        options: None: the defaults of `ControllerOptions`.
-        **keywords: Fields of `ControllerOptions` one by one (`workers`, `rate_limiter`, `timeout`, `shutdown_timeout`,
-            `name`, `metrics`, `debounce`); they replace those of `options`.
+        options: All options as one value; None: the defaults of `ControllerOptions`. Keywords replace single ones.
+        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `ControllerOptions`.
 
     Raises:
         ConfigError: An option that cannot work; the text names it.

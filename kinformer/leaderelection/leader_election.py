@@ -102,9 +102,8 @@ class LeaderElector:
         metrics: Receives `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, lost
             leads, and the time of renewals, with the label `name`: `"namespace/name"`.
         clock: Its `boot` measures the right to lead, its `wall` is written into the Lease.
-        options: The durations of the Lease.
-        **durations: Fields of `LeaseOptions` one by one (`lease_duration`, `renew_deadline`, `retry_period`); they
-            replace those of `options`.
+        options: All durations as one value; None: the defaults of `LeaseOptions`. Keywords replace single ones.
+        lease_duration, renew_deadline, retry_period: See `LeaseOptions`.
 
     Raises:
         ConfigError: Durations that do not fit together, or an empty name; the text names the option.

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.cache.indexer import Indexers
 from kinformer.controller.options import ControllerKeywords, ControllerOptions
 from kinformer.exceptions import ConfigError
+from kinformer.informer.options import InformerKeywords
 from kinformer.leaderelection.lease import LeaseKeywords, LeaseOptions
 from kinformer.list_watcher import ListerWatcher
 from kinformer.objects.meta import GroupVersionResource
 
-__all__ = ["ShardingKeywords", "ShardingOptions", "SourceFactory"]
+__all__ = ["ShardingKeywords", "ShardingOptions", "ShareInformerKeywords", "SourceFactory"]
 
 SourceFactory = Callable[[GroupVersionResource, bool], ListerWatcher]
 """Makes a source of a resource; the second argument is True for metadata only."""
+
+
+class ShareInformerKeywords(InformerKeywords, total=False):
+    """The options of an informer that a sharded controller makes: those of a `SharedInformer`, without its name."""
+
+    indexers: Indexers
 
 
 class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
@@ -28,7 +35,7 @@ class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
     lease_namespace: str | None
     group: str | None
     identity: str | None
-    informer: Mapping[str, Any] | None
+    informer: ShareInformerKeywords | None
     source: SourceFactory | None
     clock: Clock
 
@@ -48,7 +55,7 @@ class ShardingOptions(ControllerOptions, LeaseOptions):
             in that namespace. None: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas
             that differ in one of these ignore each other, also during a rolling update.
         identity: Of this replica; no two may have the same. None: host name and a random part.
-        informer: Further options for the share's informer, as `SharedInformer` has them (`indexers`, `transform`).
+        informer: Options of the share's informer, as a `SharedInformer` takes them (`indexers`, `transform`).
         source: Makes a `ListerWatcher` of a resource and `metadata_only`; None: a `ListWatch` on the client.
         clock: Its `boot` measures the Lease, its `wall` is written into it.
 
@@ -62,7 +69,7 @@ class ShardingOptions(ControllerOptions, LeaseOptions):
     lease_namespace: str | None = None
     group: str | None = None
     identity: str | None = None
-    informer: Mapping[str, Any] | None = None
+    informer: ShareInformerKeywords | None = None
     source: SourceFactory | None = None
     clock: Clock = SYSTEM
 

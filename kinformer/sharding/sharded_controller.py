@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Unpack
+from typing import Unpack
 
 from kinformer._runtime.cancellation import ShieldedExitStack
 from kinformer._runtime.logs import get_logger
@@ -30,7 +30,7 @@ from kinformer.sharding.feed import LedgerFollower
 from kinformer.sharding.gate import ShardGate, ShardLostError, Verdict
 from kinformer.sharding.membership import ShardMembership, ShardMembershipHealth
 from kinformer.sharding.metrics import ShardFigures, ShardMetrics
-from kinformer.sharding.options import ShardingKeywords, ShardingOptions, SourceFactory
+from kinformer.sharding.options import ShardingKeywords, ShardingOptions, ShareInformerKeywords, SourceFactory
 from kinformer.sharding.source import ShardSource, controller_uid
 
 __all__ = ["ShardedController"]
@@ -67,10 +67,12 @@ class ShardedController:
             most 60 s, so use a finalizer if something must be cleaned up.
         client: Entered by the caller, and not closed here.
         resource: The one to share.
-        options: None: the defaults of `ShardingOptions`. Its `metrics` receives the figures of the
-            controller, of its informers, and of the share (`kinformer_shard_*`).
-        **keywords: Fields of `ShardingOptions` one by one, and so of `ControllerOptions` and `LeaseOptions`; they
-            replace those of `options`.
+        options: All options as one value; None: the defaults of `ShardingOptions`. Keywords replace single ones.
+        namespace, label_selector, field_selector, lease_namespace, group, identity, informer, source, clock: See
+            `ShardingOptions`.
+        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `ControllerOptions`. `metrics`
+            receives the figures of the controller, of its informers, and of the share (`kinformer_shard_*`).
+        lease_duration, renew_deadline, retry_period: See `LeaseOptions`.
 
     Raises:
         ConfigError: An option that cannot work; the text names it.
@@ -98,9 +100,10 @@ class ShardedController:
         self._user_reconcile = reconcile
         self._poll = options.retry_period / 4
         self._source = options.source or _list_watches(client, gvr, options)
-        self._informer_options = {} if options.metrics is None else {"metrics": options.metrics}
+        self._informer_defaults: ShareInformerKeywords = {} if options.metrics is None else {"metrics": options.metrics}
+        informer: ShareInformerKeywords = {**self._informer_defaults, **(options.informer or {})}
         source = ShardSource(self._source(gvr, False))
-        self.informer = SharedInformer(source, name=str(gvr), **{**self._informer_options, **(options.informer or {})})
+        self.informer = SharedInformer(source, name=str(gvr), **informer)
         self._caches = ShardCaches(source, self.informer)
         self._owned: set[GroupVersionResource] = set()
         self._controller = Controller(self._reconcile, options=options).for_(self.informer)
@@ -127,14 +130,16 @@ class ShardedController:
         self._metrics = ShardMetrics(options.metrics, self.name, self._figures)
         self._end: asyncio.Future[None] | None = None
 
-    def owns(self, resource: str | GroupVersionResource, owner_kind: str, **options: Any) -> SharedInformer:
+    def owns(
+        self, resource: str | GroupVersionResource, owner_kind: str, **options: Unpack[ShareInformerKeywords]
+    ) -> SharedInformer:
         """Reconcile the owner when an object that it owns changes.
 
         Args:
             resource: The owned one. No server can filter it by its owner, so all of it comes over the wire, and objects
                 of other replicas are dropped here.
             owner_kind: `"Widget"`, or `"example.com/Widget"`.
-            options: Of `SharedInformer`.
+            **options: Of a `SharedInformer`.
 
         Returns:
             The informer of the objects that this replica's objects own: those whose controlling owner's uid is in a
@@ -147,7 +152,8 @@ class ShardedController:
         if gvr in self._owned:
             raise ConfigError(f"{gvr} is owned already; call owns() once for each resource")
         source = ShardSource(self._source(gvr, False), uid_of=controller_uid)
-        informer = SharedInformer(source, name=str(gvr), **{**self._informer_options, **options})
+        keywords: ShareInformerKeywords = {**self._informer_defaults, **options}
+        informer: SharedInformer = SharedInformer(source, name=str(gvr), **keywords)
         self._owned.add(gvr)
         self._caches.add_owned(source, informer)
         self._controller.owns(informer, owner_kind)

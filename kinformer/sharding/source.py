@@ -136,7 +136,9 @@ class ShardSource(ListerWatcherWrapper):
             if initial and any(event.type == "BOOKMARK" and ends_initial_events(event.object) for event in events):
                 initial, self._passed_on = False, listed  # a reader that asks for more has passed these on
 
-    async def _items_in(self, page: ListPage, slots: frozenset[int]) -> AsyncGenerator[builtins.list[KubeObject], None]:
+    async def _items_in(
+        self, page: ListPage, slots: frozenset[int], *, is_only_page: bool = False
+    ) -> AsyncGenerator[builtins.list[KubeObject], None]:
         if isinstance(page.items, AsyncIterable):
             try:
                 async for items in page.items:

@@ -140,17 +140,17 @@ class SourceFeed:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            self._log_failure(event, error)  # the mapper's own: it awaited something that was cancelled
+            self._mapping_failed(event, error)  # the mapper's own: it awaited something that was cancelled
             return
         except Exception as error:  # noqa: BLE001 - counted and logged; the other events go on
-            self._log_failure(event, error)
+            self._mapping_failed(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.object.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
 
-    def _log_failure(self, event: InformerEvent, error: BaseException) -> None:
+    def _mapping_failed(self, event: InformerEvent, error: BaseException) -> None:
         self._on_failure()
         log.log(
             logging.ERROR if self._logged.is_news(event.object.key, type(error).__name__) else logging.DEBUG,

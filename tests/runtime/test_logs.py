@@ -49,7 +49,7 @@ def calls() -> Iterator[tuple[str, ast.Call, str]]:
             and isinstance(node.value.args[0], ast.Constant)
         ]
         for node in nodes:
-            if isinstance(node, ast.Call) and (_is_logging(node) or _is_complaint(node)):
+            if isinstance(node, ast.Call) and (_is_logging(node) or _is_failure(node)):
                 assert len(names) == 1, f"{path} logs, and has {len(names)} loggers of kinformer._runtime.logs"
                 yield str(names[0]), node, f"{path.relative_to(ROOT)}:{node.lineno}"
 
@@ -64,8 +64,8 @@ def _is_logging(call: ast.Call) -> bool:
     )
 
 
-def _is_complaint(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "_complain"
+def _is_failure(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "_log_failure"
 
 
 def said_in_code() -> Said:
@@ -76,7 +76,7 @@ def said_in_code() -> Said:
         assert "extra" not in keywords, f"{where}: fields are keywords"
         reason = keywords["reason"]
         if isinstance(reason, ast.Name) and reason.id == "reason":
-            continue  # handed on from a complaint, which is looked at itself
+            continue  # passed on from the report of a failure, which is looked at itself
         word = str(reason.value) if isinstance(reason, ast.Constant) else "*cause*"
         assert isinstance(call.func, ast.Attribute)
         said[name, word] |= {LEVELS[call.func.attr]} if call.func.attr in LEVELS else set()

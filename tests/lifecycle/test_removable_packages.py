@@ -1,4 +1,4 @@
-"""Sharding can be taken away: nothing outside the package needs it."""
+"""Sharding and snapshots can be taken away: nothing outside their packages needs them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parents[2] / "kinformer"
 
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import kinformer
 
-FOLDER = Path(sys.argv[1])
+FOLDER, GONE = Path(sys.argv[1]), f"kinformer.{sys.argv[2]}"
 
 
 def import_everything() -> int:
@@ -61,19 +63,22 @@ async def control() -> None:
 
 assert Path(kinformer.__file__).is_relative_to(FOLDER), kinformer.__file__
 assert import_everything() > 100
-assert not [name for name in sys.modules if name.startswith("kinformer.sharding")]
+assert not [name for name in sys.modules if name.startswith(GONE)]
 asyncio.run(control())
 print("controlled")
 '''
 
 
-async def test_without_its_folder_everything_else_is_imported_and_controllers_run(tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "kinformer", ignore=shutil.ignore_patterns("sharding", "__pycache__"))
+@pytest.mark.parametrize("package", ["sharding", "snapshot"])
+async def test_without_its_folder_everything_else_is_imported_and_controllers_run(package: str, tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "kinformer", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path / "kinformer" / package)
     (tmp_path / "program.py").write_text(PROGRAM)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "program.py",
         str(tmp_path),
+        package,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         stdout=asyncio.subprocess.PIPE,

@@ -100,4 +100,4 @@ def test_what_the_first_stage_copies_is_enough_to_make_a_wheel_with_all_of_the_p
         packed = set(archive.namelist())
     for path in (ROOT / "kinformer").rglob("*.py"):
         assert str(path.relative_to(ROOT)) in packed
-    assert "kinformer/py.typed" in packed
+    assert {"kinformer/py.typed", "kinformer/__init__.pyi"} <= packed

@@ -1,10 +1,17 @@
 # The public names: this list, and none other. `__init__.py` reads it.
 
 from kinformer._runtime.backoff import Backoff as Backoff
+from kinformer._runtime.clock import YieldBudget as YieldBudget
+from kinformer._runtime.fence import check_fences as check_fences
+from kinformer._runtime.logs import get_logger as get_logger
 from kinformer.cache.indexer import Indexer as Indexer
 from kinformer.cache.lister import Lister as Lister
 from kinformer.cache.store import Store as Store
 from kinformer.client.client import Client as Client
+from kinformer.client.config import ConnectionInfo as ConnectionInfo
+from kinformer.client.discovery import APIResource as APIResource
+from kinformer.client.discovery import Discovery as Discovery
+from kinformer.client.discovery import discover as discover
 from kinformer.controller.applier import Applier as Applier
 from kinformer.controller.controller import Controller as Controller
 from kinformer.controller.event_recorder import EventRecorder as EventRecorder
@@ -30,6 +37,7 @@ from kinformer.exceptions import APIError as APIError
 from kinformer.exceptions import BadRequestError as BadRequestError
 from kinformer.exceptions import ConfigError as ConfigError
 from kinformer.exceptions import ConflictError as ConflictError
+from kinformer.exceptions import ConnectError as ConnectError
 from kinformer.exceptions import DecodeError as DecodeError
 from kinformer.exceptions import ExpiredError as ExpiredError
 from kinformer.exceptions import ForbiddenError as ForbiddenError
@@ -49,6 +57,7 @@ from kinformer.exceptions import UnauthorizedError as UnauthorizedError
 from kinformer.exceptions import WatchError as WatchError
 from kinformer.informer.factory import SharedInformerFactory as SharedInformerFactory
 from kinformer.informer.informer import SharedInformer as SharedInformer
+from kinformer.informer.memory import estimate_memory as estimate_memory
 from kinformer.informer.statistics import InformerStatistics as InformerStatistics
 from kinformer.informer.typed import with_model as with_model
 from kinformer.informer.wait_for import is_gone as is_gone
@@ -58,10 +67,17 @@ from kinformer.leaderelection.leader_election import LeaderElector as LeaderElec
 from kinformer.list_watcher import ListerWatcher as ListerWatcher
 from kinformer.list_watcher import ListOptions as ListOptions
 from kinformer.list_watcher import ListPage as ListPage
+from kinformer.list_watcher import ReadBack as ReadBack
+from kinformer.list_watcher import Resumable as Resumable
+from kinformer.list_watcher import ServerProbe as ServerProbe
+from kinformer.list_watcher import ServerTip as ServerTip
 from kinformer.list_watcher import WatchEvent as WatchEvent
 from kinformer.listwatch.list_watch import ListWatch as ListWatch
+from kinformer.manager.health import readiness as readiness
+from kinformer.manager.health import status_report as status_report
 from kinformer.manager.manager import Manager as Manager
 from kinformer.metrics import Metrics as Metrics
+from kinformer.metrics import Reading as Reading
 from kinformer.objects.conditions import Condition as Condition
 from kinformer.objects.conditions import condition_of as condition_of
 from kinformer.objects.conditions import has_condition as has_condition
@@ -75,6 +91,8 @@ from kinformer.objects.object import KubeObject as KubeObject
 from kinformer.objects.owner_references import controller_of as controller_of
 from kinformer.objects.owner_references import owned_by as owned_by
 from kinformer.objects.owner_references import owner_reference as owner_reference
+from kinformer.objects.pod_status import PodState as PodState
+from kinformer.objects.selectors import FieldSelector as FieldSelector
 from kinformer.objects.selectors import LabelSelector as LabelSelector
 from kinformer.processor.event_stream import EventStream as EventStream
 from kinformer.processor.event_stream import InformerEvent as InformerEvent

@@ -1,4 +1,4 @@
-"""The errors that kinformer raises on purpose; those of one part alone (`ShardLostError`, `TerminalError`) stand there.
+"""The errors that kinformer raises on purpose, except those of one part alone (`ShardLostError`, `TerminalError`).
 
 ::
 
@@ -12,7 +12,7 @@
     ├── KeyFuncError                      a key function that failed
     ├── IndexNotFoundError (LookupError)  an index that was never added
     ├── LeadershipLostError               the lease went to another
-    ├── ConnectError (ConnectionError)    no answer, or half of one: the network, a proxy, TLS, a dead server
+    ├── ConnectError (ConnectionError)    no response, or a part of one: the network, a proxy, TLS, a dead server
     └── APIError                          the server answered with a failure
         ├── BadRequestError 400
         ├── UnauthorizedError 401
@@ -126,10 +126,10 @@ class LeadershipLostError(KinformerError):
 
 
 class ConnectError(KinformerError, ConnectionError):
-    """No answer, or only half of one: the text names method, host and port, and the cause.
+    """No response, or only a part of one: the text names method, host and port, and the cause.
 
-    Covers names that do not resolve, refused and reset connections, TLS failures, proxies that say no,
-    answers that do not come in time, and bodies that break off.
+    Covers names that do not resolve, refused and reset connections, TLS failures, proxies that refuse, responses that
+    do not come in time, and bodies that break off. It is a `ConnectionError` (and so an `OSError`) too.
     """
 
 

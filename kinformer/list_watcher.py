@@ -158,7 +158,7 @@ class ListerWatcher(Protocol):
 
 
 class ServerTip(NamedTuple):
-    """Where a server stands now: its newest resourceVersion, and which cluster it is (None: unknown)."""
+    """The newest resourceVersion of a server, and an identity of its cluster (None: unknown); see `ServerProbe`."""
 
     resource_version: str
     cluster: str | None = None
@@ -169,12 +169,11 @@ class ServerTip(NamedTuple):
 
 @runtime_checkable
 class TipProbe(Protocol):
-    """A source that knows where its server is.
+    """A source that can ask how far its server is, before a watch is resumed after a gap."""
 
-    `tip` asks for the newest resourceVersion, without selectors, before a watch is resumed after a gap.
-    """
-
-    async def tip(self) -> ServerTip: ...
+    async def tip(self) -> ServerTip:
+        """Ask for the newest resourceVersion of the resource, without selectors."""
+        ...
 
 
 @runtime_checkable
@@ -186,18 +185,24 @@ class ClusterProbe(Protocol):
 
 @runtime_checkable
 class PresenceProbe(Protocol):
-    """A source that asks discovery whether its resource is served: True, False, or None for an unusable answer."""
+    """A source that can ask whether its resource still exists."""
 
-    async def presence(self) -> bool | None: ...
+    async def presence(self) -> bool | None:
+        """Ask discovery whether the resource is served; None if the answer is not available or not to be trusted."""
+        ...
 
 
 @runtime_checkable
 class ServerProbe(TipProbe, PresenceProbe, Protocol):
-    """Both questions that allow a reflector to doubt a server."""
+    """Optional methods of a `ListerWatcher`, `tip` and `presence`, that let a reflector verify the server after a gap.
+
+    With `tip` it notices that a server was rolled back or replaced, with `presence` that a resource was removed. A
+    source may have one of them alone.
+    """
 
 
 class Identified(Protocol):
-    """What identifies one state of one object; a `KubeObject` has it."""
+    """The identity of one state of one object; a `KubeObject` has it."""
 
     @property
     def uid(self) -> str: ...
@@ -207,7 +212,10 @@ class Identified(Protocol):
 
 
 class ReadBack(NamedTuple):
-    """One object as the server has it, of which the metadata suffices, or None; and the version of that answer."""
+    """An object as the server has it now (its metadata suffices), or None; and the resourceVersion of the answer.
+
+    See `Resumable`.
+    """
 
     object: Identified | None
     resource_version: str
@@ -215,16 +223,19 @@ class ReadBack(NamedTuple):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Optional methods of a source that allow a snapshot of its objects to be trusted.
-
-    `contents` describes what the objects are, so that a snapshot of others is recognised: two sources of equal contents
-    give the same objects in the same form. `read_back` asks the server, and no cache of it, for one object.
-    """
+    """Optional methods of a `ListerWatcher` that let an informer go on from a snapshot of its objects."""
 
     @property
-    def contents(self) -> Mapping[str, str]: ...
+    def contents(self) -> Mapping[str, str]:
+        """A description of the objects: two sources with equal contents give the same objects in the same form.
 
-    async def read_back(self, namespace: str, name: str) -> ReadBack: ...
+        A snapshot with other contents is not used.
+        """
+        ...
+
+    async def read_back(self, namespace: str, name: str) -> ReadBack:
+        """Ask the server itself, not a cache of it, for one object."""
+        ...
 
 
 @runtime_checkable

@@ -17,12 +17,12 @@ __all__ = ["Metrics", "Reading"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one owner has of one metric, at one moment.
+    """The series that one owner has of one metric, at one moment.
 
     Attributes:
-        name: Of a counter with its ``_total``.
-        text: What it tells.
-        kind: A counter only rises, but for a new start at 0.
+        name: The name of the metric; that of a counter ends in ``_total``.
+        text: A description of the metric.
+        kind: A counter only rises, unless it starts again at 0.
         labels: The names of the labels.
         values: The values of the labels, and the figure, of each series.
     """

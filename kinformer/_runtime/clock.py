@@ -76,11 +76,11 @@ _AWAY = 0.0005
 
 
 class YieldBudget:
-    """How long pieces of work may hold the event loop, all of one thread together.
+    """Limits how long work may hold the event loop before others get a turn: 1 ms, for all budgets together.
 
-    Together, because what counts is how long everybody else waits: a reader, a processor and sixteen handlers that
-    each took 1 ms in a row would hold the loop for 18. So whoever comes first has what is left of the turn, the others
-    do the least that they can between two looks, and the first to come back from its pause begins the next turn.
+    The limit is shared by all budgets of a thread: a reader, a processor and sixteen handlers that each worked for 1 ms
+    in a row would hold the loop for 18 ms. So the first of them has the rest of the turn, the others do the least that
+    they can between two checks, and the first that resumes after its pause begins the next turn.
 
     ::
 
@@ -91,8 +91,8 @@ class YieldBudget:
                 await budget.pause()
 
     Args:
-        seconds: Of work between two pauses; the default is `YIELD_SECONDS`.
-        clock: Whose `perf` is read. One that is not the system's shares its turns with nobody.
+        seconds: The work between two pauses; default: 0.001.
+        clock: For tests: a clock that is not the system's shares its turns with no other budget.
     """
 
     __slots__ = ("_perf", "_seconds", "_turn", "rested")
@@ -107,7 +107,7 @@ class YieldBudget:
         self.restart()
 
     def exhausted(self) -> bool:
-        """Whether it is time to pause."""
+        """True if it is time to pause."""
         if self.rested:
             self.restart()
         turn = self._turn
@@ -115,24 +115,24 @@ class YieldBudget:
         return now >= turn.until
 
     def restart(self) -> None:
-        """The work has waited for something: count from now, unless others are at it in this turn of the loop."""
+        """Count from now, after the work has waited for something, unless others work in this turn of the loop."""
         turn = self._turn
         self.rested = False
         if self._perf() - turn.looked > _AWAY:
             turn.begin(self._seconds)
 
     async def pause(self) -> None:
-        """Let everything else that is ready run once, and count afresh.
+        """Let everything else that is ready run once, and begin a new turn.
 
-        What the loop does meanwhile, mostly reading the socket that brings the work, counts too, up to half of the
-        budget: it is as long a wait for all others.
+        The time that the loop takes for itself, mostly to read the socket that brings the work, counts too, up to half
+        of the budget: others have to wait for it just the same.
         """
         come_back = self.leave()
         await asyncio.sleep(0)
         come_back()
 
     def leave(self) -> Callable[[], None]:
-        """`pause` for a callback: it returns to the loop, and when it is called again, first calls what this gives."""
+        """Pause in a callback: return to the loop, and call the function that this returns when called again."""
         turn, seconds, perf = self._turn, self._seconds, self._perf
         begun, left = turn.begun, perf()
 

@@ -1,9 +1,9 @@
 """Fences: rights to act that may lapse while the code that relies on them runs.
 
-Whoever leads, or owns a shard, may act only while its lease holds. A task that has such a right carries a fence in its
-context, the tasks that it starts inherit it, and what must not happen without the right asks `check_fences` first: a
+A leader, or the owner of a shard, may act only while its lease holds. A task with such a right carries a fence in its
+context, and the tasks that it starts inherit it. Code that must not run without the right calls `check_fences` first: a
 client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
-stopped in the middle (SIGSTOP, suspend, a blocked loop) finds out at the first thing it does when it goes on.
+stopped in the middle (SIGSTOP, suspend, a blocked loop) fails at the first such action after it resumes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=
 
 
 class Fence:
-    """One right: within `with fence:` it is checked in this task, and in those that are started there for good.
+    """One right: `with fence:` has it checked in this task, and for good in the tasks that are started there.
 
-    A task that outlives the `with` was left behind by what had the right, and may act no longer than that.
+    A task that outlives the `with` block has outlived the right, and may not act any more.
 
     Args:
-        check: Raises what the code behind the fence is to get if the right has lapsed, or been given back; else
-            returns. It is called often, and never blocks.
+        check: Raises the error for the code behind the fence if the right has lapsed or was given back; else
+            returns. It is called often, and must not block.
     """
 
     __slots__ = ("check",)
@@ -44,14 +44,22 @@ class Fence:
 
 
 def check_fences() -> None:
-    """Raises what the first lapsed fence of this task says; returns if all hold, or there are none."""
+    """Raise if a right under which this task runs has lapsed; return if all hold, or if there are none.
+
+    Call it in the body of `LeaderElector.leading()`, or in a reconcile of a `ShardedController`, before anything that
+    must not happen without the lead or the shard, and that does not go through a `Client` (which checks by itself).
+
+    Raises:
+        LeadershipLostError: The lead has lapsed, or was given back.
+        ShardLostError: The slot of the object has gone to another replica.
+    """
     for fence in _fences.get():
         fence.check()
 
 
 @contextmanager
 def unfenced() -> Iterator[None]:
-    """What runs inside needs no right: renewing a lease, giving it back, following a resource."""
+    """Run code that needs no right: renewing a lease, releasing it, following a resource."""
     before = _fences.get()
     _fences.set(())
     try:

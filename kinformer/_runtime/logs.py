@@ -1,7 +1,7 @@
-"""The log: where every logger of the package comes from, so that every record has the same fields.
+"""The log: makes every logger of the package, so that every record has the same fields.
 
 A record has `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one word of few) as attributes, each ""
-where there is none; ``docs/logging.md`` has them all. No text and no field holds what stands in an object.
+if there is none; ``docs/logging.md`` lists them all. No text and no field holds the content of an object.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ logging.getLogger("kinformer").addHandler(logging.NullHandler())
 
 
 class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose calls take `resource=`, `key=` and `reason=`; an exception for a reason is one word for it."""
+    """A logger whose methods take `resource=`, `key=` and `reason=`; an exception as a reason becomes one word."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """What `logging` asks an adapter for each record: the fields become attributes of it."""
+        """Turn the fields into attributes of the record; `logging` calls this for each record."""
         extra = dict(kwargs.get("extra") or {})
         for field in FIELDS:
             value = kwargs.pop(field, "") or (self.extra or {}).get(field, "")
@@ -35,5 +35,13 @@ class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 def get_logger(name: str, *, resource: str = "") -> StructuredLogger:
-    """The logger of a module, below `kinformer`; `resource` is what its records are about that name none."""
+    """Return a logger whose records have the fields of kinformer's own: `resource`, `key` and `reason`.
+
+    Its methods take them as keywords: ``log.warning("it failed: %s", error, key=pod.key, reason=error)``; an exception
+    becomes one word, such as `forbidden`. Each is "" if it is not given.
+
+    Args:
+        name: As of `logging.getLogger`.
+        resource: The `resource` of records that are logged without one.
+    """
     return StructuredLogger(logging.getLogger(name), {"resource": resource})

@@ -1,7 +1,9 @@
-"""The command line: `kinformer demo`, `get`, `watch`, `dashboard` and `serve`.
+"""The command line: `kinformer watch`, `stats`, `doctor`, `demo`, `dashboard` and `serve`.
 
-Everything here is built on the public parts of kinformer. typer and rich come with ``pip install 'kinformer[cli]'``
-and are imported when a command runs, never by ``import kinformer``.
+It is built on the public names of kinformer, kinformer.testing and kinformer.contrib alone. Imports point one way:
+`app` to the commands (`commands`, `doctor`, `demo`, `dashboard`), these to the modules at the top (`target`, `process`,
+`living_cluster`) and to `output`. typer and rich come with ``pip install 'kinformer[cli]'``; they are imported when a
+command runs, never by ``import kinformer``.
 """
 
 from __future__ import annotations
@@ -11,22 +13,22 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
-_OURS = ("typer", "rich")  # what the extra `cli` brings
+_OURS = ("typer", "rich")  # the libraries of the extra `cli`
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; what the console script calls.
+    """Run one command; the console script calls this.
 
     Args:
-        argv: The arguments behind the program's name; None takes those of the process.
+        argv: The arguments after the program's name; None takes those of the process.
 
     Returns:
-        The exit status: 0, 1 for what failed, 2 for a command line that cannot be understood, 130 after Ctrl-C,
-        141 where the reader of a pipe has gone. Failures are one line on stderr.
+        The exit status: 0, 1 for a failure, 2 for a wrong command line, 130 after Ctrl-C, 141 if the reader of the
+        pipe has gone. A failure is one line on stderr.
     """
     try:
         return _run(argv)
-    except KeyboardInterrupt:  # while modules were imported; behind that it is the commands'
+    except KeyboardInterrupt:  # during the imports; after them the commands handle it
         return 130
 
 

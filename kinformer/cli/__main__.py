@@ -1,4 +1,4 @@
-"""`python -m kinformer.cli`, where the console script is not on the PATH."""
+"""`python -m kinformer.cli`, for when the console script is not on the PATH."""
 
 from __future__ import annotations
 

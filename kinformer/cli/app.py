@@ -1,13 +1,15 @@
-"""The commands and their options; what they do is in the modules named after them."""
+"""The commands and their options; each command is implemented in the module of its name."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
+from kinformer import ConfigError, KinformerError
 from kinformer.cli.completion import (
     complete_name,
     complete_resource,
@@ -18,9 +20,7 @@ from kinformer.cli.completion import (
 from kinformer.cli.options import (
     AllOption,
     ContextOption,
-    DocumentForm,
     DurationOption,
-    EventForm,
     FieldsOption,
     KubeconfigOption,
     LabelsOption,
@@ -31,15 +31,16 @@ from kinformer.cli.options import (
     ResourcesArgument,
     ServerOption,
     Shell,
+    WatchForm,
     selection_of,
 )
-from kinformer.cli.output.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by, run_command
+from kinformer.cli.output.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by
+from kinformer.cli.run import run_command
 from kinformer.cli.target import Server, UsageError
-from kinformer.exceptions import ConfigError, KinformerError
 
 __all__ = ["app", "run"]
 
-# What click raises for a wrong command line: its own class, or the one of the copy that newer typers bring.
+# The class of click's errors for a wrong command line: click's own, or that of the copy in newer releases of typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 _ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the reader of the pipe has gone."
@@ -75,7 +76,7 @@ def _root(
     pass
 
 
-def _run(command: Callable[[], Coroutine[Any, Any, int | None]]) -> None:
+def _run(command: Callable[[], Coroutine[Any, Any, int | None]]) -> NoReturn:
     raise typer.Exit(run_command(command))
 
 
@@ -86,7 +87,7 @@ def demo(
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Lines, for scripts; the default without a terminal.")] = False,
 ) -> None:
-    """A living cluster in this process, followed by informers; no Kubernetes needed."""
+    """Show informers that follow a living cluster in this process; no Kubernetes needed."""
     from kinformer.cli.demo.command import demo as command
 
     _run(lambda: command(duration=duration, plain=plain))
@@ -95,61 +96,62 @@ def demo(
 @app.command(epilog=_ENDS)
 def watch(
     resource: ResourceArgument,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Only these objects, with --once.", autocompletion=complete_name),
+    ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: Annotated[EventForm, typer.Option("--output", "-o", help="json and jsonl: a line an event.")] = (
-        EventForm.table
-    ),
-    diff: Annotated[bool, typer.Option("--diff", help="Show what updates change.")] = False,
+    output: Annotated[
+        WatchForm,
+        typer.Option("--output", "-o", help="jsonl: a line for each event or object; yaml: with --once."),
+    ] = WatchForm.table,
+    once: Annotated[bool, typer.Option("--once", help="Print the objects that exist, and end.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show the differences of updates.")] = False,
     all_fields: Annotated[
-        bool, typer.Option("--all-fields", help="managedFields too, and in differences resourceVersion and generation.")
+        bool, typer.Option("--all-fields", help="managedFields too; in differences resourceVersion and generation.")
     ] = False,
-    changes_only: Annotated[bool, typer.Option("--changes-only", help="Leave out what there is already.")] = False,
+    changes_only: Annotated[bool, typer.Option("--changes-only", help="Leave out the objects that exist.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines on a terminal too.")] = False,
     duration: DurationOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Show what there is, then every change, through outages of the server.
+    """Show the objects that exist, then every change, through outages of the server.
 
-    On a terminal a table that changes in place; q ends it.
+    On a terminal a table that changes in place; q ends it. With --once the objects alone, as a list.
     """
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
+    if once:
+        given = {"--diff": diff, "--changes-only": changes_only, "--duration": duration is not None}
+        for option in [option for option, is_given in given.items() if is_given]:
+            raise UsageError(f"{option} cannot be combined with --once")
+        from kinformer.cli.commands.once import watch_once
+
+        _run(lambda: watch_once(target, selection, names=names or [], output=output.value, all_fields=all_fields))
+    if names:
+        raise UsageError(f"names need --once; to follow one object: --field-selector metadata.name={names[0]}")
+    if output is WatchForm.yaml:
+        raise UsageError("-o yaml needs --once")
     from kinformer.cli.commands.watch import Manner
     from kinformer.cli.commands.watch import watch as command
 
-    target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
     manner = Manner(output=output.value, diff=diff, all_fields=all_fields, plain=plain, changes_only=changes_only)
     _run(lambda: command(target, selection, manner, duration=duration))
 
 
-@app.command(epilog=_ENDS)
-def get(
-    resource: ResourceArgument,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Only these.", autocompletion=complete_name)
-    ] = None,
-    namespace: NamespaceOption = None,
-    all_namespaces: AllOption = False,
-    selector: LabelsOption = None,
-    field_selector: FieldsOption = None,
-    output: Annotated[DocumentForm, typer.Option("--output", "-o", help="jsonl: a line an object.")] = (
-        DocumentForm.table
-    ),
-    all_fields: Annotated[bool, typer.Option("--all-fields", help="managedFields too.")] = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    server: ServerOption = None,
-) -> None:
-    """Print what there is, once."""
-    from kinformer.cli.commands.get import get as command
-
-    target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
-    _run(lambda: command(target, selection, names=names or [], output=output.value, all_fields=all_fields))
+@app.command(
+    hidden=True,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def get(context: typer.Context) -> None:
+    """Name the command that took the place of this one."""
+    raise UsageError(f"there is no get; type: {shlex.join(['kinformer', 'watch', '--once', *context.args])}")
 
 
 @app.command(epilog=_ENDS)
@@ -159,10 +161,10 @@ def stats(
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: a line a look.")] = PlainForm.table,
-    once: Annotated[bool, typer.Option("--once", help="Print once the caches are there, and end.")] = False,
+    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: a line for each look.")] = PlainForm.table,
+    once: Annotated[bool, typer.Option("--once", help="Print when the caches have synced, and end.")] = False,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks where there is no screen.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks, without a screen.")
     ] = 2.0,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For the caches, with --once.")] = 60.0,
     compact: Annotated[bool, typer.Option("--compact", help="Informers that keep objects compressed.")] = False,
@@ -172,7 +174,7 @@ def stats(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Show informers at work: objects, memory, events a second, relists, lag.
+    """Show running informers: objects, memory, events per second, relists, lag.
 
     On a terminal a table that changes in place; q ends it.
     """
@@ -211,7 +213,7 @@ def doctor(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Can this be listed and watched, and what would an informer need? Step by step, with what to do about it."""
+    """Check, step by step, that a resource can be listed and watched, and what an informer would need."""
     from kinformer.cli.doctor.command import doctor as command
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
@@ -220,19 +222,19 @@ def doctor(
 
 
 @app.command()
-def completion(shell: Annotated[Shell, typer.Argument(help="Whose script.")]) -> None:
-    """Print a script for completion by the shell: source <(kinformer completion bash)"""
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print the completion script of a shell: source <(kinformer completion bash)"""
     raise typer.Exit(print_script(app, shell.value))
 
 
 @app.command()
 def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8001,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8001,
     objects: Annotated[
-        list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Fill it: pods=1000. May be repeated.")
+        list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
     ] = None,
-    churn: Annotated[float, typer.Option(metavar="N", min=0, help="Changes a second.")] = 0,
+    churn: Annotated[float, typer.Option(metavar="N", min=0, help="Changes per second.")] = 0,
     duration: DurationOption = None,
 ) -> None:
     """Serve an embedded API server, for kubectl, curl and tests."""
@@ -244,14 +246,14 @@ def serve(
 @app.command()
 def dashboard(
     resources: Annotated[
-        list[str] | None, typer.Argument(metavar="RESOURCE", help="What to show; default: the usual ones.")
+        list[str] | None, typer.Argument(metavar="RESOURCE", help="The resources to show; default: the usual ones.")
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="A small living cluster in this process.")] = False,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NS", help="Only this one; default: all.")
+        str | None, typer.Option("--namespace", "-n", metavar="NS", help="One namespace; default: all.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
     ] = None,
@@ -260,7 +262,7 @@ def dashboard(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Show a cluster as it lives, on a web page. Changes nothing in it."""
+    """Show a live cluster on a web page. Changes nothing in it."""
     try:
         from kinformer.cli.dashboard.command import dashboard as command
     except ModuleNotFoundError as error:
@@ -282,7 +284,7 @@ def dashboard(
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Read a command line and run it; see `kinformer.cli.main`."""
+    """Parse a command line and run it; see `kinformer.cli.main`."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if is_completing():
         learn_shells()
@@ -301,7 +303,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return ended_by(error)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # what typer and rich make of it
+        if isinstance(end.__context__, BrokenPipeError):  # typer and rich turn a closed pipe into this
             return ended_by(end.__context__)
         raise
     return status if isinstance(status, int) else 0

@@ -1,4 +1,4 @@
-"""Completion by the shell: its script, and what a cluster has to offer where a name is to be typed."""
+"""Completion by the shell: its script, and the names that it offers by asking the cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ from typing import Any
 
 import typer
 
+from kinformer import Client, KinformerError, discover
 from kinformer.cli.target import Selection, Server, UsageError
-from kinformer.client.client import Client
-from kinformer.client.discovery import discover, resolve
-from kinformer.client.kubeconfig import context_names
-from kinformer.exceptions import KinformerError
 
 __all__ = [
     "complete_context",
@@ -28,11 +25,11 @@ __all__ = [
     "print_script",
 ]
 
-_VARIABLE = "_KINFORMER_COMPLETE"  # the scripts set it to what typer is to do
+_VARIABLE = "_KINFORMER_COMPLETE"  # the scripts set it to an instruction for typer
 
-_PATIENCE = 2.0  # seconds that a shell is kept waiting for an answer of the server
+_PATIENCE = 2.0  # seconds for which a shell waits for the server
 _MOST = "500"  # names of objects that are offered
-# Shells evaluate what they are given, and a cluster may call things as it likes.
+# Shells evaluate what they are offered, and objects of a cluster may have any name.
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _USUAL = ("configmaps", "daemonsets", "deployments", "jobs", "namespaces", "nodes", "pods", "services", "statefulsets")
 
@@ -40,7 +37,7 @@ Offers = list[tuple[str, str]]
 
 
 def print_script(command: Any, shell: str) -> int:
-    """Print what a shell is to evaluate, so that it completes `kinformer`; the exit status.
+    """Print the script that makes a shell complete `kinformer`; returns the exit status.
 
     Args:
         command: The typer application.
@@ -53,19 +50,19 @@ def print_script(command: Any, shell: str) -> int:
 
 
 def is_completing() -> bool:
-    """Whether it is a shell that has started this process, to ask what could stand where the cursor is."""
+    """True if a shell has started this process to ask for completions."""
     return _VARIABLE in os.environ
 
 
 def learn_shells() -> None:
-    """Tell typer of the shells that it knows; it does so by itself only for programs with its own two options."""
+    """Register the shells that typer knows; typer does so itself only for programs with its own two options."""
     from typer.completion import get_completion_inspect_parameters
 
     get_completion_inspect_parameters()
 
 
 def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
-    """The resources of the server, by the shortest name that is clear; the usual ones where it does not answer."""
+    """Offer the resources of the server by their shortest unambiguous name; usual ones if it does not answer."""
 
     async def ask(client: Client) -> Offers:
         listable = [one for one in await discover(client) if "list" in one.verbs]
@@ -81,7 +78,7 @@ def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
-    """The namespaces of the cluster, as far as one may see them."""
+    """Offer the namespaces of the cluster, if the user may list them."""
 
     async def ask(client: Client) -> Offers:
         return await _names(client, "/api/v1/namespaces")
@@ -90,10 +87,10 @@ def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
-    """The names of the objects of the resource that was typed before."""
+    """Offer the names of the objects of the resource that was typed before."""
 
     async def ask(client: Client) -> Offers:
-        resource = await resolve(client, ctx.params["resource"])
+        resource = (await discover(client)).find(ctx.params["resource"])
         selection = Selection(resource=str(resource), namespace=ctx.params.get("namespace"))
         namespace = (selection.namespace or client.namespace) if resource.namespaced else None
         return await _names(client, resource.gvr.path(namespace))
@@ -102,9 +99,9 @@ def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
-    """The contexts of the kubeconfig."""
+    """Offer the contexts of the kubeconfig."""
     try:
-        names = context_names(ctx.params.get("kubeconfig"))
+        names = Client.contexts(ctx.params.get("kubeconfig"))
     except KinformerError:
         return []
     return _harmless(((name, "") for name in names), incomplete)
@@ -117,7 +114,7 @@ async def _names(client: Client, path: str) -> Offers:
 
 
 def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Offers:
-    """What the server says; nothing where it cannot be asked: whoever types has no use for a reason."""
+    """Return the offers of `ask`; none if the server cannot be asked, because a shell has no place for a reason."""
 
     async def asking() -> Offers:
         async with asyncio.timeout(_PATIENCE), server.client() as client:

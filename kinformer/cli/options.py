@@ -1,4 +1,4 @@
-"""The options that commands have in common."""
+"""The options that several commands have."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from kinformer.cli.target import Selection
 __all__ = [
     "AllOption",
     "ContextOption",
-    "DocumentForm",
     "DurationOption",
-    "EventForm",
     "FieldsOption",
     "KubeconfigOption",
     "LabelsOption",
@@ -26,41 +24,34 @@ __all__ = [
     "ResourcesArgument",
     "ServerOption",
     "Shell",
+    "WatchForm",
     "selection_of",
 ]
 
-# `name` is a form of output here, and an attribute of every enum besides.
+# `name` is a form of output here, and also an attribute of every enum.
 # pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false
 
 
-class DocumentForm(StrEnum):
-    """What `get -o` takes."""
+class WatchForm(StrEnum):
+    """The values of `watch -o`."""
 
     table = "table"
+    wide = "wide"
     json = "json"
+    jsonl = "jsonl"
     yaml = "yaml"
-    jsonl = "jsonl"
-    name = "name"
-
-
-class EventForm(StrEnum):
-    """What `watch -o` takes."""
-
-    table = "table"
-    json = "json"
-    jsonl = "jsonl"
     name = "name"
 
 
 class PlainForm(StrEnum):
-    """What `stats -o` and `doctor -o` take."""
+    """The values of `stats -o` and `doctor -o`."""
 
     table = "table"
     json = "json"
 
 
 class Shell(StrEnum):
-    """What `completion` takes."""
+    """The values of `completion SHELL`."""
 
     bash = "bash"
     zsh = "zsh"
@@ -111,7 +102,7 @@ FieldsOption = Annotated[
     typer.Option("--field-selector", metavar="SELECTOR", help="By fields.", rich_help_panel=_WHICH_PANEL),
 ]
 DurationOption = Annotated[
-    float | None, typer.Option(metavar="SECONDS", min=0, help="End by itself; default: at Ctrl-C.")
+    float | None, typer.Option(metavar="SECONDS", min=0, help="Ends after this time; default: at Ctrl-C.")
 ]
 KubeconfigOption = Annotated[
     str | None,
@@ -135,7 +126,7 @@ ServerOption = Annotated[
 def selection_of(
     resource: str, namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
 ) -> Selection:
-    """The options of a selection, together."""
+    """Return the selection that these options make."""
     return Selection(
         resource=resource,
         namespace=namespace,

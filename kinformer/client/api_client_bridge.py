@@ -11,6 +11,7 @@ import aiohttp
 from yarl import URL
 
 from kinformer.client.config import TLS, Connection, Pem, check_server
+from kinformer.client.credentials import CredentialKind
 from kinformer.client.proxy import environment_proxy
 from kinformer.client.transport import FencedRequest, Transport, on_a_current_connection
 from kinformer.exceptions import ConfigError
@@ -106,6 +107,7 @@ class _Lent:
     """The credential of an ApiClient that somebody else owns: whatever its configuration says at the time."""
 
     identity = None
+    kind: CredentialKind = "api-client"
 
     def __init__(self, configuration: Any) -> None:
         self._configuration = configuration

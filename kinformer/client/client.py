@@ -16,8 +16,15 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.write_log import note_write
-from kinformer.client.config import Compression, Connection, check_compression, from_url, load_in_cluster
-from kinformer.client.kubeconfig import load_default, load_kubeconfig
+from kinformer.client.config import (
+    Compression,
+    Connection,
+    ConnectionInfo,
+    check_compression,
+    from_url,
+    load_in_cluster,
+)
+from kinformer.client.kubeconfig import context_names, load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
 from kinformer.client.transport import Body, Transport
 from kinformer.exceptions import ConnectError, DecodeError
@@ -129,6 +136,18 @@ class Client:
         client._given = api_client
         return client
 
+    @staticmethod
+    def contexts(path: str | os.PathLike[str] | None = None) -> list[str]:
+        """Return the names of a kubeconfig's contexts, in its order. Reads files, so it belongs in a thread.
+
+        Args:
+            path: As of `from_kubeconfig`.
+
+        Raises:
+            ConfigError: There is no such file, or it cannot be read as a kubeconfig.
+        """
+        return context_names(path)
+
     @classmethod
     def _loading(cls, load: Callable[[], Awaitable[Connection]], compression: Compression) -> Self:
         client = cls(compression=compression)
@@ -167,6 +186,16 @@ class Client:
     def namespace(self) -> str:
         """The namespace of the context or of the service account; "default" where neither names one."""
         return self._known().namespace
+
+    async def connection_info(self) -> ConnectionInfo:
+        """Describe where this client connects to and with which credentials, before or after entering it.
+
+        Before entering the configuration is read for it, but no credential plugin runs and nothing is connected.
+
+        Raises:
+            ConfigError: The configuration cannot be read; the text names file and field.
+        """
+        return (self._connection or await self._load()).info()
 
     @property
     def api_client(self) -> Any:

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from kinformer.client.credentials import Credential, StaticCredential, TokenFile, header_text
+from kinformer.client.credentials import (
+    Credential,
+    CredentialKind,
+    ExecPlugin,
+    StaticCredential,
+    TokenFile,
+    header_text,
+)
 from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
 
@@ -19,6 +26,7 @@ __all__ = [
     "TLS",
     "Compression",
     "Connection",
+    "ConnectionInfo",
     "Pem",
     "accepted_encoding",
     "check_compression",
@@ -91,6 +99,48 @@ class Connection:
     headers: Sequence[tuple[str, str]] = field(default=(), repr=False)
     namespace: str = "default"
     compresses: bool = True
+
+    def info(self) -> ConnectionInfo:
+        """Describe it for users."""
+        credential = self.credential
+        return ConnectionInfo(
+            server=self.server,
+            source=self.source,
+            namespace=self.namespace,
+            proxied=self.proxy is not None,
+            credential=credential.kind,
+            exec_plugin=credential.command if isinstance(credential, ExecPlugin) else None,
+            client_certificate=self.tls.cert is not None,
+            verified=self.tls.verify,
+            system_trust=self.tls.ca is None and self.tls.context is None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionInfo:
+    """Where a client connects to, and how it proves who it is; it holds no secret.
+
+    Attributes:
+        server: The server's base URL.
+        source: What this was read from: a kubeconfig and its context, `"url"`, `"in-cluster"` or `"ApiClient"`.
+        namespace: The namespace of the context; "default" if it names none.
+        proxied: True if requests go through an HTTP proxy.
+        credential: Where the `Authorization` header comes from; `"none"` if none is sent.
+        exec_plugin: The command of the credential plugin, if there is one.
+        client_certificate: True if the configuration has a client certificate; a plugin may bring another.
+        verified: False if any server certificate is accepted (`insecure-skip-tls-verify`).
+        system_trust: True if the system's authorities are trusted, False if the configuration names its own.
+    """
+
+    server: str
+    source: str
+    namespace: str = "default"
+    proxied: bool = False
+    credential: CredentialKind = "none"
+    exec_plugin: str | None = None
+    client_certificate: bool = False
+    verified: bool = True
+    system_trust: bool = True
 
 
 def check_server(url: str, *, where: str) -> str:

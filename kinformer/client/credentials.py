@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import anyio
 import anyio.to_thread
@@ -22,7 +22,15 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError
 
-__all__ = ["Credential", "ExecPlugin", "LibraryProvider", "StaticCredential", "TokenFile", "header_text"]
+__all__ = [
+    "Credential",
+    "CredentialKind",
+    "ExecPlugin",
+    "LibraryProvider",
+    "StaticCredential",
+    "TokenFile",
+    "header_text",
+]
 
 log = get_logger("kinformer.credentials")
 
@@ -31,8 +39,16 @@ _REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 is no reason for 
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin that has nobody to talk to
 
 
+CredentialKind = Literal["none", "token", "password", "token-file", "exec-plugin", "auth-provider", "api-client"]
+
+
 class Credential(Protocol):
     """What a transport asks before each request, and after a 401."""
+
+    @property
+    def kind(self) -> CredentialKind:
+        """Where the `Authorization` header comes from."""
+        ...
 
     @property
     def identity(self) -> tuple[bytes, bytes] | None:
@@ -70,6 +86,8 @@ class StaticCredential:
 
     def __init__(self, authorization: str | None = None) -> None:
         self._authorization = authorization
+        scheme = (authorization or "").partition(" ")[0]
+        self.kind: CredentialKind = "token" if scheme == "Bearer" else "password" if scheme == "Basic" else "none"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'of its own' if self._authorization else 'without a header'}>"
@@ -100,6 +118,7 @@ class TokenFile:
     """
 
     identity = None
+    kind: CredentialKind = "token-file"
 
     def __init__(self, path: str | Path, *, where: str, token: str | None = None) -> None:
         self._path = Path(path)
@@ -163,6 +182,7 @@ class ExecPlugin:
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    kind: CredentialKind = field(default="exec-plugin", init=False, repr=False)
     identity: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False)
     _authorization: str | None = field(default=None, init=False, repr=False)
     _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock; None: no end given
@@ -285,6 +305,7 @@ class LibraryProvider:
     """
 
     identity = None
+    kind: CredentialKind = "auth-provider"
 
     def __init__(self, kubeconfig: dict[str, Any], *, where: str) -> None:
         self._kubeconfig = kubeconfig

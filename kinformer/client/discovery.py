@@ -1,4 +1,4 @@
-"""What a server serves: its resources, by the names that people use for them."""
+"""Discovery: the resources that a server serves, and the names that people use for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeErro
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
-__all__ = ["APIResource", "discover", "find", "nearest_resource", "presence", "resolve"]
+__all__ = ["APIResource", "Discovery", "discover", "nearest_resource", "presence"]
 
 log = get_logger("kinformer.discovery")
 
@@ -21,13 +21,27 @@ _AGGREGATED = ",".join(
     [f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
     + ["application/json"]
 )
-_AT_ONCE = 16  # group versions that are asked for at a time, where there is no aggregated discovery
-_REMEMBERED = 10.0  # seconds for which an answer serves those who only want a hint
+_AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
+_REMEMBERED = 10.0  # seconds for which a result is reused to give hints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class APIResource:
-    """A resource as discovery describes it (apimachinery, pkg/apis/meta/v1/types.go, APIResource)."""
+    """A resource that a server serves (apimachinery, pkg/apis/meta/v1/types.go, APIResource).
+
+    `str(resource)` is what `for_resource` takes: `"v1/pods"`, `"apps/v1/deployments"`.
+
+    Attributes:
+        group: The API group; "" is the core group.
+        version: The version, such as `"v1"`.
+        name: The plural name in URLs, such as `"pods"`.
+        kind: The kind of its objects, such as `"Pod"`.
+        singular: The singular name, such as `"pod"`; some servers leave it empty.
+        short_names: Abbreviations, such as `("po",)`.
+        namespaced: True if its objects are in namespaces.
+        verbs: What the server can do with it: `"list"`, `"watch"`, `"create"`, ...
+        categories: Groups of resources that it belongs to, such as `("all",)`.
+    """
 
     group: str
     version: str
@@ -41,19 +55,55 @@ class APIResource:
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """What `for_resource` and `ListWatch` take."""
+        """Its group, version and name; `for_resource` and `ListWatch` take it."""
         return GroupVersionResource(self.group, self.version, self.name)
 
     def __str__(self) -> str:
         return f"{self.group}/{self.version}/{self.name}" if self.group else f"{self.version}/{self.name}"
 
 
-async def discover(client: Client) -> list[APIResource]:
-    """All resources that the server serves, without subresources.
+class Discovery(tuple[APIResource, ...]):
+    """The resources that a server serves, as `discover` found them.
 
-    In the server's order: the core group first, the preferred version of a group first. Two requests where the
-    server has aggregated discovery (1.26 and later), else one for each group version. An aggregated API whose
-    server does not answer is left out, with a warning in the log.
+    In the server's order: the core group first, the preferred version of each group before its others.
+    """
+
+    __slots__ = ()
+
+    def find(self, name: str) -> APIResource:
+        """Return the resource that kubectl would take `name` for.
+
+        `pods`, `pod`, `po` and `Pod` are the first group that has them; `deployments.apps`, `deployments.v1.apps`,
+        `v1/pods` and `apps/v1/deployments` say which. Upper and lower case are alike. (client-go,
+        restmapper/shortcut.go; apimachinery, pkg/api/meta/priority.go)
+
+        Raises:
+            ConfigError: No resource has this name; the text names the nearest one.
+        """
+        wanted = name.strip().lower()
+        matches = [resource for resource in self if wanted in _names(resource)]
+        if not matches:
+            # Short names come last: the full name of any other resource has precedence.
+            bare, _, group = wanted.partition(".")
+            matches = [r for r in self if bare in r.short_names and (not group or _group_matches(r, group))]
+        if matches:
+            return matches[0]
+        nearest = _nearest(self, wanted)
+        hint = f"; the nearest is {nearest}" if nearest else ""
+        raise ConfigError(f"the server has no resource {name!r}{hint}")
+
+
+async def discover(client: Client) -> Discovery:
+    """Ask the server for all resources that it serves; subresources are left out.
+
+    ::
+
+        resources = await discover(client)
+        deployments = resources.find("deploy")              # apps/v1/deployments
+        listable = [str(one) for one in resources if "list" in one.verbs]
+
+    Makes two requests if the server has aggregated discovery (1.26 and later), else one for each group version. An
+    aggregated API whose own server does not answer is left out, with a warning in the log.
 
     Raises:
         APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
@@ -65,45 +115,15 @@ async def discover(client: Client) -> list[APIResource]:
             found += _aggregated(document)
         else:
             found += await _one_by_one(client, path, document)
-    return found
-
-
-async def resolve(client: Client, name: str) -> APIResource:
-    """The resource that `name` means, as kubectl takes it.
-
-    `pods`, `pod`, `po`, `Pod` (the first group that has it), `deployments.apps`, `deployments.v1.apps`, and
-    `v1/pods`, `apps/v1/deployments`; upper and lower case alike (client-go, restmapper/shortcut.go; apimachinery,
-    pkg/api/meta/priority.go).
-
-    Raises:
-        ConfigError: Nothing is called so; the text names what comes nearest.
-        APIError, ConnectError, DecodeError: Discovery failed.
-    """
-    return find(await discover(client), name)
-
-
-def find(resources: Iterable[APIResource], name: str) -> APIResource:
-    """As `resolve`, among resources that are known already."""
-    resources = list(resources)
-    wanted = name.strip().lower()
-    matches = [resource for resource in resources if wanted in _names(resource)]
-    if not matches:
-        # Short names last: a resource of this full name anywhere goes before them.
-        bare, _, group = wanted.partition(".")
-        matches = [r for r in resources if bare in r.short_names and (not group or _group_matches(r, group))]
-    if matches:
-        return matches[0]
-    nearest = _nearest(resources, wanted)
-    hint = f"; the nearest is {nearest}" if nearest else ""
-    raise ConfigError(f"the server has no resource {name!r}{hint}")
+    return Discovery(found)
 
 
 async def nearest_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """What `resource` may have been meant to be, as `"apps/v1/deployments"`, or None.
+    """Return the resource that `resource` was probably meant to be, as `"apps/v1/deployments"`, or None.
 
-    The same name in another version or group, then a name that was put in the singular or by its kind, then one that
-    is spelt much like it. For messages, and so without errors: None where discovery fails, and where it has the
-    resource itself. Answers of the last 10 s are used again.
+    Looks for the same name in another version or group, then for a singular name or a kind, then for a similar
+    spelling. It serves error messages and raises nothing: None if discovery fails, or if it has the resource itself.
+    A result of the last 10 s is reused.
     """
     try:
         resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
@@ -116,10 +136,10 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Whether discovery, asked now, serves `resource`; None where its answer cannot be had or trusted.
+    """Ask discovery for `resource`: True if the server has it, False if not, None if that cannot be known.
 
-    Only JSON counts: False is what empties caches, and a 404 may come from a proxy or from a wrong server. So a group
-    version that is 404 is absent only if the list of all groups (or core versions) is there and lacks it too.
+    Only JSON is trusted, because False empties caches, and a 404 may come from a proxy or from a wrong server. A group
+    version that answers 404 is absent only if the list of all groups (or core versions) can be read and lacks it too.
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
@@ -149,7 +169,7 @@ async def _version_presence(client: Client, resource: GroupVersionResource) -> b
     listed = {
         _text(version, "groupVersion") for group in _dicts(document, "groups") for version in _dicts(group, "versions")
     }
-    # Listed, and yet 404 by itself: two servers, or one between two states.
+    # It is listed, but answers 404 itself: two servers, or one that is changing.
     return None if resource.api_version in listed else False
 
 
@@ -225,7 +245,7 @@ def _listed(group_version: str, document: Mapping[str, Any]) -> Iterator[APIReso
 
 
 def _names(resource: APIResource) -> set[str]:
-    """What a resource can be called, but for its short names."""
+    """Return the names of a resource, without its short names."""
     bare = {resource.name, resource.singular or resource.kind.lower(), resource.kind.lower()}
     dotted = {f"{name}.{suffix}" for name in bare for suffix in _suffixes(resource)}
     slashed = {
@@ -236,7 +256,7 @@ def _names(resource: APIResource) -> set[str]:
 
 
 def _suffixes(resource: APIResource) -> tuple[str, ...]:
-    # `pods.v1.` and `pods.` are how kubectl writes the core group.
+    # kubectl writes the core group as `pods.v1.` or `pods.`.
     return (resource.group, f"{resource.version}.{resource.group}")
 
 
@@ -251,7 +271,7 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
         if bare in (resource.name, resource.singular, resource.kind.lower(), *resource.short_names):
             return str(resource)
     names = {resource.name: str(resource) for resource in reversed(resources)}
-    import difflib  # only for a message about what is not there
+    import difflib  # needed for this error message alone
 
     close = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
     return names[close[0]] if close else None

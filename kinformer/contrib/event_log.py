@@ -9,10 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from kinformer._runtime.logs import get_logger
-from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import EventStream
+from kinformer import EventStream, KubeObject, SharedInformer, get_logger
 
 __all__ = ["Change", "EventLog"]
 

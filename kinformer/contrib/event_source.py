@@ -17,13 +17,9 @@ from urllib.parse import parse_qs
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from kinformer._runtime.clock import YieldBudget
+from kinformer import KinformerError, KubeObject, LabelSelector, SharedInformer, YieldBudget
 from kinformer.contrib.event_log import Change, EventLog
 from kinformer.contrib.shutdown import ends_with_server
-from kinformer.exceptions import KinformerError
-from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
-from kinformer.objects.selectors import LabelSelector
 
 __all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
 

@@ -20,23 +20,25 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kinformer import __version__
-from kinformer._runtime.typevars import M
-from kinformer.cache.lister import Lister
+from kinformer import (
+    GroupVersionResource,
+    KubeObject,
+    Lister,
+    SharedInformer,
+    SharedInformerFactory,
+    __version__,
+    readiness,
+    status_report,
+)
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
-from kinformer.informer.factory import SharedInformerFactory
-from kinformer.informer.informer import SharedInformer
-from kinformer.manager.health import readiness, status_report
-from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -55,6 +57,8 @@ __all__ = [
     "readiness",
     "sse_response",
 ]
+
+M = TypeVar("M")
 
 Setup = Callable[[], AbstractAsyncContextManager[SharedInformerFactory]]
 FactoryOf = Callable[[HTTPConnection], SharedInformerFactory]

@@ -21,8 +21,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.trace import Tracer
 
-from kinformer.metrics import Reading
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject, Reading
 
 __all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
 

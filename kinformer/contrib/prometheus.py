@@ -20,8 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from kinformer._runtime.logs import get_logger
-from kinformer.metrics import Reading
+from kinformer import Reading, get_logger
 
 __all__ = ["PrometheusMetrics"]
 

@@ -14,25 +14,14 @@ from typing import Protocol, get_args
 from kinformer.exceptions import cause_of
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.metrics import Metrics, Reading
-from kinformer.objects.object import KubeObject
 from kinformer.reflector.health import InformerHealth, State
 
-__all__ = ["HANDLER_BUCKETS", "OVERHEAD", "InformerMetrics", "MeasuredInformer", "cause_of", "memory_of"]
+__all__ = ["HANDLER_BUCKETS", "InformerMetrics", "MeasuredInformer", "cause_of"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
 
-_SAMPLE = 512  # objects that are looked at for the estimate of the memory that all of them take
-OVERHEAD = 300  # bytes an object beside its JSON: the entry, its key and uid, its places in the cache and an index
-
 Series = Sequence[tuple[tuple[str, ...], float]]
-
-
-class MeasuredCache(Protocol):
-    """Where the objects are."""
-
-    @property
-    def sample(self) -> Callable[[int], Sequence[KubeObject]]: ...
 
 
 class MeasuredInformer(Protocol):
@@ -40,8 +29,6 @@ class MeasuredInformer(Protocol):
 
     name: str
 
-    @property
-    def indexer(self) -> MeasuredCache: ...
     def health(self) -> InformerHealth: ...
     def statistics(self) -> InformerStatistics: ...
 
@@ -101,7 +88,7 @@ class InformerMetrics:
         health, figures = informer.health(), informer.statistics()
         one = self._one
         yield one("objects", "Objects in the cache", figures.objects)
-        yield one("cache_bytes", "Memory of the objects, estimated from a sample", memory_of(informer, figures.objects))
+        yield one("cache_bytes", "Memory of the objects, estimated from a sample", figures.memory)
         yield one("synced", "1 once the first full list is in the cache", health.synced)
         yield one("live", "1 while the cache follows the server", health.live)
         yield one("consecutive_failures", "Failures since the last success", health.consecutive_failures)
@@ -140,9 +127,3 @@ class InformerMetrics:
             labels=("resource", *labels),
             values=[((self._label, *more), float(figure)) for more, figure in values],
         )
-
-
-def memory_of(informer: MeasuredInformer, objects: int) -> float:
-    """Bytes that so many objects of a cache take, estimated from a sample of them."""
-    sample = informer.indexer.sample(_SAMPLE)
-    return sum(OVERHEAD + len(obj._data) for obj in sample) / len(sample) * objects if sample else 0.0

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kinformer.cache.indexer import Indexer
+from kinformer.informer.memory import cache_memory
 from kinformer.list_watcher import IngestCounts
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.processor.handler_set import HandlerSet
@@ -19,10 +20,11 @@ __all__ = ["InformerStatistics", "added_up", "gather_statistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatistics:
-    """Counts since the informer started, but for `objects`, `queued` and `pending`, which are of this moment.
+    """Counts since the informer started, but for `objects`, `memory`, `queued` and `pending`, which are of this moment.
 
     Attributes:
         objects: In the cache.
+        memory: Bytes that the objects in the cache take, estimated from some of them; not compared.
         queued: Changes that have been received and are not in the cache yet; a full list is one.
         events: Of changes that were applied, by type.
         bytes: Received, before decoding.
@@ -39,6 +41,7 @@ class InformerStatistics:
     """
 
     objects: int = 0
+    memory: int = field(default=0, compare=False)
     queued: int = 0
     events: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
@@ -77,6 +80,7 @@ def gather_statistics(
     mailboxes = handlers.mailboxes
     return InformerStatistics(
         objects=len(indexer),
+        memory=cache_memory(indexer),
         queued=len(queue),
         events=dict(processor.events),
         bytes=sum(counts.bytes for counts in received),

@@ -1,8 +1,10 @@
-"""What `kubectl get` says of a pod: kubernetes, pkg/printers/internalversion/printers.go, printPod."""
+"""The state of a pod in the words of `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go, printPod)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 __all__ = ["PodState"]
@@ -10,14 +12,36 @@ __all__ = ["PodState"]
 Object = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """What is counted and concluded from the statuses of containers.
+    """The state of a pod, as `kubectl get pods` counts and names it; made by `of`.
 
     Attributes:
-        ready, total: Containers that are ready, of all; a sidecar is one of them.
-        restarts, restarted: How often containers were started again, and when that was last; empty if it is not told.
-        reason: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`: the first thing to know.
+        reason: The STATUS column: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`, ...
+        ready: The number of containers that are ready.
+        total: The number of containers, sidecars included.
+        restarts: How often containers were restarted.
+        last_restart: When a container last ended before it was restarted; None if that is not known.
+        open_gates: The number of readiness gates whose condition is true.
+        gates: The number of readiness gates.
     """
+
+    reason: str
+    ready: int
+    total: int
+    restarts: int
+    last_restart: datetime | None = None
+    open_gates: int = 0
+    gates: int = 0
+
+    @classmethod
+    def of(cls, pod: Mapping[str, Any]) -> PodState:
+        """Return the state of a Pod, given as a `KubeObject` or as a dict."""
+        return _Reading(pod).state()
+
+
+class _Reading:
+    """One pass over the statuses of a pod's containers."""
 
     def __init__(self, pod: Object) -> None:
         self._spec: Object = pod.get("spec") or {}
@@ -42,6 +66,19 @@ class PodState:
             elif not terminal:
                 self.reason = "Terminating"
 
+    def state(self) -> PodState:
+        """What was found."""
+        gates = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
+        return PodState(
+            reason=self.reason,
+            ready=self.ready,
+            total=self.total,
+            restarts=self.restarts,
+            last_restart=_moment(self.restarted),
+            open_gates=sum(map(self._is_true, gates)),
+            gates=len(gates),
+        )
+
     def _is_true(self, condition: str) -> bool:
         found = (one for one in self._status.get("conditions") or [] if one.get("type") == condition)
         return any(one.get("status") == "True" for one in found)
@@ -52,7 +89,7 @@ class PodState:
         self.restarted = max(self.restarted, ended)
 
     def _initializing(self) -> bool:
-        """Whether an init container still runs or failed; `reason` says so."""
+        """True if an init container still runs or has failed; `reason` then says so."""
         kept = (0, "")
         for index, status in enumerate(self._status.get("initContainerStatuses") or []):
             self._count(status)
@@ -100,13 +137,16 @@ class PodState:
             elif running:
                 self.reason = "NotReady"
 
-    def gates(self) -> str:
-        """How many readiness gates are open."""
-        wanted = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
-        return f"{sum(map(self._is_true, wanted))}/{len(wanted)}" if wanted else "<none>"
-
 
 def _ended(terminated: Object) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     return f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -293,7 +293,8 @@ _FIELD_TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)", re.DOTALL)
 class FieldSelector:
     r"""A set of conditions on fields, all of which must be met; made by `parse`.
 
-    Which fields there are is the server's to say: `metadata.name` and `metadata.namespace` for all, some more for some.
+    The server decides which fields can be selected: `metadata.name` and `metadata.namespace` of every resource, more of
+    some.
 
     Attributes:
         requirements: (field, operator, value) with the operators `=` and `!=`, sorted.
@@ -306,12 +307,12 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, selector: str | FieldSelector | None) -> FieldSelector:
-        r"""Reads `"metadata.name=web-1,status.phase!=Running"`.
+        r"""Parse `"metadata.name=web-1,status.phase!=Running"`.
 
-        In a value `\\`, `\,` and `\=` stand for the character behind the backslash. None and "" match everything.
+        In a value `\\`, `\,` and `\=` escape the character after the backslash. None and "" match everything.
 
         Raises:
-            SelectorError: the text does not parse; `position` is the offset in the text.
+            SelectorError: The text does not parse; `position` is the offset in the text.
         """
         if isinstance(selector, FieldSelector):
             return selector
@@ -326,7 +327,7 @@ class FieldSelector:
         return cls(tuple(requirements))
 
     def matches(self, getter: Callable[[str], str | None] | Mapping[str, str]) -> bool:
-        """Whether an object is chosen of which `getter` gives the fields by name; a field that is not there is ""."""
+        """True if the conditions are met by the fields that `getter` returns by name; an absent field is ""."""
         get = getter.get if isinstance(getter, Mapping) else getter
         return all(((get(name) or "") == value) == (operator == "=") for name, operator, value in self.requirements)
 

@@ -1,4 +1,4 @@
-"""`kinformer get`, and how every command fails: one line on stderr, and a status that tells."""
+"""How every command fails: one line on stderr, and a status that tells."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def pod(name: str, namespace: str = "default", app: str = "web", phase: str = "R
     }
 
 
+ONCE = ("watch", "--once")
+WATCHES = [ONCE, ("watch",)]
+
+
 @pytest_asyncio.fixture
 async def server() -> AsyncIterator[APIServer]:
     async with APIServer() as server:
@@ -54,23 +58,23 @@ def alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
     return CommandLine(capsys)
 
 
-# --- get ---------------------------------------------------------------------------------------------------
+# --- watch --once -----------------------------------------------------------------------------------------
 
 
-async def test_get_prints_a_table_of_the_default_namespace(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_is_a_table_of_the_default_namespace(server: APIServer, kinformer: CommandLine) -> None:
     server.create(pod("web-1"))
     server.create(pod("db-1", namespace="kube-system"))
-    ended = await kinformer("get", "pods")
+    ended = await kinformer(*ONCE, "pods")
     header, *rows = ended.out.splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "NODE", "AGE"]
     assert [row.split()[:3] for row in rows] == [["web-1", "0/1", "Running"]]
     assert (ended.status, ended.err) == (0, "")
 
 
-async def test_get_in_all_namespaces_says_which(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_in_all_namespaces_says_which(server: APIServer, kinformer: CommandLine) -> None:
     server.create(pod("web-1"))
     server.create(pod("db-1", namespace="kube-system"))
-    ended = await kinformer("get", "po", "-A")
+    ended = await kinformer(*ONCE, "po", "-A")
     assert [row.split()[:2] for row in ended.out.splitlines()] == [
         ["NAMESPACE", "NAME"],
         ["default", "web-1"],
@@ -78,12 +82,12 @@ async def test_get_in_all_namespaces_says_which(server: APIServer, kinformer: Co
     ]
 
 
-async def test_get_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
     for obj in (pod("a"), pod("b", app="db"), pod("c", phase="Failed"), pod("d", namespace="other")):
         server.create(obj)
-    assert (await kinformer("get", "pods", "-o", "name", "-l", "app in (web)")).out == "pod/a\npod/c\n"
-    assert (await kinformer("get", "pods", "-o", "name", "--field-selector", "status.phase=Failed")).out == "pod/c\n"
-    assert (await kinformer("get", "pods", "-o", "name", "-n", "other")).out == "pod/d\n"
+    assert (await kinformer(*ONCE, "pods", "-o", "name", "-l", "app in (web)")).out == "pod/a\npod/c\n"
+    assert (await kinformer(*ONCE, "pods", "-o", "name", "--field-selector", "status.phase=Failed")).out == "pod/c\n"
+    assert (await kinformer(*ONCE, "pods", "-o", "name", "-n", "other")).out == "pod/d\n"
 
 
 @pytest.mark.parametrize("resource", ["deployments", "deploy", "Deployment", "deployments.apps", "apps/v1/deployments"])
@@ -100,42 +104,42 @@ async def test_a_resource_is_named_as_kubectl_takes_it(
             "spec": {"replicas": 3, "selector": labels, "template": template},
         }
     )
-    assert (await kinformer("get", resource, "-o", "name")).out == "deployment.apps/web\n"
+    assert (await kinformer(*ONCE, resource, "-o", "name")).out == "deployment.apps/web\n"
 
 
 async def test_a_cluster_scoped_resource_needs_no_namespace(server: APIServer, kinformer: CommandLine) -> None:
     server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
-    ended = await kinformer("get", "nodes", "-A")
+    ended = await kinformer(*ONCE, "nodes", "-A")
     assert [row.split()[0] for row in ended.out.splitlines()] == ["NAME", "node-1"]
 
 
-async def test_get_as_json_is_one_list(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_as_json_is_one_list(server: APIServer, kinformer: CommandLine) -> None:
     server.create(pod("a"))
     server.create(pod("b"))
-    document = json.loads((await kinformer("get", "pods", "-o", "json")).out)
+    document = json.loads((await kinformer(*ONCE, "pods", "-o", "json")).out)
     assert (document["apiVersion"], document["kind"]) == ("v1", "List")
     assert [(item["kind"], item["metadata"]["name"]) for item in document["items"]] == [("Pod", "a"), ("Pod", "b")]
-    empty = json.loads((await kinformer("get", "configmaps", "-n", "nowhere", "-o", "json")).out)
+    empty = json.loads((await kinformer(*ONCE, "configmaps", "-n", "nowhere", "-o", "json")).out)
     assert empty["items"] == []
 
 
-async def test_get_as_yaml_is_what_kubectl_reads(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_as_yaml_is_what_kubectl_reads(server: APIServer, kinformer: CommandLine) -> None:
     server.create(
         pod("a") | {"metadata": {"name": "a", "namespace": "default", "annotations": {"number": "1e3", "word": "yes"}}}
     )
-    document = yaml.safe_load((await kinformer("get", "pods", "-o", "yaml")).out)
+    document = yaml.safe_load((await kinformer(*ONCE, "pods", "-o", "yaml")).out)
     assert (document["kind"], [item["metadata"]["name"] for item in document["items"]]) == ("List", ["a"])
-    one = await kinformer("get", "pod", "a", "-o", "yaml")
+    one = await kinformer(*ONCE, "pod", "a", "-o", "yaml")
     assert yaml.safe_load(one.out) == document["items"][0]
     assert 'number: "1e3"' in one.out, "a number for some readers of YAML"
-    empty = yaml.safe_load((await kinformer("get", "pods", "-n", "nowhere", "-o", "yaml")).out)
+    empty = yaml.safe_load((await kinformer(*ONCE, "pods", "-n", "nowhere", "-o", "yaml")).out)
     assert empty["items"] == []
 
 
-async def test_get_as_lines_of_json_is_an_object_a_line(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_as_lines_of_json_is_an_object_a_line(server: APIServer, kinformer: CommandLine) -> None:
     for name in ("a", "b"):
         server.create(pod(name))
-    lines = (await kinformer("get", "pods", "-o", "jsonl")).out.splitlines()
+    lines = (await kinformer(*ONCE, "pods", "-o", "jsonl")).out.splitlines()
     assert [json.loads(line)["metadata"]["name"] for line in lines] == ["a", "b"]
 
 
@@ -145,8 +149,8 @@ async def test_managed_fields_are_for_those_who_ask(
     server: APIServer, kinformer: CommandLine, form: str, names: tuple[str, ...]
 ) -> None:
     server.create(pod("a"))
-    assert "managedFields" not in (await kinformer("get", "pods", *names, "-o", form)).out
-    assert "managedFields" in (await kinformer("get", "pods", *names, "-o", form, "--all-fields")).out
+    assert "managedFields" not in (await kinformer(*ONCE, "pods", *names, "-o", form)).out
+    assert "managedFields" in (await kinformer(*ONCE, "pods", *names, "-o", form, "--all-fields")).out
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "jsonl", "name"])
@@ -154,61 +158,63 @@ async def test_nothing_of_a_cluster_commands_the_terminal(server: APIServer, kin
     evil = "\x1b[2J\x07\x9b31m\x7f\u2028"
     metadata = {"name": f"role{evil}", "annotations": {"x": evil}}
     server.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata})
-    for command in (("get",), ("watch", "--duration", "1")):
-        if (command[0], form) == ("watch", "yaml"):
+    for command in (ONCE, ("watch", "--duration", "1")):
+        if command != ONCE and form == "yaml":
             continue
         ended = await kinformer(*command, "clusterroles", "-o", form)
         assert "role" in ended.out
         assert not set(evil[:1] + evil[4:6] + evil[-2:]) & set(ended.out), command
     if form == "jsonl":
-        assert json.loads((await kinformer("get", "clusterroles", "-o", form)).out)["metadata"]["name"] == f"role{evil}"
+        assert json.loads((await kinformer(*ONCE, "clusterroles", "-o", form)).out)["metadata"]["name"] == f"role{evil}"
 
 
 async def test_nothing_that_a_server_says_commands_the_terminal(server: APIServer, kinformer: CommandLine) -> None:
     body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no \x1b[2J\x9b1m way"}
     server.faults.add(faults.status(403, body=body), resource="v1/pods")
-    for command in (("get",), ("watch", "--duration", "10")):
+    for command in (ONCE, ("watch", "--duration", "10")):
         ended = await kinformer(*command, "pods")
         assert ended.err == "kinformer: 403 Forbidden: no ?[2J?1m way\n"
 
 
-async def test_get_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:
     names = [f"pod-{number:04}" for number in range(1203)]
     for name in names:
         server.create(pod(name))
-    ended = await kinformer("get", "pods", "-o", "name")
+    ended = await kinformer(*ONCE, "pods", "-o", "name")
     assert ended.out.splitlines() == [f"pod/{name}" for name in names]
-    assert len([1 for request in server.requests if request[1].endswith("/pods")]) == 3
+    pages = [request for request in server.requests if request[1].endswith("/pods") and "watch" not in request[2]]
+    assert len(pages) == 3
+    assert not any("resourceVersion" in request[2] for request in pages), "the newest state, not that of a cache"
 
 
 async def test_a_paged_list_that_has_expired_is_read_in_one(server: APIServer, kinformer: CommandLine) -> None:
     for number in range(501):
         server.create(pod(f"pod-{number:03}"))
     handle = server.faults.add(faults.expired(), verb="list", resource="v1/pods", times=1)
-    ended = await kinformer("get", "pods", "-o", "name")
+    ended = await kinformer(*ONCE, "pods", "-o", "name")
     assert (ended.status, len(ended.out.splitlines()), handle.hits) == (0, 501, 1)
 
 
-async def test_get_by_name_is_that_object_alone(server: APIServer, kinformer: CommandLine) -> None:
+async def test_once_by_name_is_that_object_alone(server: APIServer, kinformer: CommandLine) -> None:
     server.create(pod("a"))
     server.create(pod("b"))
-    document = json.loads((await kinformer("get", "pod", "a", "-o", "json")).out)
+    document = json.loads((await kinformer(*ONCE, "pod", "a", "-o", "json")).out)
     assert (document["kind"], document["metadata"]["name"]) == ("Pod", "a")
-    assert (await kinformer("get", "pod", "b", "a", "-o", "name")).out == "pod/b\npod/a\n"
+    assert (await kinformer(*ONCE, "pod", "b", "a", "-o", "name")).out == "pod/b\npod/a\n"
 
 
 async def test_a_name_that_is_not_there_fails_after_the_others_are_printed(
     server: APIServer, kinformer: CommandLine
 ) -> None:
     server.create(pod("a"))
-    ended = await kinformer("get", "pod", "missing", "a", "-o", "name")
+    ended = await kinformer(*ONCE, "pod", "missing", "a", "-o", "name")
     assert (ended.status, ended.out) == (1, "pod/a\n")
     assert "missing" in ended.err
     assert len(ended.err.splitlines()) == 1
 
 
 async def test_nothing_found_is_said_on_stderr_and_is_no_failure(kinformer: CommandLine) -> None:
-    ended = await kinformer("get", "pods", "-n", "empty")
+    ended = await kinformer(*ONCE, "pods", "-n", "empty")
     assert ended == (0, "", "No resources found in empty namespace.\n")
 
 
@@ -229,9 +235,70 @@ async def test_the_kubeconfig_gives_server_and_namespace(
     path = tmp_path / "config"
     path.write_text(json.dumps(config))  # JSON is YAML
     kinformer = CommandLine(capsys)
-    assert (await kinformer("get", "pods", "-o", "name", "--kubeconfig", str(path))).out == "pod/elsewhere\n"
-    team = await kinformer("get", "pods", "-o", "name", "--kubeconfig", str(path), "--context", "team")
+    assert (await kinformer(*ONCE, "pods", "-o", "name", "--kubeconfig", str(path))).out == "pod/elsewhere\n"
+    team = await kinformer(*ONCE, "pods", "-o", "name", "--kubeconfig", str(path), "--context", "team")
     assert team.out == "pod/here\n"
+
+
+async def test_wide_adds_columns_behind_the_age(server: APIServer, kinformer: CommandLine) -> None:
+    address = {"podIP": "10.0.0.7", "phase": "Running"}
+    server.create({**pod("web-1"), "status": address})
+    server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}})
+    header, row = (await kinformer(*ONCE, "pods", "-o", "wide")).out.splitlines()
+    assert header.split(" AGE ")[1].split() == ["IP", "NOMINATED", "NODE", "READINESS", "GATES"]
+    assert row.split()[-3:] == ["10.0.0.7", "<none>", "<none>"]
+    header, _ = (await kinformer(*ONCE, "nodes", "-o", "wide")).out.splitlines()
+    added = ["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME"]
+    assert header.split(" AGE ")[1].split() == added
+    lines = (await kinformer("watch", "pods", "-o", "wide", "--duration", "1")).out.splitlines()
+    assert [line.split()[-3] for line in lines[1:]] == ["10.0.0.7"]
+
+
+async def test_once_is_in_the_order_of_the_server(server: APIServer, kinformer: CommandLine) -> None:
+    names = [("a", "x"), ("a-b", "w"), ("a", "b"), ("b", "a"), ("a0", "c")]
+    for namespace, name in names:
+        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}})
+    async with server.client() as client:
+        answer = await client.request("GET", "/api/v1/configmaps")
+    expected = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in answer["items"]]
+    rows = (await kinformer(*ONCE, "cm", "-A")).out.splitlines()[1:]
+    assert [tuple(row.split()[:2]) for row in rows] == expected
+    assert len(expected) == len(names)
+
+
+async def test_once_needs_no_watch(server: APIServer, kinformer: CommandLine) -> None:
+    """What can be listed only, as `componentstatuses`; by an informer all the same."""
+    ended = await kinformer(*ONCE, "componentstatuses")
+    assert (ended.status, ended.err) == (0, "No resources found.\n")
+
+
+@pytest.mark.parametrize("names", [(), ("a",), ("a", "b")])
+async def test_the_first_failure_ends_it(server: APIServer, kinformer: CommandLine, names: tuple[str, ...]) -> None:
+    handle = server.faults.add(faults.status(500), verb="list", resource="v1/pods")
+    async with asyncio.timeout(5):
+        ended = await kinformer(*ONCE, "pods", *names)
+    assert (ended.status, ended.out) == (1, "")
+    assert one_line(ended.err).startswith("kinformer: 500")
+    assert 1 <= handle.hits <= max(1, len(names))
+
+
+async def test_a_name_may_hold_what_a_selector_would_read(server: APIServer, kinformer: CommandLine) -> None:
+    for name in ("system:a,b=c", "other"):
+        server.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}})
+    found = await kinformer(*ONCE, "clusterroles", "system:a,b=c", "-o", "name")
+    assert (found.status, found.out) == (0, "clusterrole.rbac.authorization.k8s.io/system:a,b=c\n")
+    missing = await kinformer(*ONCE, "clusterroles", "none")
+    assert (missing.status, missing.out) == (1, "")
+    assert missing.err == 'kinformer: 404 NotFound: clusterroles.rbac.authorization.k8s.io "none" not found\n'
+
+
+@pytest.mark.parametrize("arguments", [[], ["pods"], ["pods", "web-1", "-o", "json"], ["po", "-A", "--help"]])
+async def test_get_says_what_to_type_instead(alone: CommandLine, arguments: list[str]) -> None:
+    ended = await alone("get", *arguments)
+    assert (ended.status, ended.out) == (2, "")
+    assert (
+        one_line(ended.err) == f"kinformer: {' '.join(['there is no get; type: kinformer watch --once', *arguments])}\n"
+    )
 
 
 # --- failures ------------------------------------------------------------------------------------------------
@@ -243,46 +310,46 @@ def one_line(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("command", ["get", "watch"])
-async def test_an_unknown_resource_names_the_nearest(kinformer: CommandLine, command: str) -> None:
-    ended = await kinformer(command, "deploymentz")
+@pytest.mark.parametrize("command", WATCHES)
+async def test_an_unknown_resource_names_the_nearest(kinformer: CommandLine, command: tuple[str, ...]) -> None:
+    ended = await kinformer(*command, "deploymentz")
     assert ended.status == 1
     assert "apps/v1/deployments" in one_line(ended.err)
 
 
-@pytest.mark.parametrize("command", ["get", "watch"])
-async def test_a_server_that_is_not_there_is_one_line(alone: CommandLine, command: str) -> None:
-    ended = await alone(command, "pods", "--server", "http://127.0.0.1:1")
+@pytest.mark.parametrize("command", WATCHES)
+async def test_a_server_that_is_not_there_is_one_line(alone: CommandLine, command: tuple[str, ...]) -> None:
+    ended = await alone(*command, "pods", "--server", "http://127.0.0.1:1")
     assert ended.status == 1
     assert "127.0.0.1:1" in one_line(ended.err)
 
 
-@pytest.mark.parametrize("command", ["get", "watch"])
+@pytest.mark.parametrize("command", WATCHES)
 async def test_what_is_forbidden_is_said_and_ends_the_command(
-    capsys: pytest.CaptureFixture[str], command: str, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], tmp_path: Path
 ) -> None:
     async with APIServer(users={"secret": "eve"}, rules=[("eve", "list", "v1/services")]) as server:
         path = tmp_path / "config"
         server.kubeconfig(path, user="eve")
-        ended = await CommandLine(capsys)(command, "pods", "--kubeconfig", str(path))
+        ended = await CommandLine(capsys)(*command, "pods", "--kubeconfig", str(path))
     assert ended.status == 1
     assert 'pods is forbidden: User "eve" cannot' in one_line(ended.err)
 
 
 async def test_no_kubeconfig_anywhere_is_one_line(alone: CommandLine) -> None:
-    ended = await alone("get", "pods")
+    ended = await alone(*ONCE, "pods")
     assert ended.status == 1
     one_line(ended.err)
 
 
 async def test_a_kubeconfig_that_is_not_there_is_named(alone: CommandLine, tmp_path: Path) -> None:
-    ended = await alone("get", "pods", "--kubeconfig", str(tmp_path / "nowhere"))
+    ended = await alone(*ONCE, "pods", "--kubeconfig", str(tmp_path / "nowhere"))
     assert ended.status == 1
     assert str(tmp_path / "nowhere") in one_line(ended.err)
 
 
 async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: CommandLine) -> None:
-    ended = await alone("get", "pods", "-l", "app in (web", "--server", "http://127.0.0.1:1")
+    ended = await alone(*ONCE, "pods", "-l", "app in (web", "--server", "http://127.0.0.1:1")
     assert ended.status == 1
     assert "app in (web" in one_line(ended.err)
 
@@ -290,17 +357,22 @@ async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["get"],
+        ["watch"],
+        ["watch", "--once"],
         ["frobnicate"],
-        ["get", "pods", "-o", "wide"],
-        ["get", "pods", "-n", "a", "-A"],
-        ["get", "pods", "web-1", "-l", "app=web"],
-        ["get", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],
+        ["watch", "--once", "pods", "-o", "xml"],
+        ["watch", "--once", "pods", "-n", "a", "-A"],
+        ["watch", "--once", "pods", "web-1", "-l", "app=web"],
+        ["watch", "--once", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],
         ["watch", "pods", "--duration", "soon"],
         ["watch", "pods", "-o", "yaml"],
+        ["watch", "pods", "web-1"],
+        ["watch", "--once", "pods", "--diff"],
+        ["watch", "--once", "pods", "--changes-only"],
+        ["watch", "--once", "pods", "--duration", "1"],
         ["watch", "pods", "-o", "name", "--diff"],
-        ["get", "pods", "-n", "a/b"],
-        ["get", "pods", "../web-1"],
+        ["watch", "--once", "pods", "-n", "a/b"],
+        ["watch", "--once", "pods", "../web-1"],
         ["stats"],
         ["stats", "pods", "--interval", "0"],
         ["doctor", "pods", "-n", "a", "-A"],
@@ -316,10 +388,10 @@ async def test_a_wrong_command_line_is_one_line_and_status_2(alone: CommandLine,
 
 async def test_the_version_and_the_help_are_no_failures(alone: CommandLine) -> None:
     assert (await alone("--version")).out.startswith("kinformer ")
-    helped = await alone("get", "--help")
+    helped = await alone(*ONCE, "--help")
     assert (helped.status, "--field-selector" in helped.out) == (0, True)
     bare = await alone()
-    assert (bare.status, all(command in bare.out for command in ("demo", "get", "watch", "serve"))) == (0, True)
+    assert (bare.status, all(command in bare.out for command in ("demo", "watch", "stats", "serve"))) == (0, True)
 
 
 def test_without_the_extra_one_line_says_what_to_install(
@@ -328,16 +400,16 @@ def test_without_the_extra_one_line_says_what_to_install(
     for name in [name for name in sys.modules if name.startswith("kinformer.cli.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "typer", None)
-    assert main(["get", "pods"]) == 1
+    assert main([*ONCE, "pods"]) == 1
     assert "pip install 'kinformer[cli]'" in one_line(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("command", ["get", "watch"])
+@pytest.mark.parametrize("command", WATCHES)
 @pytest.mark.parametrize("selector", ["spec.nothing=1", "spec.nothing"])
 async def test_a_field_that_cannot_be_selected_by_is_named_and_ends_the_command(
-    kinformer: CommandLine, command: str, selector: str
+    kinformer: CommandLine, command: tuple[str, ...], selector: str
 ) -> None:
-    ended = await kinformer(command, "pods", "--field-selector", selector)
+    ended = await kinformer(*command, "pods", "--field-selector", selector)
     assert ended.status == 1
     assert "spec.nothing" in one_line(ended.err)
     assert "field" in ended.err
@@ -417,7 +489,7 @@ def test_ctrl_c_while_modules_are_imported_ends_with_130(
 
     monkeypatch.delitem(sys.modules, "kinformer.cli.app", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Interrupted, *sys.meta_path])
-    assert main(["get", "pods"]) == 130
+    assert main([*ONCE, "pods"]) == 130
     assert capsys.readouterr() == ("", "")
 
 
@@ -436,10 +508,10 @@ async def test_a_reader_that_has_gone_ends_what_needs_no_server_too(command: tup
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
-@pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",), ("get", "pods")])
+@pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",), (*ONCE, "pods")])
 async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: tuple[str, ...]) -> None:
     server.create(pod("a"))
-    at_server = ("--server", server.url) if command[0] == "get" else ()
+    at_server = ("--server", server.url) if command[0] == "watch" else ()
     with Path("/dev/full").open("wb") as full:  # noqa: ASYNC230
         running = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kinformer.cli", *command, *at_server), stdout=full, stderr=subprocess.PIPE
@@ -451,9 +523,9 @@ async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: 
 @pytest.mark.parametrize(
     "command",
     [
-        ("get", "pods", "-o", "json"),
-        ("get", "pods", "-o", "yaml"),
-        ("get", "pods"),
+        (*ONCE, "pods", "-o", "json"),
+        (*ONCE, "pods", "-o", "yaml"),
+        (*ONCE, "pods"),
         ("watch", "pods"),
         ("stats", "pods", "--interval", "0.1"),
         ("stats", "pods", "--once", "--interval", "0.1"),

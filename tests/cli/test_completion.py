@@ -82,8 +82,10 @@ async def test_bash_completes_by_the_script(server: APIServer, tmp_path: Path) -
 
 
 async def test_commands_and_forms_are_offered() -> None:
-    assert {"demo", "doctor", "get", "stats", "watch"} <= set(await offered("kinformer "))
-    assert await offered("kinformer get pods -o y") == ["yaml"]
+    commands = set(await offered("kinformer "))
+    assert {"demo", "doctor", "stats", "watch"} <= commands
+    assert "get" not in commands
+    assert await offered("kinformer watch pods -o y") == ["yaml"]
 
 
 async def test_resources_namespaces_and_names_come_from_the_server(server: APIServer) -> None:
@@ -93,7 +95,7 @@ async def test_resources_namespaces_and_names_come_from_the_server(server: APISe
     assert await offered(f"kinformer watch --server {server.url} widg") == ["widgets"]
     assert await offered(f"kinformer watch --server {server.url} deploy") == ["deployments"]
     assert await offered(f"kinformer watch pods --server {server.url} -n sh") == ["shop"]
-    assert await offered(f"kinformer get --server {server.url} -n shop configmaps p") == ["prices"]
+    assert await offered(f"kinformer watch --once --server {server.url} -n shop configmaps p") == ["prices"]
 
 
 async def test_a_server_that_does_not_answer_costs_a_moment_and_no_word(server: APIServer) -> None:

@@ -20,8 +20,8 @@ from rich.console import Console
 from kinformer import Client, SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.command import demo
-from kinformer.cli.demo.living_cluster import NAMESPACES, LivingCluster
 from kinformer.cli.demo.screen import DemoScreen
+from kinformer.cli.living_cluster import NAMESPACES, LivingCluster
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
 

@@ -171,7 +171,7 @@ async def test_a_long_list_says_how_far_it_is(server: APIServer) -> None:
     for number in range(1200):
         server.create(config_map(f"cm-{number:04}"))
     server.faults.add(faults.delay(0.6), verb="list", resource="v1/configmaps")
-    async with on_terminal("get", "cm", "-o", "name", "--server", server.url) as terminal:
+    async with on_terminal("watch", "--once", "cm", "-o", "name", "--server", server.url) as terminal:
         await terminal.shows("loading configmaps: 500 so far")
         assert await terminal.ended() == 0
         assert "loading" not in terminal.text

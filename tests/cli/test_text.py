@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from kinformer import APIResource
 from kinformer.cli.commands.event_lines import JsonLines, TableLines
 from kinformer.cli.output.ages import age, human_duration
+from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
 from kinformer.cli.output.documents import Document, write_yaml
-from kinformer.cli.output.pod_status import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.tables import Table, clean, status_style
-from kinformer.client.discovery import APIResource
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
 

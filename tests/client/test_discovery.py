@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover, nearest_resource, presence, resolve
+from kinformer.client.discovery import APIResource, discover, nearest_resource, presence
 from kinformer.exceptions import ConfigError, ServerError
 from kinformer.objects.meta import GroupVersionResource
 from tests.support.http_server import HttpServer, json_answer, status_answer
@@ -158,7 +158,7 @@ async def test_old_and_new_discovery_find_the_same_resources(new: bool) -> None:
 )
 async def test_a_resource_is_found_by_the_names_that_kubectl_takes(name: str, meant: str) -> None:
     async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
-        assert str(await resolve(client, name)) == meant
+        assert str((await discover(client)).find(name)) == meant
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_a_resource_is_found_by_the_names_that_kubectl_takes(name: str, me
 async def test_an_unknown_name_is_a_config_error_that_names_the_nearest(name: str, hint: str) -> None:
     async with HttpServer(Api(new=True)) as server, Client.from_url(server.url) as client:
         with pytest.raises(ConfigError, match=hint):
-            await resolve(client, name)
+            (await discover(client)).find(name)
 
 
 async def test_a_group_whose_server_is_down_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

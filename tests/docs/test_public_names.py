@@ -74,3 +74,29 @@ def test_names_are_found_in_a_zip_archive(tmp_path: Path) -> None:
                 packed.write(file, file.relative_to(ROOT))
     program = "import kinformer; print(kinformer.__file__); print(kinformer.GroupVersionResource.parse('v1/pods'))"
     assert in_a_new_interpreter(program, path=archive).split() == [f"{archive}/kinformer/__init__.py", "v1/pods"]
+
+
+# --- what is built on the public names -----------------------------------------------------------------------------
+
+
+def test_the_command_line_and_contrib_use_public_names_alone() -> None:
+    public = {name: set(import_module(name).__all__) for name in ("kinformer", "kinformer.testing")}
+    public["kinformer"].add("__version__")
+    private = []
+    for path in sorted([*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "contrib").rglob("*.py")]):
+        for module, name in imports_of(path):
+            assert not module.startswith("."), f"{path}: a relative import"
+            package, _, inner = module.partition(".")
+            if package != "kinformer" or inner.partition(".")[0] in ("cli", "contrib"):
+                continue
+            if name not in public.get(module, ()):
+                private.append(f"{path.relative_to(ROOT)}: {module}.{name}")
+    assert not private
+
+
+def test_the_rest_of_the_package_imports_names_where_they_are_defined() -> None:
+    """A module that took them from the root would need, to be imported, what is above it."""
+    above = {"cli", "contrib"}
+    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in above]
+    assert len(files) > 200
+    assert not [path for path in files if any(module == "kinformer" for module, _ in imports_of(path))]

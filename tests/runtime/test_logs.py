@@ -102,7 +102,7 @@ def test_the_documentation_has_every_record_with_its_levels_and_no_other() -> No
 def test_no_module_has_a_logger_of_another_kind() -> None:
     allowed = {
         "kinformer/_runtime/logs.py",
-        "kinformer/cli/output/errors.py",
+        "kinformer/cli/output/logs.py",
         "kinformer/cli/completion.py",
     }  # the last two set levels
     found = {

@@ -19,7 +19,7 @@ class Ended(NamedTuple):
 
 
 class CommandLine:
-    """`await kinformer("get", "pods")`, against a server if there is one."""
+    """`await kinformer("watch", "--once", "pods")`, against a server if there is one."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], url: str | None = None) -> None:
         self._capsys = capsys

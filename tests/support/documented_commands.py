@@ -57,6 +57,8 @@ def _kinformer(arguments: list[str]) -> str:
         while context.protected_args if hasattr(context, "protected_args") else context._protected_args:
             rest = [*context._protected_args, *context.args]
             name, command, rest = command.resolve_command(context, rest)
+            if command.hidden:  # it is there to name the command that took its place
+                return f"kinformer has no command {name!r}"
             context = command.make_context(name, rest, parent=context)
     except Exception as error:
         return f"kinformer {shlex.join(arguments)}: {error!r}"

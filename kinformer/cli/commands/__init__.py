@@ -1,4 +1,4 @@
-"""The commands `watch`, `serve` and `stats`, and the lines that they print.
+"""The commands `watch`, `watch --once`, `stats` and `serve`.
 
 May import: `output` and the modules at the top of `kinformer.cli`.
 """

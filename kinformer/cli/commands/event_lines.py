@@ -1,4 +1,4 @@
-"""The changes of a watch as lines on stdout, each at once, for whoever reads the pipe."""
+"""The changes of a watch as lines on stdout; each is flushed at once, for the reader of a pipe."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kinformer.cli.commands.get import object_name
+from kinformer import APIResource, DecodeError, InformerEvent, KubeObject
 from kinformer.cli.output.differences import ABSENT, object_differences
-from kinformer.cli.output.documents import in_one_line
+from kinformer.cli.output.documents import in_one_line, object_name
 from kinformer.cli.output.live_table import difference_lines
 from kinformer.cli.output.tables import Table
 from kinformer.cli.output.text import escaped
-from kinformer.client.discovery import APIResource
-from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import InformerEvent
 
 __all__ = ["EventLines", "JsonLines", "NameLines", "TableLines"]
 
@@ -30,10 +26,10 @@ class EventLines(Protocol):
 
 
 class TableLines:
-    """A line an event, in columns, and below an update what it changed.
+    """A line for each event, in columns, with the differences of an update below it.
 
     Args:
-        table: Where to.
+        table: Writes the lines.
         noise: Paths that differences leave out; None shows no differences.
     """
 
@@ -42,11 +38,11 @@ class TableLines:
         self._noise = noise
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
-        """Make the columns wide enough for these."""
+        """Make the columns wide enough for these objects."""
         self._table.fit(objects)
 
     def write(self, event: InformerEvent) -> None:
-        """One event."""
+        """Write one event."""
         self._table.write(event.object, event.type)
         if self._noise is not None and event.type == "UPDATED" and event.old is not None:
             for line in difference_lines(event.old, event.object, self._noise):
@@ -54,36 +50,36 @@ class TableLines:
 
 
 class NameLines:
-    """`pod/web-1` at each event."""
+    """A name for each event: `pod/web-1`."""
 
     def __init__(self, resource: APIResource) -> None:
         self._resource = resource
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
-        """Names have no columns."""
+        """Do nothing: names have no columns."""
 
     def write(self, event: InformerEvent) -> None:
-        """One event."""
+        """Write one event."""
         sys.stdout.write(f"{object_name(self._resource, event.object)}\n")
         sys.stdout.flush()
 
 
 class JsonLines:
-    """A JSON object an event: `type`, `key` and `object`, and what else there is to say of it.
+    """A JSON object for each event: `type`, `key`, `object`, and more fields for some events.
 
-    `initial` is true of what was there when the watch began, `final_state_unknown` of a delete that was found out
-    afterwards. With differences an update has `changes`, a list of `path`, and `old` and `new` where there are such; it
-    is null for an object that is nested too deeply to be compared.
+    `initial` is true for objects that existed when the watch began, `final_state_unknown` for deletes that were
+    discovered afterwards. With differences an update has `changes`, a list of `path` with `old`, `new` or both; it is
+    null for an object that is nested too deeply to be compared.
     """
 
     def __init__(self, *, noise: frozenset[str] | None) -> None:
         self._noise = noise
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
-        """Lines of JSON have no columns."""
+        """Do nothing: lines of JSON have no columns."""
 
     def write(self, event: InformerEvent) -> None:
-        """One event."""
+        """Write one event."""
         line: dict[str, Any] = {"type": event.type, "key": event.object.key}
         if event.is_in_initial_list:
             line["initial"] = True

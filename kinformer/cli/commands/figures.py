@@ -1,4 +1,4 @@
-"""The figures of informers over time: what `health()` and `statistics()` say, as rates too."""
+"""The figures of informers over time: those of `health()` and `statistics()`, and rates."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer.exceptions import describe
-from kinformer.informer.informer import SharedInformer
-from kinformer.informer.metrics import memory_of
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject, SharedInformer
+from kinformer.cli.output.errors import error_text
 
 __all__ = ["Figures", "Gauge"]
 
-_WINDOW = 5.0  # seconds that a rate is taken over
-_REMEMBERED = 60.0  # seconds for which a creation counts for the lag
-_CREATIONS = 1000  # of them at the most
+_WINDOW = 5.0  # seconds over which a rate is measured
+_REMEMBERED = 60.0  # seconds for which a creation counts in the lag
+_CREATIONS = 1000  # the most creations that count
 _TYPES = ("ADDED", "UPDATED", "DELETED")
 
 
@@ -27,12 +25,12 @@ class Figures:
     """An informer at one moment. Times are seconds, sizes bytes.
 
     Attributes:
-        memory: What the objects take, estimated from a sample of them.
-        rates: Events a second, by type, over the last seconds; 0 until the first list is there.
-        queued: Keys received that are not in the cache yet.
-        lag: From an object's creation, by the server's clock, to when a handler heard of it, by this one's: the median
-            of the last minute. Servers give whole seconds. None where nothing was created.
-        errors: Objects that were left out, because they could not be read.
+        memory: The memory of the objects, estimated from a sample of them.
+        rates: Events per second, by type, over the last seconds; 0 until the first list is in the cache.
+        queued: Keys that were received and are not in the cache yet.
+        lag: The time from the creation of an object, by the server's clock, to the call of a handler, by this one's:
+            the median of the last minute. Servers give whole seconds. None if nothing was created.
+        errors: Objects that were left out because they could not be read.
     """
 
     resource: str
@@ -57,15 +55,15 @@ class Figures:
     last_error: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         return asdict(self)
 
 
 class Gauge:
-    """Follows one informer; `look` is called again and again, for rates are differences.
+    """Measures one informer; `look` has to be called regularly, because rates are differences between two looks.
 
     Args:
-        informer: The informer; a handler of its own is added to it.
+        informer: The informer; a handler is added to it.
         clock: Seconds.
         now: The time of day.
     """
@@ -90,7 +88,7 @@ class Gauge:
             self._lags.append((self._clock(), max(0.0, (self._now() - created).total_seconds())))
 
     def look(self) -> Figures:
-        """The figures of this moment."""
+        """Return the figures of this moment."""
         at, health, figures = self._clock(), self._informer.health(), self._informer.statistics()
         if health.synced:
             self._looks.append((at, figures.events))
@@ -104,7 +102,7 @@ class Gauge:
             synced=health.synced,
             live=health.live,
             objects=figures.objects,
-            memory=round(memory_of(self._informer, figures.objects)),
+            memory=figures.memory,
             received=figures.bytes,
             events={kind: figures.events.get(kind, 0) for kind in _TYPES},
             rates=self._rates(),
@@ -118,7 +116,7 @@ class Gauge:
             coalesced=figures.coalesced,
             lag=statistics.median(lag for _, lag in self._lags) if self._lags else None,
             errors=figures.decode_errors + figures.transform_errors,
-            last_error=describe(health.last_error) if health.last_error else None,
+            last_error=error_text(health.last_error),
         )
 
     def _rates(self) -> dict[str, float]:

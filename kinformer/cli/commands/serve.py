@@ -9,20 +9,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from kinformer.cli.listing import list_all
+from kinformer import APIResource, Client, InvalidError, ListWatch, SharedInformer, discover
 from kinformer.cli.output.progress import Loading
 from kinformer.cli.target import UsageError
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, resolve
-from kinformer.exceptions import InvalidError
-from kinformer.listwatch.list_watch import ListWatch
 from kinformer.testing import APIServer
 
 __all__ = ["serve"]
 
-_SLICE = 200  # objects that are made between two turns of the loop
-_NAMESPACES = 20  # over which objects are spread, as team-00 to team-19
-_TRUE_TO_LIFE = ("v1/pods", "v1/configmaps")  # what the server can generate by itself, at 8 KB and 1 KB each
+_SLICE = 200  # objects that are created before the event loop gets a turn
+_NAMESPACES = 20  # namespaces that objects are spread over, team-00 to team-19
+_TRUE_TO_LIFE = ("v1/pods", "v1/configmaps")  # the server generates these, of 8 KB and 1 KB each
 _TICK = 0.05  # seconds between two rounds of changes
 
 Object = dict[str, Any]
@@ -31,28 +27,31 @@ Object = dict[str, Any]
 async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, duration: float | None) -> int:
     """Serve until cancelled.
 
-    Prints its URL, then what it was filled with, on stdout.
+    Prints its URL, then the counts of the generated objects, on stdout.
 
     Args:
-        host, port: Where to listen; port 0 takes one that is free.
+        host, port: The address to listen on; port 0 takes a free one.
         objects: Texts such as "pods=1000".
-        churn: Changes a second, to what was filled in.
+        churn: Changes per second to the generated objects.
         duration: Seconds after which to end; None is never.
 
     Raises:
-        UsageError: A text of `objects` is not of that form, or names what cannot be made; or `churn` is no number.
+        UsageError: A text of `objects` does not have that form, or names a kind that cannot be generated; or `churn`
+            is not a finite number.
         ConfigError: The server has no such resource.
         OSError: The port is taken.
     """
     wanted = [_parse(text) for text in objects]
     if churn and not wanted:
-        raise UsageError("--churn changes what --objects fills in; give that too")
+        raise UsageError("--churn changes the objects of --objects; give that too")
     if not math.isfinite(churn):
-        raise UsageError(f"--churn takes a number of changes a second, not {churn}")
+        raise UsageError(f"--churn takes a number of changes per second, not {churn}")
     async with APIServer(host=host, port=port) as server, server.client() as client:
         filling: Counter[APIResource] = Counter()
-        for name, count in wanted:
-            filling[await resolve(client, name)] += count
+        if wanted:
+            resources = await discover(client)
+            for name, count in wanted:
+                filling[resources.find(name)] += count
         print(f"Serving {server.url}")
         print(f"  kubectl --server {server.url} get namespaces")
         print(f"  kinformer watch pods -A --server {server.url}", flush=True)
@@ -78,7 +77,7 @@ def _parse(text: str) -> tuple[str, int]:
 
 
 class _Population:
-    """Generated objects, and the changes that they go through."""
+    """Generates objects, and changes them."""
 
     def __init__(self, server: APIServer, client: Client) -> None:
         self._server = server
@@ -88,7 +87,7 @@ class _Population:
         self._turn = 0
 
     async def add(self, resource: APIResource, count: int) -> None:
-        """Make so many objects of a resource: pods and configmaps as they are in real clusters, others bare."""
+        """Create objects of a resource: pods and configmaps as in real clusters, others bare."""
         with Loading(resource.name) as loading:
             steps = (
                 self._server.generate(resource.gvr, count)
@@ -100,16 +99,19 @@ class _Population:
                 await asyncio.sleep(0)
 
     async def churn(self, filled: Collection[APIResource], rate: float) -> None:
-        """Change so many objects a second: most are updated, one in ten is deleted and another made in its place."""
+        """Change `rate` objects per second: most are updated, one in ten is deleted and replaced by another."""
         for resource in filled:
-            objects, _ = await list_all(ListWatch(self._client, resource.gvr, metadata_only=True))
-            self._keys += [(resource, obj.namespace, obj.name) for obj in objects]
+            async with SharedInformer(ListWatch(self._client, resource.gvr, metadata_only=True)) as informer:
+                await informer.wait_synced()
+                self._keys += [(resource, obj.namespace, obj.name) for obj in informer.lister.list()]
         loop = asyncio.get_running_loop()
         due, before = 0.0, loop.time()
         while self._keys:
             await asyncio.sleep(_TICK)
             now = loop.time()
-            due = min(due + (now - before) * rate, max(1.0, rate))  # what a second was too short for is let go
+            due = min(
+                due + (now - before) * rate, max(1.0, rate)
+            )  # changes that a second was too short for are dropped
             before = now
             while due >= 1 and self._keys:
                 due -= 1
@@ -118,7 +120,7 @@ class _Population:
                     await asyncio.sleep(0)
 
     def _change(self) -> None:
-        """Update or replace a random object; one that somebody else has deleted is forgotten."""
+        """Update or replace a random object; forget it if it was deleted by another client."""
         number = self._chance.randrange(len(self._keys))
         resource, namespace, name = self._keys[number]
         document = self._server.get(resource.gvr, namespace, name)
@@ -134,7 +136,7 @@ class _Population:
             metadata = document["metadata"]
             for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
                 metadata.pop(field, None)
-            metadata["name"] = f"{name.partition('--')[0]}--{self._turn}"  # without dots: services have none
+            metadata["name"] = f"{name.partition('--')[0]}--{self._turn}"  # without dots: names of services have none
             self._server.create(document)
             self._keys[number] = (resource, namespace, metadata["name"])
 
@@ -160,7 +162,7 @@ class _Population:
 
 
 def _content(kind: str, app: str) -> Object:
-    """What an object holds beside its metadata, for the kinds that people look at; nothing for others."""
+    """Return the content of an object besides its metadata, for the usual kinds; nothing for others."""
     container = {"name": "main", "image": f"registry.example/{app}:1.0"}
     template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container]}}
     selected = {"selector": {"matchLabels": {"app": app}}, "template": template}

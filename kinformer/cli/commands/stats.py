@@ -1,4 +1,4 @@
-"""`kinformer stats`: informers at work, as `top` shows processes."""
+"""`kinformer stats`: the figures of running informers, as `top` shows processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from kinformer import KinformerError, SharedInformerFactory
 from kinformer.cli.commands.figures import Figures, Gauge
-from kinformer.cli.commands.process import processor_seconds, resident_memory
 from kinformer.cli.output.ages import human_duration
 from kinformer.cli.output.amounts import rate, seconds, size
 from kinformer.cli.output.errors import FAILED, complain, one_line
@@ -21,9 +21,8 @@ from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.progress import Loading
 from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import clean
+from kinformer.cli.process import processor_seconds, resident_memory
 from kinformer.cli.target import Selection, Server
-from kinformer.exceptions import KinformerError
-from kinformer.informer.factory import SharedInformerFactory
 
 __all__ = ["stats"]
 
@@ -47,22 +46,23 @@ async def stats(
     compact: bool = False,
     metadata_only: bool = False,
 ) -> int:
-    """Run an informer for each selection, and show how they do.
+    """Run an informer for each selection, and show their figures.
 
-    On a terminal a table that changes in place; elsewhere a table, or with "json" a line, every `interval` seconds.
+    On a terminal that is a table that changes in place; otherwise a table, or with "json" a line, is printed every
+    `interval` seconds.
 
     Args:
-        server: Where.
-        selections: Of what; one informer each.
+        server: The server.
+        selections: The objects; each selection gets an informer.
         output: "table" or "json".
-        once: Wait for the caches, look at them for one interval, print, and end.
+        once: Wait for the caches, observe them for one interval, print, and end.
         interval: Seconds.
-        timeout: Seconds that `once` waits for the caches.
+        timeout: Seconds for which `once` waits for the caches.
         duration: Seconds after which to end; None is never.
-        compact, metadata_only: As of `for_resource`.
+        compact, metadata_only: Options of `for_resource`.
 
     Returns:
-        0; 1 where `once` is asked for and a cache has not synced.
+        0; 1 with `once` if a cache has not synced.
     """
     limit = asyncio.timeout(duration)
     try:
@@ -113,7 +113,7 @@ async def _once(factory: SharedInformerFactory, show: _Show, *, interval: float,
 
 
 class _Show:
-    """The figures of some informers, in one form or another."""
+    """Shows the figures of some informers, as a table or as JSON."""
 
     def __init__(self, gauges: Sequence[Gauge], *, output: str, title: str) -> None:
         self._gauges = gauges
@@ -124,12 +124,12 @@ class _Show:
         self._looked: list[Figures] = self.look()
 
     def look(self) -> list[Figures]:
-        """The figures of now, from which rates are counted on."""
+        """Take the figures of this moment; the next rates count from here."""
         self._looked = [gauge.look() for gauge in self._gauges]
         return self._looked
 
     async def go_on(self, interval: float) -> None:
-        """Show them until cancelled, on a terminal until q."""
+        """Show the figures until cancelled, on a terminal until q."""
         console = Console()
         if self._output == "table" and can_draw(console):
             news = asyncio.Event()
@@ -149,7 +149,7 @@ class _Show:
             await asyncio.sleep(_LOOK)
 
     def print(self) -> None:
-        """One look, on stdout."""
+        """Print the figures of this moment on stdout."""
         figures = self.look()
         if self._output == "json":
             at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""`kinformer watch`: what there is, then every change of it, through whatever happens to the server."""
+"""`kinformer watch`: the objects of a selection, then every change of them, through outages of the server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from kinformer import (
+    APIResource,
+    BadRequestError,
+    Client,
+    ConfigError,
+    EventStream,
+    ForbiddenError,
+    NotFoundError,
+    SharedInformer,
+    SharedInformerFactory,
+    UnauthorizedError,
+)
 from kinformer.cli.commands.event_lines import EventLines, JsonLines, NameLines, TableLines
 from kinformer.cli.output.differences import NOISE
 from kinformer.cli.output.errors import one_line
@@ -17,17 +29,11 @@ from kinformer.cli.output.progress import Loading
 from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server, UsageError
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource
-from kinformer.exceptions import BadRequestError, ConfigError, ForbiddenError, NotFoundError, UnauthorizedError
-from kinformer.informer.factory import SharedInformerFactory
-from kinformer.informer.informer import SharedInformer
-from kinformer.processor.event_stream import EventStream
 
 __all__ = ["Manner", "watch"]
 
-_LOOK = 0.25  # seconds between two looks at how the informer does
-_FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # before the first list they end the command
+_LOOK = 0.25  # seconds between two looks at the health of the informer
+_FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end the command before the first list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +41,11 @@ class Manner:
     """How a watch is shown.
 
     Attributes:
-        output: "table", "json" or "jsonl" (a line an event), or "name" (a line an event).
-        diff: Show what updates have changed.
+        output: "table", "wide", "json" or "jsonl" (a line for each event), or "name" (a line for each event).
+        diff: Show the differences of updates.
         all_fields: Keep managedFields, and leave nothing out of differences.
-        plain: A table of lines on a terminal too, in place of one that is drawn anew.
-        changes_only: Leave out what there is when the watch begins.
+        plain: Write lines on a terminal too, instead of a table that changes in place.
+        changes_only: Leave out the objects that exist when the watch begins.
     """
 
     output: str = "table"
@@ -50,11 +56,11 @@ class Manner:
 
     def __post_init__(self) -> None:
         if self.diff and self.output == "name":
-            raise UsageError("--diff does not go with -o name")
+            raise UsageError("--diff cannot be combined with -o name")
 
     @property
     def noise(self) -> frozenset[str] | None:
-        """What differences leave out; None where none are wanted."""
+        """The paths that differences leave out; None if no differences are shown."""
         if not self.diff:
             return None
         return frozenset() if self.all_fields else NOISE
@@ -63,14 +69,14 @@ class Manner:
 async def watch(server: Server, selection: Selection, manner: Manner, *, duration: float | None) -> int:
     """Show each object of a selection, then each change, until cancelled.
 
-    On a terminal a table is drawn, and q ends it; elsewhere, and in the other forms, events are lines on stdout. An
-    informer does the work: an outage is told of, on stderr where there are lines, and what changed meanwhile comes
-    after it. A 401, 403 or 404 before the first list is raised, also a server that cannot be reached.
+    On a terminal a table is drawn, and q ends it; otherwise, and in the other forms, events are lines on stdout. An
+    informer follows the server: an outage is reported, on stderr if events are lines, and changes that were missed
+    come after it. A 401, 403 or 404 before the first list is raised, and so is a server that cannot be reached.
 
     Args:
-        server: Where.
-        selection: Which.
-        manner: How.
+        server: The server.
+        selection: The objects.
+        manner: How to show them.
         duration: Seconds after which to end; None is never.
     """
     limit = asyncio.timeout(duration)
@@ -78,9 +84,8 @@ async def watch(server: Server, selection: Selection, manner: Manner, *, duratio
         async with limit, server.client() as client:
             resource, namespace = await selection.find(client)
             if "watch" not in resource.verbs:
-                raise ConfigError(
-                    f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)} (kinformer get lists)"
-                )
+                offers = ", ".join(resource.verbs)
+                raise ConfigError(f"{resource} cannot be watched; the server offers {offers} (--once lists it)")
             await _follow(client, resource, namespace, selection, manner)
     except TimeoutError:
         if not limit.expired():
@@ -103,10 +108,10 @@ async def _follow(
         with_namespace = resource.namespaced and selection.all_namespaces
         async with informer.events() as events:
             await _first_list(informer, resource, selection)
-            if manner.output == "table" and not manner.plain and can_draw(console):
+            if manner.output in ("table", "wide") and not manner.plain and can_draw(console):
                 where = f" in {namespace}" if namespace else " in all namespaces" if resource.namespaced else ""
                 table = LiveTable(
-                    Columns(resource, with_namespace=with_namespace),
+                    Columns(resource, with_namespace=with_namespace, wide=manner.output == "wide"),
                     title=f"{resource}{where}{selection.in_words()}",
                     noise=manner.noise,
                     clock=time.monotonic,
@@ -121,7 +126,8 @@ def _lines(resource: APIResource, manner: Manner, *, with_namespace: bool) -> Ev
         return NameLines(resource)
     if manner.output in ("json", "jsonl"):
         return JsonLines(noise=manner.noise)
-    return TableLines(Table(resource, with_namespace=with_namespace, with_event=True), noise=manner.noise)
+    wide = manner.output == "wide"
+    return TableLines(Table(resource, with_namespace=with_namespace, with_event=True, wide=wide), noise=manner.noise)
 
 
 async def _draw(console: Console, table: LiveTable, informer: SharedInformer, events: EventStream) -> None:
@@ -145,14 +151,14 @@ async def _draw(console: Console, table: LiveTable, informer: SharedInformer, ev
 
 async def _write(lines: EventLines, manner: Manner, informer: SharedInformer, events: EventStream) -> None:
     lines.fit(informer.lister.list())
-    telling = asyncio.create_task(_tell_of_outages(informer), name="kinformer watch: outages")
+    reporting = asyncio.create_task(_report_outages(informer), name="kinformer watch: outages")
     try:
         async for event in events:
             if not (manner.changes_only and event.is_in_initial_list):
                 lines.write(event)
     finally:
-        telling.cancel()
-        await asyncio.wait({telling})
+        reporting.cancel()
+        await asyncio.wait({reporting})
 
 
 async def _first_list(informer: SharedInformer, resource: APIResource, selection: Selection) -> None:
@@ -172,7 +178,7 @@ async def _first_list(informer: SharedInformer, resource: APIResource, selection
         waiting.cancel()
 
 
-async def _tell_of_outages(informer: SharedInformer) -> None:
+async def _report_outages(informer: SharedInformer) -> None:
     outage = _Outage(informer)
     while True:
         await asyncio.sleep(_LOOK)
@@ -180,28 +186,28 @@ async def _tell_of_outages(informer: SharedInformer) -> None:
 
 
 class _Outage:
-    """Tells on stderr when an informer loses its server, and when it follows it again: a line each."""
+    """Reports on stderr when an informer loses its server, and when it follows it again: a line each."""
 
     def __init__(self, informer: SharedInformer) -> None:
         self._informer = informer
-        self._told: str | None = None
+        self._reported: str | None = None
         self._since = 0.0
 
     def look(self) -> None:
-        """Say what is new."""
+        """Report a change since the last call."""
         health = self._informer.health()
         if health.live:
-            if self._told is not None:
+            if self._reported is not None:
                 self._say(f"followed again after {time.monotonic() - self._since:.0f} s")
-            self._told = None
+            self._reported = None
             return
         if health.last_error is None or (not health.synced and isinstance(health.last_error, _FINAL)):
             return
-        if self._told is None:
+        if self._reported is None:
             self._since = time.monotonic()
-        if health.state not in (self._told, "listing"):  # the way back from an outage is no news of it
+        if health.state not in (self._reported, "listing"):  # listing again is not news: it is the end of the outage
             self._say(f"{health.state.replace('_', ' ')}, trying again: {one_line(health.last_error)}")
-            self._told = health.state
+            self._reported = health.state
 
     def _say(self, text: str) -> None:
         print(f"kinformer: {self._informer.name}: {text}", file=sys.stderr)

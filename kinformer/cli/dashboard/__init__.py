@@ -1,4 +1,4 @@
-"""The dashboard: `kinformer dashboard`, and the web application behind it, for your own to mount."""
+"""The dashboard: `kinformer dashboard`, and its web application, which other applications can mount."""
 
 from __future__ import annotations
 

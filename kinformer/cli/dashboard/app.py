@@ -1,4 +1,4 @@
-"""The web application: one page, what it is fed from, and an API over the caches. Nothing here writes."""
+"""The web application: one page, its event stream, and a read-only API over the caches."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ import yaml
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from starlette.requests import HTTPConnection
 
+from kinformer import DecodeError, KubeObject, SelectorError, SharedInformer
 from kinformer.cli.dashboard.board import NODE_INDEX, OWNER_INDEX, Board, board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
-from kinformer.exceptions import DecodeError, SelectorError
-from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
 
 __all__ = ["cluster_app", "cluster_router"]
 
@@ -25,18 +23,18 @@ _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg"
 
 
 def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Guard:
-    """The whole application, to be served, or mounted in another whose lifespan is a `kinformer_lifespan`.
+    """Return the whole application, to be served, or mounted in one whose lifespan is a `kinformer_lifespan`.
 
     ::
 
         app.mount("/cluster", cluster_app(names=["ops.example.com"]))
 
-    It shows every informer that the factory has when the page is first asked for.
+    It shows every informer that the factory has at the first request.
 
     Args:
-        names: The host names under which it answers; requests under any other are refused. Give those under which your
+        names: The host names that it answers to; requests under any other name are refused. Give the names under which
             users reach it.
-        options: For `FastAPI`, such as a `lifespan`.
+        options: Of `FastAPI`, such as a `lifespan`.
     """
     app = FastAPI(title="kinformer dashboard", docs_url=None, redoc_url=None, **options)
     app.include_router(health_router())
@@ -49,7 +47,7 @@ def cluster_app(*, names: Iterable[str] = LOOPBACK_NAMES, **options: Any) -> Gua
 # --- the API over the caches --------------------------------------------------------------------------------------
 
 cluster_router = APIRouter(prefix="/api", tags=["cluster"])
-"""The API alone, for an application of your own, whose lifespan has to be a `kinformer_lifespan`."""
+"""The API alone, for an application whose lifespan is a `kinformer_lifespan`."""
 
 
 async def _board(connection: HTTPConnection) -> Board:
@@ -71,19 +69,19 @@ Informer = Annotated[SharedInformer, Depends(_informer)]
 
 @cluster_router.get("/events", response_class=Response)
 async def events(board: TheBoard) -> Response:
-    """Rows of all resources, their changes, and reports on the informers; what the page reads."""
+    """Stream rows of all resources, their changes, and reports on the informers to the page."""
     return board.stream()
 
 
 @cluster_router.get("/report")
 async def report(board: TheBoard) -> dict[str, Any]:
-    """How the informers do."""
+    """Report on the informers."""
     return board.report()
 
 
 @cluster_router.get("/counts")
 async def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
-    """Objects of each resource, in all and by namespace."""
+    """Count the objects of each resource, in total and by namespace."""
     return {name: _counts(informer) for name, informer in board.informers.items()}
 
 
@@ -91,7 +89,7 @@ async def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
 async def objects(
     informer: Informer, namespace: str = "", selector: str = "", node: str = "", owner: str = ""
 ) -> Response:
-    """Objects of a resource: by namespace, labels, node (pods) and owner (`uid`, or `namespace/Kind/name`)."""
+    """List objects of a resource by namespace, labels, node (pods) and owner (`uid`, or `namespace/Kind/name`)."""
     try:
         found = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
     except SelectorError as error:
@@ -101,7 +99,7 @@ async def objects(
 
 @cluster_router.get("/object", response_class=Response)
 async def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
-    """One object, by its key."""
+    """Return one object by its key."""
     found: KubeObject | None = informer.indexer.get_by_key(key)
     if found is None:
         raise HTTPException(404, f"there is no {key} among {informer.name}")
@@ -110,14 +108,14 @@ async def object_(informer: Informer, key: str, format: Literal["json", "yaml"] 
         return object_response(shown)
     try:
         text = yaml.safe_dump(shown.to_dict(), sort_keys=False, allow_unicode=True, width=120)
-    except (DecodeError, RecursionError):  # it is nested too deeply to be laid out, and JSON is YAML too
+    except (DecodeError, RecursionError):  # nested too deeply to be laid out; JSON is YAML too
         text = shown.raw.decode()
     return Response(text, media_type="text/plain; charset=utf-8")
 
 
 @cluster_router.get("/changes")
 async def changes(board: TheBoard, resource: str, key: str) -> list[dict[str, Any]]:
-    """What changed lately in one object, newest first; also in one that is gone."""
+    """List the latest changes of one object, newest first; also if it has been deleted."""
     return board.history.of(resource, key)
 
 
@@ -147,7 +145,7 @@ def _visible(obj: KubeObject) -> KubeObject:
 
 
 def _page() -> dict[str, tuple[bytes, str, str]]:
-    """Path to content, type and tag, of the files that make the page."""
+    """Return the content, type and tag of each file of the page, by its path."""
     found = {}
     for file in (files("kinformer.cli.dashboard") / "page").iterdir():
         kind = _TYPES.get(file.name.rpartition(".")[2])

@@ -1,37 +1,31 @@
-"""What the page is fed from: the changes of all informers of a factory, as rows, and how the informers do."""
+"""The source of the page: the changes of a factory's informers as rows, and reports on the informers."""
 
 from __future__ import annotations
 
-import math
-import os
+import asyncio
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kinformer._runtime.single_flight import SingleFlight
+from kinformer import GroupVersionResource, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.rows import Rows, column_names
+from kinformer.cli.output.errors import error_text
+from kinformer.cli.process import resident_memory
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
-from kinformer.exceptions import describe
-from kinformer.informer.factory import SharedInformerFactory
-from kinformer.informer.informer import SharedInformer
-from kinformer.informer.metrics import memory_of
-from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.object import KubeObject
 
 __all__ = ["NODE_INDEX", "OWNER_INDEX", "Board", "board_of"]
 
 OWNER_INDEX = "kinformer dashboard: owner"
 NODE_INDEX = "kinformer dashboard: node"
 
-_BATCHES = 0.1  # seconds between two batches of changes to a page: what an eye takes for at once
-_BEAT = 1.0  # seconds between two reports of how the informers do
-_EVENTS = 8192  # changes that are kept for pages that come back
+_BATCHES = 0.1  # seconds between two batches of changes to a page: an eye takes that for instantaneous
+_BEAT = 1.0  # seconds between two reports on the informers
+_EVENTS = 8192  # changes that are kept for pages that reconnect
 _PODS = GroupVersionResource("", "v1", "pods")
 
 _KINDS = {
@@ -53,23 +47,23 @@ _KINDS = {
 class Board:
     """The informers of one factory, as a page sees them. It ends when they do.
 
-    One that has ended already is shown as it is: what is in its cache, and why it ended.
+    An informer that has ended already is shown with its last cache and the reason why it ended.
 
     Args:
-        informers: By the names that the page has for them.
+        informers: The informers by the names that the page has for them.
     """
 
     def __init__(self, informers: dict[str, SharedInformer]) -> None:
         self.informers = informers
         self.rows = Rows()
-        heard = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
-        self.history = History(heard)
-        self.log = EventLog(heard, events=_EVENTS)
+        running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
+        self.history = History(running)
+        self.log = EventLog(running, events=_EVENTS)
         self.log.start()
         self._began = time.time()
 
     def stream(self) -> EventSourceResponse:
-        """Rows and reports, to one page."""
+        """Return a stream of rows and reports for one page."""
         return EventSourceResponse(
             self.log,
             render=self.rows.render,
@@ -80,11 +74,11 @@ class Board:
         )
 
     def report(self) -> dict[str, Any]:
-        """How the informers do, and the process."""
+        """Return the state of the informers and of the process."""
         return {
             "now": time.time(),
             "began": self._began,
-            "memory": _memory(),
+            "memory": resident_memory(),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
         }
 
@@ -99,7 +93,7 @@ class Board:
             "state": health.state,
             "synced": health.synced,
             "live": health.live,
-            "error": describe(health.last_error) if health.last_error else None,
+            "error": error_text(health.last_error),
             "failures": health.consecutive_failures,
             "event_age": health.last_event_age,
             "sync_age": health.last_sync_age,
@@ -110,7 +104,7 @@ class Board:
             "objects": figures.objects,
             "events": sum(figures.events.values()),
             "received": figures.bytes,
-            "memory": memory_of(informer, figures.objects),
+            "memory": figures.memory,
             "queued": figures.queued,
             "pending": sum(figures.pending.values()),
             "coalesced": figures.coalesced,
@@ -118,20 +112,28 @@ class Board:
         }
 
 
-_boards: WeakKeyDictionary[SharedInformerFactory, SingleFlight[Board]] = WeakKeyDictionary()
+class _Place:
+    """The board of one factory, once it has been made; the lock is held while it is made."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.board: Board | None = None
+
+
+_places: WeakKeyDictionary[SharedInformerFactory, _Place] = WeakKeyDictionary()
 
 
 async def board_of(factory: SharedInformerFactory) -> Board:
-    """The board of a factory's informers, as they are when it is first asked for."""
-    found = _boards.get(factory)
-    if found is None:
-        informers = dict(zip(factory.health(), factory.informers, strict=True))
-        found = _boards[factory] = SingleFlight(lambda: _board(informers), ttl=math.inf)
-    return await found.get()
+    """Return the board of a factory; it has the informers that the factory had at the first call."""
+    place = _places.setdefault(factory, _Place())
+    async with place.lock:
+        if place.board is None:
+            place.board = await _board(dict(zip(factory.health(), factory.informers, strict=True)))
+    return place.board
 
 
 async def _board(informers: dict[str, SharedInformer]) -> Board:
-    """With what the API asks for by owner and by node indexed; in slices, where the caches are full already."""
+    """Make a board, and index objects by owner and pods by node for the API; in slices, if the caches are full."""
     for name, informer in informers.items():
         await informer.build_indexers({OWNER_INDEX: _owners})
         if _resource(name) == _PODS:
@@ -150,7 +152,7 @@ def _resource(name: str) -> GroupVersionResource:
 
 
 def _kind_of(name: str, informer: SharedInformer) -> tuple[str, str]:
-    """Group and kind; before the first object as far as the name tells."""
+    """Return group and kind; before the first object they are guessed from the name."""
     some = informer.indexer.sample(1)
     if some and some[0].kind:
         return some[0].api_version.rpartition("/")[0], some[0].kind
@@ -161,12 +163,3 @@ def _kind_of(name: str, informer: SharedInformer) -> tuple[str, str]:
 def _is_namespaced(informer: SharedInformer, kind: str) -> bool:
     key = informer.indexer.any_key()
     return "/" in key if key else kind not in ("Node", "Namespace", "PersistentVolume", "StorageClass")
-
-
-def _memory() -> int | None:
-    """Bytes that this process has in memory; None where the system has no such file."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    except OSError:
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")

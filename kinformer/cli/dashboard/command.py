@@ -1,4 +1,4 @@
-"""`kinformer dashboard`: a web page on a living cluster, and what it is read from."""
+"""`kinformer dashboard`: the informers, the web server, and their life together."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import uvicorn
 
+from kinformer import APIResource, Client, ConfigError, SharedInformerFactory, discover
 from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
 from kinformer.cli.dashboard.secrets import hide
-from kinformer.cli.demo.living_cluster import LivingCluster
+from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.target import Server
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover, find
 from kinformer.contrib.fastapi import kinformer_lifespan
-from kinformer.exceptions import ConfigError
-from kinformer.informer.factory import SharedInformerFactory
 from kinformer.testing import APIServer
 
 __all__ = ["RESOURCES", "dashboard"]
@@ -36,11 +33,11 @@ RESOURCES = (
     "nodes",
     "namespaces",
 )
-"""What is shown where nothing else is asked for, as far as the server has it."""
+"""The resources that are shown by default, if the server has them."""
 
-_IN_THE_DEMO = ("pods", "deployments.apps", "nodes", "namespaces")  # what lives there
+_IN_THE_DEMO = ("pods", "deployments.apps", "nodes", "namespaces")  # the resources of its cluster
 
-_GRACE = 2  # seconds that answers have when the server ends; event streams end by themselves well before
+_GRACE = 2  # seconds that responses have when the server ends; event streams end themselves well before
 
 
 async def dashboard(
@@ -54,15 +51,15 @@ async def dashboard(
     names: Sequence[str] = (),
     duration: float | None = None,
 ) -> int:
-    """Serve the page until Ctrl-C or SIGTERM, at which uvicorn ends in order and then passes it on.
+    """Serve the page until Ctrl-C or SIGTERM; uvicorn shuts down in order and then passes the signal on.
 
     Args:
         target: The server to watch.
-        resources: What to show, as kubectl names it; empty is `RESOURCES`.
-        demo: Watch a small cluster that lives in this process, instead of `target`.
-        namespace: Only this one; all by default.
-        host, port: Where to listen; port 0 takes one that is free.
-        names: Host names, beside those of loopback, under which it answers.
+        resources: The resources to show, as kubectl names them; empty is `RESOURCES`.
+        demo: Watch a small cluster in this process, instead of `target`.
+        namespace: Only this one; default: all.
+        host, port: The address to listen on; port 0 takes a free one.
+        names: Host names to answer to, in addition to those of loopback.
         duration: Seconds after which to end; None is never.
 
     Raises:
@@ -77,7 +74,7 @@ async def dashboard(
 
         @asynccontextmanager
         async def setup() -> AsyncIterator[SharedInformerFactory]:
-            # Not before: whoever reads this may send a signal, and from here on uvicorn ends in order at one.
+            # Not earlier: a reader of this line may send a signal, and only from here on does uvicorn handle it.
             print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
             async with SharedInformerFactory(client) as factory:
                 for resource in wanted:
@@ -86,7 +83,7 @@ async def dashboard(
                         namespace=namespace if resource.namespaced else None,
                         transform=hide if str(resource) == "v1/secrets" else None,
                     )
-                await board_of(factory)  # so that what changes is kept from now on, not from the first page
+                await board_of(factory)  # so that changes are recorded from now on, not only from the first page
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))
@@ -122,12 +119,12 @@ async def _demo(stack: AsyncExitStack) -> Client:
 async def _wanted(client: Client, names: Sequence[str]) -> list[APIResource]:
     there = await discover(client)
     if names:
-        return [find(there, name) for name in names]
+        return [there.find(name) for name in names]
     found = []
     for name in RESOURCES:
         try:
-            found.append(find(there, name))
-        except ConfigError:  # a server may lack a group; what is asked for by name has to be there
+            found.append(there.find(name))
+        except ConfigError:  # a server may lack a group; only resources asked for by name have to exist
             continue
     return found
 

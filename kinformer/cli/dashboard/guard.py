@@ -1,7 +1,7 @@
-"""Who may ask: pages of this very server, under a name that is its own.
+"""Protection against other web pages: only pages of this server, under its own names, are answered.
 
-A page somewhere on the web can make a browser send requests to 127.0.0.1. It cannot read the answers, unless it has its
-own name lead to 127.0.0.1 (DNS rebinding): then the browser takes both for one site. The `Host` header still has the
+A page anywhere on the web can make a browser send requests to 127.0.0.1. It cannot read the answers, unless its own
+name resolves to 127.0.0.1 (DNS rebinding): then the browser takes both for one site. The `Host` header still has the
 page's name, so a server that knows its own names is safe.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["LOOPBACK_NAMES", "Guard"]
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 _HEADERS = {
-    # Everything comes from here, nothing is inline: what a cluster holds cannot become a program in the page.
+    # Everything is loaded from here and nothing is inline: content of a cluster cannot become a script in the page.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,12 +34,11 @@ _ELSEWHERE = "403: pages of other origins are not answered\n"
 
 
 class Guard:
-    """Refuses requests under another name, from another origin, or that would write, with 403 and 405.
+    """Refuses requests under another name or from another origin (403), and requests that would write (405).
 
     Args:
-        app: What is guarded.
-        names: The host names, without ports, under which it may be asked for; ports are not looked at, since a tunnel
-            changes them.
+        app: The application to protect.
+        names: The host names, without ports, to answer to. Ports are not compared, because a tunnel changes them.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str] = LOOPBACK_NAMES) -> None:
@@ -47,7 +46,7 @@ class Guard:
         self._names = frozenset(name.lower().strip("[]") for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or have it answered (ASGI)."""
+        """Refuse the request, or pass it on (ASGI)."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,7 +74,7 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and _split(origin).netloc.lower() != host.lower():
             return 403, _ELSEWHERE
-        # An image or a script comes without an Origin. A link is followed: what it opens, its page cannot read.
+        # Requests for images and scripts have no Origin. Links may be followed: their page cannot read the result.
         elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         if elsewhere and headers.get("sec-fetch-dest") != "document":
             return 403, _ELSEWHERE

@@ -1,4 +1,4 @@
-"""What changed lately in each object, as a list of differences."""
+"""The latest changes of each object, as lists of differences."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer import DecodeError, KubeObject, SharedInformer
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.output.differences import ABSENT
 from kinformer.cli.output.differences import differences as changes
-from kinformer.exceptions import DecodeError
-from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
 
 __all__ = ["Difference", "History", "differences"]
 
 _AN_OBJECT = 20  # changes of one object that are kept
-_BYTES = 32 * 1024 * 1024  # of states that all of them may hold on to
+_BYTES = 32 * 1024 * 1024  # bytes of states that all changes together may keep alive
 _LONGEST = 2000  # characters of a value that are shown
 
 
@@ -33,7 +31,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place that differs; `old` is None for what was added, `new` for what was removed; both are JSON."""
+    """One place that differs; `old` is None if it was added, `new` if it was removed; both are JSON."""
 
     path: str
     old: str | None
@@ -41,9 +39,9 @@ class Difference:
 
 
 class History:
-    """The last changes of the objects of some informers, from when it began to listen.
+    """The latest changes of the objects of some informers.
 
-    It keeps references to the states, which cost what the bytes of the old ones do, and compares them when asked.
+    It keeps references to their states, which costs the bytes of the old ones, and compares them on request.
     """
 
     def __init__(self, informers: Mapping[str, SharedInformer]) -> None:
@@ -58,7 +56,7 @@ class History:
                 self._note(source, _Change(time.time(), "ADDED", None, obj))
 
         def on_update(old: KubeObject, new: KubeObject) -> None:
-            if old.resource_version != new.resource_version:  # a resync is no change
+            if old.resource_version != new.resource_version:  # a resync is not a change
                 self._note(source, _Change(time.time(), "UPDATED", old, new))
 
         def on_delete(obj: KubeObject) -> None:
@@ -82,7 +80,7 @@ class History:
             self._bytes -= _held(forgotten)
 
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
-        """The changes of one object, newest first, each with what differs."""
+        """Return the changes of one object with their differences, newest first."""
         found = self._changes.get((source, key), ())
         return [
             {
@@ -96,7 +94,7 @@ class History:
 
 
 def _held(changes: Sequence[_Change]) -> int:
-    """Bytes of the states of one object: the old one of a change is the new one of the change before."""
+    """Return the bytes of the states of one object: the old state of a change is the new one of the change before."""
     first = changes[0].old if changes else None
     return sum(len(change.new._data) for change in changes) + (len(first._data) if first is not None else 0)
 
@@ -106,7 +104,7 @@ def _differences(change: _Change) -> list[Difference]:
         return []
     try:
         return list(differences(_shown(change.old), _shown(change.new)))
-    except (DecodeError, RecursionError):  # it is nested too deeply to be compared
+    except (DecodeError, RecursionError):  # nested too deeply to be compared
         return [Difference("<unreadable>", None, None)]
 
 
@@ -115,7 +113,7 @@ def _shown(obj: KubeObject) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any) -> Iterator[Difference]:
-    """Where two JSON values differ, deepest place by deepest place; items of a list are known by name or type."""
+    """Yield the deepest places in which two JSON values differ; items of a list are matched by name or type."""
     for path, was, is_now in changes(old, new):
         yield Difference(path, None if was is ABSENT else _text(was), None if is_now is ABSENT else _text(is_now))
 

@@ -1,4 +1,4 @@
-"""An object as a row of the page: what a table shows of it, in a fortieth of its bytes."""
+"""The rows of the page: the cells of an object's table, in a fortieth of its bytes."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from typing import Any
 
 import msgspec
 
+from kinformer import DecodeError, KubeObject
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.output.columns import columns_of
-from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
 
 __all__ = ["Rows", "column_names"]
 
-_KEPT = 20_000  # rows, of some 300 bytes each: a page that opens gets what the last one got
+_KEPT = 20_000  # rows, of about 300 bytes each: the next page that opens gets the rows of the last one
 
 _encode = msgspec.json.Encoder().encode
 
 
 def column_names(group: str, kind: str) -> list[str]:
-    """What stands over the cells of a row. Ages are no cells: the page counts them itself, second by second."""
+    """Return the names of the cells of a row. Ages are not among them: the page counts them itself."""
     return [name for name, _ in columns_of(group, kind) if name != "AGE"]
 
 
 class Rows:
-    """Makes rows, and remembers the last of each object."""
+    """Makes rows, and keeps the last one of each object."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[tuple[str, str], tuple[str, str, bytes]] = OrderedDict()
 
     def render(self, kind: str, source: str, obj: KubeObject) -> bytes:
-        """The row of an object, as JSON; of a deleted one only which it was."""
+        """Return the row of an object as JSON; only its key if it was deleted."""
         place = (source, obj.key)
         if kind == "DELETED":
             self._made.pop(place, None)
@@ -52,7 +51,7 @@ def _row(source: str, obj: KubeObject) -> dict[str, Any]:
         document = hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
         cells = [cell(document) for name, cell in columns if name != "AGE"]
         created = obj.creation_timestamp
-    except DecodeError:  # it is nested too deeply
+    except DecodeError:  # nested too deeply
         cells, created = ["<unreadable>" for name, _ in columns if name != "AGE"], None
     row: dict[str, Any] = {
         "s": source,

@@ -1,27 +1,27 @@
-"""Nothing of what Secrets hold is shown, or kept."""
+"""Removes the values of Secrets, so that they are neither shown nor kept."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject
 
 __all__ = ["HIDDEN", "hide", "is_secret"]
 
 HIDDEN = "(hidden)"
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds the data as they were applied
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # contains the data as they were applied
 
 
 def is_secret(obj: KubeObject) -> bool:
-    """Whether it is a Secret, or may be one: metadata alone does not tell, and has an annotation with the data."""
+    """True if it is or may be a Secret: metadata alone does not tell, and may have an annotation with the data."""
     return obj.kind == "PartialObjectMetadata" or (obj.kind == "Secret" and obj.api_version in ("v1", ""))
 
 
 def hide(document: dict[str, Any]) -> dict[str, Any]:
-    """A Secret without the values that it holds; it can be a transform of an informer.
+    """Replace the values of a Secret; usable as the transform of an informer.
 
-    What it has are the names of its keys, its type and its metadata.
+    The names of its keys, its type and its metadata are kept.
     """
     for field in ("data", "stringData"):
         if isinstance(document.get(field), dict):

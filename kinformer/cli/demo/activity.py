@@ -1,4 +1,4 @@
-"""What the handlers of the demo have heard: the last events, and how many a second."""
+"""The calls of the demo's handlers: the last ones, and their rate."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kinformer import KubeObject, SharedInformer
 from kinformer.cli.output.columns import columns_of
-from kinformer.informer.informer import SharedInformer
-from kinformer.objects.object import KubeObject
 
 __all__ = ["Activity", "Happening"]
 
-_KEPT = 200  # events: more than any screen has lines
+_KEPT = 200  # events; no screen has more lines
 _SECONDS = 30  # of history for the rate
 
 
@@ -33,7 +32,7 @@ class Activity:
     """Listens to informers, with one handler each.
 
     Args:
-        heard: Called with each event that is no part of an initial list.
+        heard: Called with each event, except those of an initial list.
         clock: Seconds, for the rate.
     """
 
@@ -44,7 +43,7 @@ class Activity:
         self._per_second: Counter[int] = Counter()
 
     def listen(self, informer: SharedInformer) -> None:
-        """Have a handler called for every event of this informer."""
+        """Add a handler to an informer."""
 
         def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
@@ -59,12 +58,12 @@ class Activity:
         informer.add_event_handler(on_add=on_add, on_update=on_update, on_delete=on_delete, name="demo")
 
     def rate(self) -> float:
-        """Events a second, over the last three full seconds."""
+        """Return the events per second, over the last three full seconds."""
         now = int(self._clock())
         return sum(self._per_second[now - ago] for ago in (1, 2, 3)) / 3
 
     def history(self) -> list[int]:
-        """Events in each of the last 30 full seconds, oldest first."""
+        """Return the number of events in each of the last 30 full seconds, oldest first."""
         now = int(self._clock())
         return [self._per_second[now - ago] for ago in range(_SECONDS, 0, -1)]
 
@@ -81,13 +80,13 @@ class Activity:
 
 
 def _state(obj: KubeObject) -> str:
-    """What there is to say of an object: `Running`, `3/5 ready`."""
+    """Describe an object in a word or two: `Running`, `3/5 ready`."""
     document: dict[str, Any] = obj.to_dict()
     columns = dict(columns_of(obj.api_version.rpartition("/")[0], obj.kind))
     if obj.kind == "Deployment":
         return f"{columns['READY'](document)} ready"
     status = columns["STATUS"](document) if "STATUS" in columns else ""
-    return status.replace("ContainerCreating", "Creating")  # two of the long word would fill a line
+    return status.replace("ContainerCreating", "Creating")  # the long word twice would fill a line
 
 
 def _change(old: str, new: str) -> str:

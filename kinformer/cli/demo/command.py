@@ -1,4 +1,4 @@
-"""`kinformer demo`: an embedded API server with a living cluster, and informers that follow it."""
+"""`kinformer demo`: informers that follow a living cluster on an embedded API server."""
 
 from __future__ import annotations
 
@@ -12,44 +12,40 @@ from datetime import datetime
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from kinformer._runtime.backoff import Backoff
+from kinformer import Backoff, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.demo.activity import Activity, Happening
-from kinformer.cli.demo.living_cluster import LivingCluster
 from kinformer.cli.demo.screen import DemoScreen
-from kinformer.cli.listing import list_all
-from kinformer.cli.output.errors import FAILED, log_kept_back, one_line
+from kinformer.cli.living_cluster import LivingCluster
+from kinformer.cli.output.errors import FAILED, one_line
 from kinformer.cli.output.keys import stop_on_key
+from kinformer.cli.output.logs import log_kept_back
 from kinformer.cli.output.tables import clean
-from kinformer.client.client import Client
-from kinformer.informer.factory import SharedInformerFactory
-from kinformer.informer.informer import SharedInformer
-from kinformer.listwatch.list_watch import ListWatch
 from kinformer.testing import APIServer
 
 __all__ = ["demo"]
 
 _RESOURCES = ("v1/pods", "apps/v1/deployments", "v1/nodes")
-_UNATTENDED = 20.0  # seconds that the demo lasts where nobody sits before a terminal to end it
+_UNATTENDED = 20.0  # seconds that the demo lasts if there is no terminal to end it from
 _RESTART_AT = 10.0  # seconds, or two fifths of a shorter demo
 _DOWNTIME = 2.0  # seconds, or a tenth of a shorter demo
 _FRAME = 0.1  # seconds between two pictures
-_AGREE = 5.0  # seconds that the caches have at the end to be as the server is
-# The informers' own would wait up to 1.6 s before the first try: the demo would rather show what comes after it.
+_AGREE = 5.0  # seconds within which the caches have to equal the server at the end
+# The default would wait up to 1.6 s before the first retry; the demo has more to show after it.
 _BACKOFF = Backoff(initial=0.25, maximum=1.0)
 
 
 async def demo(*, duration: float | None, plain: bool, console: Console | None = None) -> int:
-    """Show a cluster that lives in this process, through the eyes of informers.
+    """Show a cluster that lives in this process, as informers see it.
 
-    Once, in the middle, the API server is restarted. At the end the caches are compared with the server.
+    The API server is restarted once, in the middle. At the end the caches are compared with the server.
 
     Args:
-        duration: Seconds; None is until q or Ctrl-C, without a terminal 20.
-        plain: Print lines instead of drawing; also done where the console is no terminal.
-        console: Where to draw; None is stdout.
+        duration: Seconds; None is until q or Ctrl-C, or 20 without a terminal.
+        plain: Print lines instead of drawing; the default if the console is not a terminal.
+        console: The console to draw on; None is stdout.
 
     Returns:
-        0; 1 if at the end a cache was not what the server has.
+        0; 1 if a cache differs from the server at the end.
     """
     console = console or Console()
     plain = plain or not console.is_terminal
@@ -67,11 +63,11 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
             await show.print_lines()
         else:
             await show.draw(console)
-        return await show.compare(client)
+        return await show.compare()
 
 
 class _Demo:
-    """One run: the cluster's life, the restart in the middle of it, and what is shown of both."""
+    """One run: the life of the cluster, the restart, and what is shown of them."""
 
     def __init__(
         self, server: APIServer, cluster: LivingCluster, informers: Sequence[SharedInformer], duration: float | None
@@ -87,12 +83,12 @@ class _Demo:
         self._down = False
         self._restarted = False
         self._relists_before = 0
-        self._announce: Callable[[str], None] = lambda text: None  # the screen has a footer for it
+        self._announce: Callable[[str], None] = lambda text: None  # the screen shows it in its footer
 
     # --- two ways to show it ------------------------------------------------------------------------------
 
     async def print_lines(self) -> None:
-        """A line for each event that a handler hears of, and one a second on how things are."""
+        """Print a line for each call of a handler, and one every second for the state."""
         activity = Activity(_print_happening, clock=lambda: self._elapsed)
         self._listen(activity)
         self._announce = _say
@@ -104,7 +100,7 @@ class _Demo:
                 _say(self._summary(activity))
 
     async def draw(self, console: Console) -> None:
-        """The whole terminal, until q; leaving gives it back as it was."""
+        """Draw on the whole terminal until q is pressed, then restore it."""
         activity = Activity(clock=lambda: self._elapsed)
         self._listen(activity)
         pods, deployments, nodes = self._informers
@@ -117,7 +113,7 @@ class _Demo:
         with (
             log_kept_back(),
             stop_on_key(self._stop.set),
-            # Drawn from here alone, in place and in one write: nothing flickers, and no thread reads the caches.
+            # Drawn only from here, in place and in one write: nothing flickers, and no thread reads the caches.
             Live(picture(), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
         ):
             async with self._living():
@@ -130,7 +126,7 @@ class _Demo:
 
     @asynccontextmanager
     async def _living(self) -> AsyncIterator[None]:
-        """Within it the cluster lives, and the server is restarted once; what breaks of this comes out."""
+        """Let the cluster live, and restart the server once, while the context is open; raises their errors."""
         tasks = [
             asyncio.create_task(self._cluster.run(), name="kinformer demo: cluster"),
             asyncio.create_task(self._restart_once(), name="kinformer demo: restart"),
@@ -140,7 +136,7 @@ class _Demo:
         try:
             yield
             if self._down:
-                await tasks[1]  # what has gone down comes up again, or the end could not be compared
+                await tasks[1]  # the server has to be up for the comparison at the end
         finally:
             for task in tasks:
                 task.cancel()
@@ -154,7 +150,7 @@ class _Demo:
             self._stop.set()
 
     async def _goes_on(self, seconds: float) -> bool:
-        """Wait so long; False when the demo is to end, then at once."""
+        """Wait so long; returns False, at once, when the demo ends."""
         if self._duration is not None:
             seconds = min(seconds, self._duration - self._elapsed)
             if seconds <= 0:
@@ -217,11 +213,11 @@ class _Demo:
             f"{activity.rate():.1f} events/s | server {server}"
         )
 
-    async def compare(self, client: Client) -> int:
-        """Say whether the caches are what the server has, now that nothing changes any more: 0, or 1."""
+    async def compare(self) -> int:
+        """Print whether the caches equal the server, now that nothing changes any more; returns 0, or 1."""
         deadline = self._elapsed + _AGREE
         while True:
-            different = [informer for informer in self._informers if not await _agrees(client, informer)]
+            different = [informer for informer in self._informers if not self._agrees(informer)]
             if not different:
                 break
             if self._elapsed > deadline:
@@ -236,12 +232,11 @@ class _Demo:
         print(f"The caches of {len(self._informers)} informers equal the server, object by object: {objects}{restart}.")
         return 0
 
-
-async def _agrees(client: Client, informer: SharedInformer) -> bool:
-    there, _ = await list_all(ListWatch(client, informer.name))
-    return {obj.key: obj.resource_version for obj in there} == {
-        obj.key: obj.resource_version for obj in informer.lister.list()
-    }
+    def _agrees(self, informer: SharedInformer) -> bool:
+        there = [KubeObject.from_dict(document) for document in self._server.list(informer.name)]
+        return {obj.key: obj.resource_version for obj in there} == {
+            obj.key: obj.resource_version for obj in informer.lister.list()
+        }
 
 
 def _print_happening(event: Happening) -> None:

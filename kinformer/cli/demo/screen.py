@@ -1,4 +1,4 @@
-"""What the demo shows on a terminal, drawn anew a few times a second from listers, health and handlers."""
+"""The screen of the demo, drawn ten times a second from listers, health and handlers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from kinformer import SharedInformer
 from kinformer.cli.demo.activity import Activity
-from kinformer.cli.demo.living_cluster import NAMESPACES
+from kinformer.cli.living_cluster import NAMESPACES
 from kinformer.cli.output.tables import clean, status_style
-from kinformer.informer.informer import SharedInformer
 
 __all__ = ["DemoScreen"]
 
 _PHASES = {"Running": "green", "Pending": "yellow", "Succeeded": "bright_black", "Failed": "red"}
 _PHASE_NAMES = ("running", "pending", "done", "failed")
 _SHORT_PHASE_NAMES = ("run", "pend", "done", "fail")
-_WIDE = 118  # cells from which on nothing has to be shortened
+_WIDE = 118  # cells; on narrower screens words are shortened
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow", "backing_off": "red", "stopped": "red"}
 _TYPES = {"ADDED": "green", "UPDATED": "cyan", "DELETED": "red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -34,8 +34,8 @@ class DemoScreen:
 
     Args:
         pods, deployments, nodes: The informers; only their listers, `health()` and `statistics()` are read.
-        activity: What the handlers heard.
-        url: Of the server, for the title.
+        activity: The calls of the handlers.
+        url: The URL of the server, for the title.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class DemoScreen:
         self._url = url
 
     def render(self, *, elapsed: float, footer: str, height: int, width: int) -> RenderableType:
-        """The screen at this moment.
+        """Draw the screen of this moment.
 
         Args:
             elapsed: Seconds since the demo began.
-            footer: What is going on, for people; may hold markup.
+            footer: A sentence about the present state; may contain markup.
             height, width: Of the terminal, in cells.
         """
         wide = width >= _WIDE
@@ -168,7 +168,7 @@ class DemoScreen:
 
 
 def _words(what: str) -> Text:
-    """A change, each status in its colour."""
+    """Return the words of a change, each status in its colour."""
     text = Text()
     for number, word in enumerate(what.split(" ")):
         text.append(f"{' ' if number else ''}{word}", style=status_style(word))
@@ -198,7 +198,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 def _bar(phases: Counter[str], largest: int, width: int) -> Text:
-    """One block for so many pods, phase by phase, the longest bar `width` wide."""
+    """Draw pods by their phase; the largest number is `width` blocks wide."""
     bar = Text(no_wrap=True)
     done = 0
     drawn = 0

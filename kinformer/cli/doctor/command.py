@@ -1,4 +1,4 @@
-"""`kinformer doctor`: can this be listed and watched, and what would an informer do and need?"""
+"""`kinformer doctor`: the steps in order, and their report as text or JSON."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _WIDEST = 120
 
 
 async def doctor(server: Server, selection: Selection, *, output: str, timeout: float) -> int:
-    """Try, step by step, what an informer does, and say what was found. Nothing is changed.
+    """Do, step by step, what an informer does, and print the findings. Nothing is changed.
 
     Args:
-        server: Where.
-        selection: Which; an empty resource stops before those. Without a namespace it is all of them.
-        output: "table" (a line a step, at once), or "json" (one document).
+        server: The server.
+        selection: The objects; with an empty resource only the server is checked. Default: all namespaces.
+        output: "table" (a line for each step, at once), or "json" (one document).
         timeout: Seconds for each request.
 
     Returns:
-        0, or the status of the first failure: `findings` has them.
+        0, or the status of the first failure; `findings` defines them.
     """
     lines = _Lines() if output == "table" else None
     report = Report(lines)
@@ -51,7 +51,7 @@ async def doctor(server: Server, selection: Selection, *, output: str, timeout: 
         done = {finding.step for finding in report.findings}
         for step in steps:
             if step not in done:
-                report.skip(step, "not tried, for what failed before")
+                report.skip(step, "not tried, because of an earlier failure")
     if lines is not None:
         lines.end(_conclusion(report, selection))
     else:
@@ -78,7 +78,7 @@ async def _examine(report: Report, server: Server, selection: Selection, timeout
 
 
 class _Lines:
-    """Prints findings as they come."""
+    """Prints findings as they are made."""
 
     def __init__(self) -> None:
         self._ink = Ink()
@@ -86,7 +86,7 @@ class _Lines:
         self._skipped: list[str] = []
 
     def __call__(self, finding: Finding) -> None:
-        """A step."""
+        """Print the finding of a step."""
         if finding.verdict is Verdict.SKIP:
             self._skipped.append(finding.step)
             return
@@ -104,7 +104,7 @@ class _Lines:
         sys.stdout.flush()
 
     def end(self, conclusion: str) -> None:
-        """What was not tried, and what follows from it all."""
+        """Print the steps that were not tried, and the conclusion."""
         if self._skipped:
             text = self._wrapped(f"not tried: {', '.join(self._skipped)}")
             self._write(Text(f"{Verdict.SKIP:<6}{'':<16}{text}", "bright_black"))
@@ -135,7 +135,7 @@ def _conclusion(report: Report, selection: Selection) -> str:
     if not figures:
         return f"An informer of {name} works.{but}"
     way = "as a stream" if report.data("watch list").get("supported") else "as a list"
-    objects = count(figures["objects"], "object") + (" at the least" if figures["at_least"] else "")
+    objects = count(figures["objects"], "object") + (" at least" if figures["at_least"] else "")
     return (
         f"An informer of {name} works: {objects}, about {size(figures['memory'])}, "
         f"the first {way} in about {seconds(figures['list_seconds'])}.{but}"

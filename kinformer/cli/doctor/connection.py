@@ -1,4 +1,4 @@
-"""The first steps of `kinformer doctor`: from the kubeconfig to a server that knows who asks."""
+"""The first steps of `kinformer doctor`: configuration, credentials, server, authentication."""
 
 from __future__ import annotations
 
@@ -9,29 +9,25 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import anyio.to_thread
 import msgspec
 
+from kinformer import APIError, Client, ConfigError, ConnectError, ConnectionInfo, DecodeError, UnauthorizedError
 from kinformer.cli.doctor.findings import CONFIGURATION, UNAUTHENTICATED, UNREACHED, Report, status_of
 from kinformer.cli.output.amounts import seconds
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.target import Server
-from kinformer.client.client import Client
-from kinformer.client.config import Connection
-from kinformer.client.credentials import ExecPlugin, LibraryProvider, TokenFile
-from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, UnauthorizedError
 
 __all__ = ["check_authentication", "check_configuration", "check_server", "open_client"]
 
-_PINGS = 5  # requests that the latency is the median of
-_SKEW = 5.0  # seconds that two clocks may be apart before somebody should hear of it
+_PINGS = 5  # requests; the latency is their median
+_SKEW = 5.0  # seconds that two clocks may differ without a warning
 _ANONYMOUS = "system:anonymous"
 
 
-async def check_configuration(report: Report, server: Server) -> Connection:
-    """The kubeconfig, or what is in its place, can be read."""
+async def check_configuration(report: Report, server: Server) -> ConnectionInfo:
+    """Check that the configuration can be read: a kubeconfig, a URL or a service account."""
     try:
-        connection = await anyio.to_thread.run_sync(server.connection)
+        connection = await server.client().connection_info()
     except ConfigError as error:
         report.stop(
             "configuration",
@@ -43,20 +39,19 @@ async def check_configuration(report: Report, server: Server) -> Connection:
         "server": connection.server,
         "source": connection.source,
         "namespace": connection.namespace,
-        "proxy": connection.proxy is not None,
+        "proxy": connection.proxied,
     }
-    by_proxy = ", by a proxy" if connection.proxy else ""
+    by_proxy = ", by a proxy" if connection.proxied else ""
     source = "--server" if connection.source == "url" else connection.source
     report.ok("configuration", f"{source}: {connection.server}{by_proxy}, namespace {connection.namespace}", **facts)
     return connection
 
 
-async def open_client(report: Report, stack: AsyncExitStack, server: Server, connection: Connection) -> Client:
-    """The credentials can be had: files are there, a plugin does its work."""
+async def open_client(report: Report, stack: AsyncExitStack, server: Server, connection: ConnectionInfo) -> Client:
+    """Check that the credentials can be obtained: files can be read, a plugin works."""
     began = time.perf_counter()
     try:
         client = await stack.enter_async_context(server.client())
-        kind = await _credential(connection)
     except ConfigError as error:
         report.stop(
             "credentials",
@@ -66,6 +61,7 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
         )
     took = time.perf_counter() - began
     slow = f", which took {seconds(took)}" if took > 1 else ""
+    kind = _credential(connection)
     if kind:
         report.ok("credentials", f"{kind}{slow}", kind=kind, seconds=round(took, 4))
     else:
@@ -73,24 +69,21 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
     return client
 
 
-async def _credential(connection: Connection) -> str:
-    """In words, without anything of what it holds; "" where there is none."""
-    credential, kind = connection.credential, ""
-    if isinstance(credential, ExecPlugin):
-        kind = f"the plugin {credential.command}"
-    elif isinstance(credential, LibraryProvider):
-        kind = "an auth-provider"
-    elif isinstance(credential, TokenFile):
-        kind = "a token from a file"
-    else:
-        scheme = (await credential.authorization() or "").partition(" ")[0]
-        kind = {"Bearer": "a token", "Basic": "a user and password"}.get(scheme, "")
-    certificate = "a client certificate" if connection.tls.cert else ""
+def _credential(connection: ConnectionInfo) -> str:
+    """Describe the credentials in words, without any of their content; "" if there are none."""
+    kind = {
+        "token": "a token",
+        "password": "a user and password",
+        "token-file": "a token from a file",
+        "exec-plugin": f"the plugin {connection.exec_plugin}",
+        "auth-provider": "an auth-provider",
+    }.get(connection.credential, "")
+    certificate = "a client certificate" if connection.client_certificate else ""
     return " and ".join(filter(None, (kind, certificate)))
 
 
-async def check_server(report: Report, client: Client, connection: Connection, timeout: float) -> None:
-    """Something answers, it is an API server, and it does so soon."""
+async def check_server(report: Report, client: Client, connection: ConnectionInfo, timeout: float) -> None:
+    """Check that an API server answers, and how fast."""
     began = time.perf_counter()
     try:
         async with client.stream("/version", timeout=timeout) as body:
@@ -103,7 +96,7 @@ async def check_server(report: Report, client: Client, connection: Connection, t
             report.stop(
                 "server",
                 f"{connection.server} answers, but not as an API server does: {one_line(error)}",
-                "look at the address and its path: a proxy or a login page may stand there",
+                "look at the address and its path: a proxy or a login page may answer there",
                 status=UNREACHED,
             )
         first, date, version = time.perf_counter() - began, "", ""
@@ -116,8 +109,9 @@ async def check_server(report: Report, client: Client, connection: Connection, t
     skew = _skew(date)
     if skew is not None:
         facts["clock_skew_seconds"] = round(skew, 1)
-    if connection.server.startswith("https:") and not connection.tls.verify:
-        report.warn("server", text, "insecure-skip-tls-verify: whoever stands between reads the credentials", **facts)
+    if connection.server.startswith("https:") and not connection.verified:
+        hint = "insecure-skip-tls-verify: anything between here and the server can read the credentials"
+        report.warn("server", text, hint, **facts)
     elif skew is not None and abs(skew) > _SKEW:
         report.warn(
             "server",
@@ -135,35 +129,37 @@ def _version(data: bytes) -> str:
     except msgspec.DecodeError:
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("gitVersion"), str):
-        raise DecodeError("what it says at /version is no version of Kubernetes")
+        raise DecodeError("/version does not name a version of Kubernetes")
     return str(document["gitVersion"])
 
 
 async def _latency(client: Client, timeout: float) -> float | None:
-    """Seconds of a request on a connection that is open; None where there is no such request."""
+    """Return the seconds that a request takes on an open connection; None if requests fail."""
     times = []
     for _ in range(_PINGS + 1):
         began = time.perf_counter()
         try:
             await client.request("GET", "/version", timeout=timeout)
         except APIError:
-            pass  # an answer all the same
+            pass  # this is an answer too
         except (ConnectError, DecodeError):
             return None
         times.append(time.perf_counter() - began)
     return round(statistics.median(times[1:]), 5)  # the first one connects
 
 
-def _tls(connection: Connection) -> str:
+def _tls(connection: ConnectionInfo) -> str:
     if not connection.server.startswith("https:"):
         return "no TLS"
-    if not connection.tls.verify:
+    if not connection.verified:
         return "TLS, not verified"
-    return "TLS, verified by " + ("the kubeconfig's authority" if connection.tls.ca else "the system's authorities")
+    return "TLS, verified by " + (
+        "the system's authorities" if connection.system_trust else "the kubeconfig's authority"
+    )
 
 
 def _skew(date: str) -> float | None:
-    """Seconds that the server's clock is ahead; the header has whole seconds."""
+    """Return the seconds by which the server's clock is ahead; the header has whole seconds."""
     try:
         there = parsedate_to_datetime(date)
     except ValueError:
@@ -174,24 +170,24 @@ def _skew(date: str) -> float | None:
     return 0.0 if -1 <= apart <= 1 else apart
 
 
-def _remedies(text: str, connection: Connection) -> list[str]:
+def _remedies(text: str, connection: ConnectionInfo) -> list[str]:
     if "certificate verify failed" in text:
-        if connection.tls.ca is None:
+        if connection.system_trust:
             return ["the system's authorities do not know it: give certificate-authority in the kubeconfig"]
         return ["the kubeconfig is of another cluster, or older than its certificates: get a new one"]
     if "TLS" in text:
-        return ["does the address begin with http:// where TLS is spoken, or the other way round?"]
+        return ["does the address begin with http:// although the server expects TLS, or the other way round?"]
     if "does not resolve" in text:
-        return ["is the name right, and a VPN up that it needs?"]
+        return ["is the name right? does it need a VPN?"]
     if "refused" in text:
-        return ["nothing listens there: is the cluster up, and the port right? `kubectl proxy` may have ended"]
+        return ["nothing listens there: is the cluster up, and the port right? has `kubectl proxy` ended?"]
     if "no answer" in text or "timed out" in text:
         return ["a firewall, a VPN or a proxy may be in between; --timeout gives it longer"]
-    return ["see whether `curl` reaches it from here"]
+    return ["check whether `curl` reaches it from here"]
 
 
 async def check_authentication(report: Report, client: Client, timeout: float) -> str:
-    """The server knows who asks; the user's name, or "" where it cannot say."""
+    """Check that the server accepts the credentials; returns the user's name, or "" if the server does not tell."""
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
@@ -206,7 +202,7 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     except APIError as error:
         if error.status not in (403, 404, 405):
             report.stop("authentication", one_line(error), status=status_of(error))
-        report.ok("authentication", "accepted; who that is the server does not say (SelfSubjectReview is from 1.28 on)")
+        report.ok("authentication", "accepted; the server does not name the user (SelfSubjectReview exists since 1.28)")
         return ""
     except (ConnectError, DecodeError) as error:
         report.stop("authentication", one_line(error), status=UNREACHED)
@@ -214,8 +210,8 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     user, groups = str(info.get("username", "")), [str(group) for group in info.get("groups") or ()]
     facts = {"user": user, "groups": groups}
     if user == _ANONYMOUS:
-        hint = "meant with kubectl proxy and test servers; else give credentials, by --kubeconfig"
-        report.warn("authentication", f"{user}: the server does not know who asks, and takes it", hint, **facts)
+        hint = "normal for kubectl proxy and test servers; otherwise give credentials, by --kubeconfig"
+        report.warn("authentication", f"{user}: the server accepts requests without credentials", hint, **facts)
     else:
         report.ok("authentication", f"{user}, of {', '.join(groups) or 'no group'}", **facts)
     return user

@@ -1,4 +1,4 @@
-"""What `kinformer doctor` finds, step by step, and the exit status that follows from it."""
+"""The findings of `kinformer doctor`, and the exit status that follows from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NoReturn
 
+from kinformer import ConnectError, ForbiddenError, NotFoundError, UnauthorizedError
 from kinformer.cli.output.errors import FAILED
-from kinformer.exceptions import ConnectError, ForbiddenError, NotFoundError, UnauthorizedError
 
 __all__ = [
     "CONFIGURATION",
@@ -31,11 +31,11 @@ DENIED: Final = 7
 
 
 class CannotGoOn(Exception):
-    """A step has failed that the next ones stand on."""
+    """A step has failed, and the next ones depend on it."""
 
 
 class Verdict(StrEnum):
-    """How a step went."""
+    """The result of a step."""
 
     OK = "ok"
     WARN = "warn"
@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One step: what was found, what to do about it, and the figures for programs."""
+    """The finding of one step: a text, advice, and figures for programs."""
 
     step: str
     verdict: Verdict
@@ -58,43 +58,43 @@ class Report:
     """All findings, in order.
 
     Args:
-        found: Called with each at once.
+        found: Called with each finding at once.
     """
 
     def __init__(self, found: Callable[[Finding], None] | None = None) -> None:
         self.findings: list[Finding] = []
         self.status = 0
-        """The exit status: that of the first failure, 0 where there is none."""
+        """The exit status: that of the first failure, 0 if there is none."""
         self._found = found
 
     def ok(self, step: str, text: str, *advice: str, **data: Any) -> None:
-        """It is as it should be."""
+        """Record that a step went well."""
         self._add(Finding(step, Verdict.OK, text, advice, data))
 
     def warn(self, step: str, text: str, *advice: str, **data: Any) -> None:
-        """It works, but."""
+        """Record that a step went well, with a reservation."""
         self._add(Finding(step, Verdict.WARN, text, advice, data))
 
     def skip(self, step: str, text: str) -> None:
-        """It was not looked at."""
+        """Record that a step was not tried."""
         self._add(Finding(step, Verdict.SKIP, text))
 
     def fail(self, step: str, text: str, *advice: str, status: int, **data: Any) -> None:
-        """It does not work."""
+        """Record that a step has failed."""
         self.status = self.status or status
         self._add(Finding(step, Verdict.FAIL, text, advice, data))
 
     def stop(self, step: str, text: str, *advice: str, status: int, **data: Any) -> NoReturn:
-        """It does not work, and nothing behind it can."""
+        """Record that a step has failed, and raise CannotGoOn: the next steps depend on it."""
         self.fail(step, text, *advice, status=status, **data)
         raise CannotGoOn(step)
 
     def failed(self, step: str) -> bool:
-        """Whether a step has failed."""
+        """True if a step has failed."""
         return any(one.step == step and one.verdict is Verdict.FAIL for one in self.findings)
 
     def data(self, step: str) -> Mapping[str, Any]:
-        """The figures of a step; none where it was not reached."""
+        """Return the figures of a step; empty if it was not reached."""
         return next((one.data for one in self.findings if one.step == step), {})
 
     def _add(self, finding: Finding) -> None:
@@ -104,7 +104,7 @@ class Report:
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status for what a request failed of."""
+    """Return the exit status for a request that failed with this error."""
     if isinstance(error, ConnectError):
         return UNREACHED
     if isinstance(error, UnauthorizedError):

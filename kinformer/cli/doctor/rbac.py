@@ -1,13 +1,12 @@
-"""Rights: whether one has them, and what somebody who may give them has to apply."""
+"""RBAC: asks the server for rights, and writes the role and binding that would grant them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from kinformer import APIResource, Client
 from kinformer.cli.output.documents import to_yaml
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource
 
 __all__ = ["grant", "may"]
 
@@ -16,10 +15,10 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 async def may(client: Client, verb: str, resource: APIResource, namespace: str | None, name: str = "") -> bool:
-    """Whether the server would allow it, by a SelfSubjectAccessReview; nothing is done.
+    """Ask the server, by a SelfSubjectAccessReview, whether the user may do this; nothing is done.
 
     Raises:
-        APIError, ConnectError, DecodeError: It does not say.
+        APIError, ConnectError, DecodeError: The server does not answer the question.
     """
     attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.name}
     attributes |= {"namespace": namespace or "", "name": name}
@@ -34,13 +33,13 @@ async def may(client: Client, verb: str, resource: APIResource, namespace: str |
 
 
 def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, user: str) -> str:
-    """What to `kubectl apply`, so that a user may do this with a resource: a role and its binding, as YAML.
+    """Return the role and binding that give a user these rights, as YAML for `kubectl apply`.
 
     Args:
         resource: The resource.
         verbs: Such as ["list", "watch"].
-        namespace: The one; None is all of them, or a cluster-scoped resource.
-        user: As the server knows him; "" leaves a place to fill in.
+        namespace: The namespace; None is all of them, or a cluster-scoped resource.
+        user: The name that the server gives; "" leaves a place to fill in.
     """
     kind = "Role" if namespace else "ClusterRole"
     name = f"{resource.name}-reader"

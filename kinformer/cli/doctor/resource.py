@@ -1,39 +1,50 @@
-"""The steps of `kinformer doctor` about one resource: there, allowed, listed, watched, and how well."""
+"""The steps of `kinformer doctor` for one resource: discovery, rights, list, watch, WatchList, shards."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from typing import Any
 
-from kinformer.cli.doctor.findings import DENIED, NO_RESOURCE, UNREACHED, Report, status_of
-from kinformer.cli.doctor.rbac import grant, may
-from kinformer.cli.listing import read_page
-from kinformer.cli.output.amounts import count, seconds, size
-from kinformer.cli.output.errors import one_line
-from kinformer.cli.target import Selection
-from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover, find
-from kinformer.exceptions import (
+from kinformer import (
     APIError,
+    APIResource,
     BadRequestError,
+    Client,
     ConfigError,
     ConnectError,
     DecodeError,
     ForbiddenError,
     InvalidError,
     KinformerError,
+    KubeObject,
+    ListOptions,
+    ListPage,
+    ListWatch,
+    discover,
 )
-from kinformer.list_watcher import ListOptions
-from kinformer.listwatch.list_watch import ListWatch
-from kinformer.objects.accessors import ends_initial_events
-from kinformer.objects.object import KubeObject
+from kinformer.cli.doctor.findings import DENIED, NO_RESOURCE, UNREACHED, Report, status_of
+from kinformer.cli.doctor.rbac import grant, may
+from kinformer.cli.output.amounts import count, seconds, size
+from kinformer.cli.output.errors import one_line
+from kinformer.cli.target import Selection
 
-__all__ = ["Place", "Sample", "check_discovery", "check_list", "check_rights", "check_shards", "check_watch"]
+__all__ = [
+    "Place",
+    "Sample",
+    "check_discovery",
+    "check_list",
+    "check_rights",
+    "check_shards",
+    "check_watch",
+    "read_page",
+]
 
-_SAMPLE = 500  # objects: the page that an informer asks for too
-_BOOKMARK = 5.0  # seconds for the end of an initial stream that has no objects; servers take a tenth of one
+_SAMPLE = 500  # objects; an informer asks for pages of the same size
+_BOOKMARK = 5.0  # seconds for the end of an initial stream without objects; servers take a tenth of a second
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # apimachinery, pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 _NOBODY = "kinformer-doctor-asks-for-no-object"
 _HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
 _NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Namespace", namespaced=False)
@@ -41,7 +52,7 @@ _NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Names
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is looked at: a resource, in a namespace or everywhere (None), and by which selectors."""
+    """The objects to check: a resource, a namespace or all of them (None), selectors; and the user who asks."""
 
     resource: APIResource
     namespace: str | None
@@ -50,31 +61,32 @@ class Place:
 
     @property
     def where(self) -> str:
-        """For people."""
+        """The namespace in words."""
         if not self.resource.namespaced:
             return ""
         return f" in namespace {self.namespace}" if self.namespace else " in all namespaces"
 
     def source(self, client: Client, **options: Any) -> ListWatch:
-        """What lists and watches it, as an informer does."""
+        """Return a source that lists and watches the objects, as an informer does."""
         chosen = {"label_selector": self.selection.label_selector, "field_selector": self.selection.field_selector}
         return ListWatch(client, self.resource.gvr, namespace=self.namespace, **{**chosen, **options})
 
     def remedy(self) -> str:
-        """What to do where a right is missing."""
+        """Return the advice for a missing right."""
         yaml = grant(self.resource, ("list", "watch"), self.namespace, self.user)
-        return f"somebody who may give rights applies this (kubectl apply -f):\n{yaml}"
+        return f"an administrator can grant it (kubectl apply -f):\n{yaml}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A first page.
+    """A first page of objects.
 
     Attributes:
         objects: At most 500.
-        seconds: That it took, decoded.
-        received: Bytes on the wire, managedFields and all.
-        total: Objects that there are; None where they are too many to count, for with a selector the server does not.
+        seconds: The time that the page took, decoding included.
+        received: Bytes on the wire, managedFields included.
+        total: The number of all objects; None if there are too many to count, because with a selector the server does
+            not count them.
         resource_version: Of the page.
     """
 
@@ -85,23 +97,32 @@ class Sample:
     resource_version: str
 
 
+async def read_page(source: ListWatch, options: ListOptions) -> tuple[ListPage, list[KubeObject]]:
+    """Return one page of a list, and its objects.
+
+    Raises:
+        APIError, ConnectError, DecodeError: As `ListWatch.list`.
+    """
+    page = await source.list(options)
+    assert isinstance(page.items, AsyncIterable)  # as of every ListWatch
+    return page, [obj async for some in page.items for obj in some]
+
+
 async def check_discovery(report: Report, client: Client, name: str | None) -> APIResource | None:
-    """The server has the resource, and it can be listed and watched; without a name: how many there are of these."""
+    """Check that the server has the resource with list and watch; without a name, count such resources."""
     try:
         resources = await discover(client)
         if not name:
             able = [one for one in resources if {"list", "watch"} <= set(one.verbs)]
-            text = f"{count(len(resources), 'resource')}, {len(able):,} of which can be listed and watched"
-            report.ok(
-                "resource", text, "name one to have it looked at: kinformer doctor pods", resources=len(resources)
-            )
+            text = f"{count(len(resources), 'resource')}; {len(able):,} can be listed and watched"
+            report.ok("resource", text, "name one to check it: kinformer doctor pods", resources=len(resources))
             return None
-        resource = find(resources, name)
+        resource = resources.find(name)
     except ConfigError as error:
         report.stop(
             "resource",
             one_line(error),
-            "is its CustomResourceDefinition installed? `kinformer get crd` names those there are",
+            "is its CustomResourceDefinition installed? `kinformer watch crd --once` lists them",
             status=NO_RESOURCE,
         )
     except (APIError, ConnectError, DecodeError) as error:
@@ -119,7 +140,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         report.stop(
             "resource",
             f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}",
-            "no informer can follow it: ask for it when it is needed, with client.request",
+            "no informer can follow it: read it with client.request when it is needed",
             status=NO_RESOURCE,
             **facts,
         )
@@ -129,20 +150,20 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
 
 
 async def check_rights(report: Report, client: Client, place: Place, own_namespace: str) -> None:
-    """RBAC gives list and watch, by what the server says of itself."""
+    """Check that RBAC allows list and watch, by asking the server."""
     try:
         has = {verb: await may(client, verb, place.resource, place.namespace) for verb in ("list", "watch")}
         knows = await may(client, "get", _NAMESPACES, None, "kube-system")
         elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
         there = elsewhere and all([await may(client, verb, place.resource, own_namespace) for verb in has])
     except (APIError, ConnectError, DecodeError) as error:
-        report.warn("rights", f"the server does not say what is allowed: {one_line(error)}", "the next steps show it")
+        report.warn("rights", f"the server does not tell what is allowed: {one_line(error)}", "the next steps show it")
         return
     lacking = [verb for verb, allowed in has.items() if not allowed]
     facts = {**has, "get_kube_system": knows}
     if not lacking:
         text = f"list and watch {place.resource.name}{place.where}"
-        hint = "beside these, `get` of the namespace kube-system lets an informer notice a cluster that was replaced"
+        hint = "with `get` of the namespace kube-system too, an informer can notice that the cluster was replaced"
         report.ok("rights", text, *([] if knows else [hint]), **facts)
         return
     advice = [place.remedy()]
@@ -153,7 +174,7 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
 
 
 async def check_list(report: Report, client: Client, place: Place, timeout: float) -> Sample:
-    """A first page comes."""
+    """Check that a first page can be listed."""
     source = place.source(client)
     began = time.perf_counter()
     try:
@@ -163,11 +184,11 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
         total = await _total(client, place, timeout) if page.continue_token else len(objects)
     except TimeoutError:
         text = f"no end of a page of {_SAMPLE} within {seconds(timeout)}"
-        report.stop("list", text, "the server is slow, or the line: --timeout gives it longer", status=UNREACHED)
+        report.stop("list", text, "the server or the network is slow: --timeout allows more time", status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
     if total is None:
-        there = f"more than {count(len(objects), 'object')} (more than could be counted in time)"
+        there = f"more than {count(len(objects), 'object')} (too many to count in time)"
     else:
         there = count(total, "object") if total else "no objects"
     page_of = f"{len(objects):,} of them, " if total != len(objects) else ""
@@ -176,7 +197,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     if source.stats.decode_errors:
         left_out = count(source.stats.decode_errors, "object")
         report.warn(
-            "list", f"{text}; {left_out} cannot be read", "an informer leaves them out, and logs which", **facts
+            "list", f"{text}; {left_out} cannot be read", "an informer leaves them out, and logs their names", **facts
         )
     else:
         report.ok("list", text, **facts)
@@ -184,7 +205,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
 
 
 async def _total(client: Client, place: Place, timeout: float) -> int | None:
-    """How many there are: by what the server says is left behind the first, else counted, as far as the time goes."""
+    """Return the number of objects by the server's count, else count them; None if that takes too long."""
     params = ListOptions(
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
@@ -201,7 +222,7 @@ async def _total(client: Client, place: Place, timeout: float) -> int | None:
 
 
 async def _counted(source: ListWatch) -> int:
-    """How many there are, one by one; without their content, so that it costs little."""
+    """Count the objects page by page, by their metadata alone, which costs little."""
     total, options = 0, ListOptions(limit=_SAMPLE)
     while True:
         page, objects = await read_page(source, options)
@@ -216,12 +237,12 @@ def _advice(report: Report, error: BaseException, place: Place) -> list[str]:
     if isinstance(error, ForbiddenError):
         return [] if report.failed("rights") else [place.remedy()]
     if isinstance(error, BadRequestError) and (selection.field_selector or selection.label_selector):
-        return [f"the server does not take{selection.in_words()}: few fields can be selected by"]
+        return [f"the server does not accept{selection.in_words()}: only few fields can be selected"]
     return []
 
 
 async def check_watch(report: Report, client: Client, place: Place, sample: Sample, timeout: float) -> None:
-    """A watch opens, and whether its first part can be the list."""
+    """Check that a watch can be opened, and whether it can begin with the list (WatchList)."""
     began = time.perf_counter()
     options = ListOptions(resource_version=sample.resource_version, allow_watch_bookmarks=True, timeout_seconds=60)
     try:
@@ -229,7 +250,7 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
             took = time.perf_counter() - began
     except TimeoutError:
         text = f"no answer to a watch within {seconds(timeout)}"
-        hint = "does a proxy in between hold back answers that have no end yet?"
+        hint = "does a proxy in between buffer responses until they are complete?"
         report.stop("watch", text, hint, status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("watch", one_line(error), *_advice(report, error, place), status=status_of(error))
@@ -238,7 +259,7 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
 
 
 async def _check_watch_list(report: Report, client: Client, place: Place) -> None:
-    # By a name that nobody has, so that nothing but the end of the initial stream is to come.
+    # Selects a name that no object has, so that only the end of the initial stream is sent.
     fields = ",".join(filter(None, (place.selection.field_selector, f"metadata.name={_NOBODY}")))
     options = ListOptions(
         send_initial_events=True,
@@ -254,7 +275,7 @@ async def _check_watch_list(report: Report, client: Client, place: Place) -> Non
             place.source(client, field_selector=fields).watch(options) as events,
         ):
             async for some in events:
-                if any(kind == "BOOKMARK" and ends_initial_events(obj) for kind, obj in some):
+                if any(kind == "BOOKMARK" and obj.annotations.get(_INITIAL_EVENTS_END) == "true" for kind, obj in some):
                     took = time.perf_counter() - began
                     text = f"supported, {seconds(took)}: the first list comes as a stream"
                     report.ok("watch list", text, supported=True, seconds=round(took, 4))
@@ -264,13 +285,13 @@ async def _check_watch_list(report: Report, client: Client, place: Place) -> Non
     except (InvalidError, BadRequestError):
         why = "the server refuses it"
     except KinformerError as error:
-        report.warn("watch list", f"cannot be told: {one_line(error)}", "informers list where it fails", supported=None)
+        report.warn("watch list", f"not known: {one_line(error)}", "informers list if it fails", supported=None)
         return
     report.ok("watch list", f"not supported, {why}: informers list instead", supported=False)
 
 
 async def check_shards(report: Report, client: Client, place: Place, timeout: float) -> None:
-    """Whether the server can cut a list into shards."""
+    """Check whether the server can divide a list into shards."""
     params = {"limit": "1", "shardSelector": _HALF}
     try:
         answer: Any = await client.request(
@@ -281,7 +302,9 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
         return
     supported = bool((answer.get("metadata") or {}).get("shardInfo"))
     if supported:
-        report.ok("shards", "supported: a ShardedController gets its share alone", supported=True)
+        report.ok("shards", "supported: a replica of a ShardedController gets only its share", supported=True)
     else:
-        text = "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets everything"
+        text = (
+            "not supported (ShardedListAndWatch, alpha in 1.36): each replica of a ShardedController gets all objects"
+        )
         report.ok("shards", text, supported=False)

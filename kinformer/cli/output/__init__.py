@@ -1,4 +1,4 @@
-"""How things look on a terminal: tables, columns, documents, keys, errors.
+"""Output to a terminal or a pipe: tables, columns, documents, progress, keys, errors, warnings.
 
 May import: nothing else of `kinformer.cli`.
 """

@@ -1,4 +1,4 @@
-"""Ages as kubectl writes them."""
+"""Durations and ages in the form of kubectl."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["age", "human_duration"]
 
 
 def human_duration(seconds: float) -> str:
-    """`5s`, `3m20s`, `45m`, `5h12m`, `2d3h`, `400d`, `2y35d`: two units where the first is small.
+    """Return a duration as text: `5s`, `3m20s`, `45m`, `5h12m`, `2d3h`, `400d`, `2y35d`.
 
-    As apimachinery, pkg/util/duration/duration.go, HumanDuration.
+    A second unit follows if the first is small. As apimachinery, pkg/util/duration/duration.go, HumanDuration.
     """
     whole = int(seconds)
     if whole < -1:
@@ -42,7 +42,7 @@ def _two(first: int, unit: str, second: int, second_unit: str) -> str:
 
 
 def age(since: datetime | str | None, now: datetime | None = None) -> str:
-    """The time since a timestamp of the API; `<unknown>` where there is none, or one that cannot be read."""
+    """Return the time since a timestamp of the API; `<unknown>` if there is none, or if it cannot be parsed."""
     if isinstance(since, str):
         try:
             since = datetime.fromisoformat(since)

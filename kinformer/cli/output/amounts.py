@@ -1,4 +1,4 @@
-"""Amounts as people read them: `8.1 KB`, `1.2 s`, `3.4/s`."""
+"""Sizes, times, rates and counts as text: `8.1 KB`, `1.2 s`, `3.4`, `12 objects`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["count", "rate", "seconds", "size"]
 
 
 def size(number: float) -> str:
-    """Bytes, in units of a thousand: `512 B`, `8.1 KB`, `34 MB`."""
+    """Format bytes in units of a thousand: `512 B`, `8.1 KB`, `34 MB`."""
     for unit in ("B", "KB", "MB", "GB"):
         if number < 999.5 or unit == "GB":
             break
@@ -15,7 +15,7 @@ def size(number: float) -> str:
 
 
 def seconds(number: float) -> str:
-    """A time: `3 ms`, `0.12 s`, `4.5 s`, `2 min 5 s`."""
+    """Format a time: `3 ms`, `0.12 s`, `4.5 s`, `2 min 5 s`."""
     if number < 0.0995:
         return f"{max(1, round(number * 1000))} ms"
     if number < 0.995:
@@ -27,10 +27,10 @@ def seconds(number: float) -> str:
 
 
 def rate(number: float) -> str:
-    """A rate: `0`, `0.3`, `12`, `1,200`."""
+    """Format a rate: `0`, `0.3`, `12`, `1,200`."""
     return "0" if number < 0.05 else f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"
 
 
 def count(number: int, what: str) -> str:
-    """`1 object`, `5,120 objects`."""
+    """Format a count: `1 object`, `5,120 objects`."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -1,282 +1,197 @@
-"""Which columns a kind has, between its name and its age.
+"""The columns of each kind, between its name and its age.
 
-The choice is that of `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go), computed here from the
-object, so that a watch can show each change without asking the server for a table of it.
+The choice is that of `kubectl get` (kubernetes, pkg/printers/internalversion/printers.go). Cells are computed here from
+the object, so that a watch can show each change without asking the server for a table of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from kinformer.cli.output.ages import age, human_duration
-from kinformer.cli.output.pod_status import pod_ready, pod_restarts, pod_status
+from kinformer.cli.output import cells
+from kinformer.cli.output.cells import Cell, age_at, length_of, ratio, text_at, value_at
 
 __all__ = ["Column", "columns_of"]
 
-Object = Mapping[str, Any]
-Column = tuple[str, Callable[[Object], str]]
-
-_NODE_ROLE = "node-role.kubernetes.io/"
+Column = tuple[str, Cell]
 
 
-def columns_of(group: str, kind: str) -> Sequence[Column]:
-    """The columns of a kind without NAMESPACE and NAME, in order, AGE (where there is one) last.
+def columns_of(group: str, kind: str, *, wide: bool = False) -> Sequence[Column]:
+    """Return the columns of a kind without NAMESPACE and NAME, AGE (if there is one) last.
 
     A kind that is not known has a STATUS of its `status.phase`, or of its `Ready` condition.
+
+    Args:
+        group, kind: Of the objects.
+        wide: Add the columns of `-o wide`, after AGE.
     """
-    return _KINDS.get((group, kind), _OTHER)
+    columns = _KINDS.get((group, kind), _OTHER)
+    return (*columns, *_WIDE.get((group, kind), ())) if wide else columns
 
 
-def _path(obj: Any, path: str, default: Any = None) -> Any:
-    for part in path.split("."):
-        if not isinstance(obj, Mapping):
-            return default
-        obj = obj.get(part)
-    return default if obj is None else obj
-
-
-def _at(path: str, default: Any = "<none>") -> Callable[[Object], str]:
-    """The value at a path, as text."""
-
-    def cell(obj: Object) -> str:
-        value = _path(obj, path, default)
-        return str(default if value == "" else value)
-
-    return cell
-
-
-def _of(part: str, whole: str, *, missing: int = 0) -> Callable[[Object], str]:
-    """`2/3`."""
-    return lambda obj: f"{_path(obj, part, 0)}/{_path(obj, whole, missing)}"
-
-
-def _size(*paths: str) -> Callable[[Object], str]:
-    return lambda obj: str(sum(len(_path(obj, path, ())) for path in paths))
-
-
-def _joined(path: str) -> Callable[[Object], str]:
-    return lambda obj: ",".join(map(str, _path(obj, path, ()))) or "<none>"
-
-
-def _age_of(path: str = "metadata.creationTimestamp", missing: str = "<unknown>") -> Callable[[Object], str]:
-    return lambda obj: age(since) if (since := _path(obj, path)) else missing
-
-
-def _condition(obj: Object, kind: str) -> str | None:
-    conditions = _path(obj, "status.conditions", ())
-    for condition in conditions if isinstance(conditions, list) else ():  # a custom resource may put anything there
-        if isinstance(condition, Mapping) and condition.get("type") == kind:
-            return str(condition.get("status", ""))
-    return None
-
-
-def _node_status(obj: Object) -> str:
-    ready = {"True": "Ready", "False": "NotReady"}.get(_condition(obj, "Ready") or "", "Unknown")
-    return f"{ready},SchedulingDisabled" if _path(obj, "spec.unschedulable") else ready
-
-
-def _node_roles(obj: Object) -> str:
-    labels = _path(obj, "metadata.labels", {})
-    return ",".join(sorted(key[len(_NODE_ROLE) :] for key in labels if key.startswith(_NODE_ROLE))) or "<none>"
-
-
-def _phase(obj: Object) -> str:
-    return "Terminating" if _path(obj, "metadata.deletionTimestamp") else str(_path(obj, "status.phase", ""))
-
-
-def _any_status(obj: Object) -> str:
-    phase = _phase(obj)
-    if phase:
-        return phase
-    ready = _condition(obj, "Ready") or _condition(obj, "Available")
-    return {"True": "Ready", "False": "NotReady"}.get(ready or "", ready or "-")
-
-
-def _job_status(obj: Object) -> str:
-    if _condition(obj, "Complete") == "True":
-        return "Complete"
-    if _condition(obj, "Failed") == "True":
-        return "Failed"
-    if _path(obj, "metadata.deletionTimestamp"):
-        return "Terminating"
-    return "Suspended" if _condition(obj, "Suspended") == "True" else "Running"
-
-
-def _job_duration(obj: Object) -> str:
-    start, end = _path(obj, "status.startTime"), _path(obj, "status.completionTime")
-    if not start:
-        return ""
-    if not end:
-        return age(start)
-    return human_duration((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-def _external_ip(obj: Object) -> str:
-    kind = _path(obj, "spec.type", "ClusterIP")
-    if kind == "ExternalName":
-        return str(_path(obj, "spec.externalName", "<none>"))
-    addresses = [str(address) for address in _path(obj, "spec.externalIPs", ())]
-    for ingress in _path(obj, "status.loadBalancer.ingress", ()):
-        addresses.append(str(ingress.get("ip") or ingress.get("hostname") or ""))
-    return ",".join(filter(None, addresses)) or ("<pending>" if kind == "LoadBalancer" else "<none>")
-
-
-def _ports(obj: Object) -> str:
-    texts = []
-    for port in _path(obj, "spec.ports", ()):
-        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
-        texts.append(f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}")
-    return ",".join(texts) or "<none>"
-
-
-def _ingress_hosts(obj: Object) -> str:
-    return ",".join(str(rule.get("host") or "*") for rule in _path(obj, "spec.rules", ())) or "*"
-
-
-def _ingress_addresses(obj: Object) -> str:
-    entries = _path(obj, "status.loadBalancer.ingress", ())
-    return ",".join(str(one.get("ip") or one.get("hostname") or "") for one in entries)
-
-
-def _event_age(obj: Object) -> str:
-    for path in ("lastTimestamp", "deprecatedLastTimestamp", "eventTime", "metadata.creationTimestamp"):
-        if _path(obj, path):
-            return age(_path(obj, path))
-    return "<unknown>"
-
-
-def _event_object(obj: Object) -> str:
-    about = _path(obj, "involvedObject") or _path(obj, "regarding") or {}
-    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
-
-
-def _event_message(obj: Object) -> str:
-    return str(_path(obj, "message") or _path(obj, "note") or "").strip()
-
-
-_AGE: Column = ("AGE", _age_of())
-_OTHER: tuple[Column, ...] = (("STATUS", _any_status), _AGE)
+_AGE: Column = ("AGE", age_at())
+_OTHER: tuple[Column, ...] = (("STATUS", cells.any_status), _AGE)
 _JUST_AGE: tuple[Column, ...] = (_AGE,)
 _EVENT: tuple[Column, ...] = (
-    ("LAST SEEN", _event_age),
-    ("TYPE", _at("type", "")),
-    ("REASON", _at("reason", "")),
-    ("OBJECT", _event_object),
-    ("MESSAGE", _event_message),
+    ("LAST SEEN", cells.event_age),
+    ("TYPE", text_at("type", "")),
+    ("REASON", text_at("reason", "")),
+    ("OBJECT", cells.event_object),
+    ("MESSAGE", cells.event_message),
 )
 
 _KINDS: Mapping[tuple[str, str], tuple[Column, ...]] = {
     ("", "Pod"): (
-        ("READY", pod_ready),
-        ("STATUS", pod_status),
-        ("RESTARTS", pod_restarts),
-        ("NODE", _at("spec.nodeName")),
+        ("READY", cells.pod_ready),
+        ("STATUS", cells.pod_status),
+        ("RESTARTS", cells.pod_restarts),
+        ("NODE", text_at("spec.nodeName")),
         _AGE,
     ),
     ("", "Node"): (
-        ("STATUS", _node_status),
-        ("ROLES", _node_roles),
-        ("VERSION", _at("status.nodeInfo.kubeletVersion", "")),
+        ("STATUS", cells.node_status),
+        ("ROLES", cells.node_roles),
+        ("VERSION", text_at("status.nodeInfo.kubeletVersion", "")),
         _AGE,
     ),
-    ("", "Namespace"): (("STATUS", _phase), _AGE),
+    ("", "Namespace"): (("STATUS", cells.phase), _AGE),
     ("", "Service"): (
-        ("TYPE", _at("spec.type", "ClusterIP")),
-        ("CLUSTER-IP", _at("spec.clusterIP")),
-        ("EXTERNAL-IP", _external_ip),
-        ("PORT(S)", _ports),
+        ("TYPE", text_at("spec.type", "ClusterIP")),
+        ("CLUSTER-IP", text_at("spec.clusterIP")),
+        ("EXTERNAL-IP", cells.external_ip),
+        ("PORT(S)", cells.service_ports),
         _AGE,
     ),
-    ("", "ConfigMap"): (("DATA", _size("data", "binaryData")), _AGE),
-    ("", "Secret"): (("TYPE", _at("type", "Opaque")), ("DATA", _size("data")), _AGE),
+    ("", "ConfigMap"): (("DATA", length_of("data", "binaryData")), _AGE),
+    ("", "Secret"): (("TYPE", text_at("type", "Opaque")), ("DATA", length_of("data")), _AGE),
     ("", "ServiceAccount"): _JUST_AGE,
     ("", "PersistentVolumeClaim"): (
-        ("STATUS", _phase),
-        ("VOLUME", _at("spec.volumeName", "")),
-        ("CAPACITY", _at("status.capacity.storage", "")),
-        ("STORAGECLASS", _at("spec.storageClassName", "")),
+        ("STATUS", cells.phase),
+        ("VOLUME", text_at("spec.volumeName", "")),
+        ("CAPACITY", text_at("status.capacity.storage", "")),
+        ("STORAGECLASS", text_at("spec.storageClassName", "")),
         _AGE,
     ),
     ("", "PersistentVolume"): (
-        ("CAPACITY", _at("spec.capacity.storage", "")),
-        ("RECLAIM POLICY", _at("spec.persistentVolumeReclaimPolicy", "")),
-        ("STATUS", _phase),
-        ("STORAGECLASS", _at("spec.storageClassName", "")),
+        ("CAPACITY", text_at("spec.capacity.storage", "")),
+        ("RECLAIM POLICY", text_at("spec.persistentVolumeReclaimPolicy", "")),
+        ("STATUS", cells.phase),
+        ("STORAGECLASS", text_at("spec.storageClassName", "")),
         _AGE,
     ),
     ("", "Event"): _EVENT,
     ("events.k8s.io", "Event"): _EVENT,
     ("apps", "Deployment"): (
-        ("READY", _of("status.readyReplicas", "spec.replicas", missing=1)),
-        ("UP-TO-DATE", _at("status.updatedReplicas", 0)),
-        ("AVAILABLE", _at("status.availableReplicas", 0)),
+        ("READY", ratio("status.readyReplicas", "spec.replicas", missing=1)),
+        ("UP-TO-DATE", text_at("status.updatedReplicas", 0)),
+        ("AVAILABLE", text_at("status.availableReplicas", 0)),
         _AGE,
     ),
     ("apps", "ReplicaSet"): (
-        ("DESIRED", _at("spec.replicas", 1)),
-        ("CURRENT", _at("status.replicas", 0)),
-        ("READY", _at("status.readyReplicas", 0)),
+        ("DESIRED", text_at("spec.replicas", 1)),
+        ("CURRENT", text_at("status.replicas", 0)),
+        ("READY", text_at("status.readyReplicas", 0)),
         _AGE,
     ),
-    ("apps", "StatefulSet"): (("READY", _of("status.readyReplicas", "spec.replicas", missing=1)), _AGE),
+    ("apps", "StatefulSet"): (("READY", ratio("status.readyReplicas", "spec.replicas", missing=1)), _AGE),
     ("apps", "DaemonSet"): (
-        ("DESIRED", _at("status.desiredNumberScheduled", 0)),
-        ("CURRENT", _at("status.currentNumberScheduled", 0)),
-        ("READY", _at("status.numberReady", 0)),
-        ("UP-TO-DATE", _at("status.updatedNumberScheduled", 0)),
-        ("AVAILABLE", _at("status.numberAvailable", 0)),
+        ("DESIRED", text_at("status.desiredNumberScheduled", 0)),
+        ("CURRENT", text_at("status.currentNumberScheduled", 0)),
+        ("READY", text_at("status.numberReady", 0)),
+        ("UP-TO-DATE", text_at("status.updatedNumberScheduled", 0)),
+        ("AVAILABLE", text_at("status.numberAvailable", 0)),
         _AGE,
     ),
     ("batch", "Job"): (
-        ("STATUS", _job_status),
-        ("COMPLETIONS", _of("status.succeeded", "spec.completions", missing=1)),
-        ("DURATION", _job_duration),
+        ("STATUS", cells.job_status),
+        ("COMPLETIONS", ratio("status.succeeded", "spec.completions", missing=1)),
+        ("DURATION", cells.job_duration),
         _AGE,
     ),
     ("batch", "CronJob"): (
-        ("SCHEDULE", _at("spec.schedule", "")),
-        ("SUSPEND", _at("spec.suspend", False)),
-        ("ACTIVE", _size("status.active")),
-        ("LAST SCHEDULE", _age_of("status.lastScheduleTime", "<none>")),
+        ("SCHEDULE", text_at("spec.schedule", "")),
+        ("SUSPEND", text_at("spec.suspend", False)),
+        ("ACTIVE", length_of("status.active")),
+        ("LAST SCHEDULE", age_at("status.lastScheduleTime", "<none>")),
         _AGE,
     ),
     ("networking.k8s.io", "Ingress"): (
-        ("CLASS", _at("spec.ingressClassName")),
-        ("HOSTS", _ingress_hosts),
-        ("ADDRESS", _ingress_addresses),
+        ("CLASS", text_at("spec.ingressClassName")),
+        ("HOSTS", cells.ingress_hosts),
+        ("ADDRESS", cells.ingress_addresses),
         _AGE,
     ),
-    ("coordination.k8s.io", "Lease"): (("HOLDER", _at("spec.holderIdentity", "")), _AGE),
-    ("storage.k8s.io", "StorageClass"): (("PROVISIONER", _at("provisioner", "")), _AGE),
+    ("coordination.k8s.io", "Lease"): (("HOLDER", text_at("spec.holderIdentity", "")), _AGE),
+    ("storage.k8s.io", "StorageClass"): (("PROVISIONER", text_at("provisioner", "")), _AGE),
     ("rbac.authorization.k8s.io", "Role"): _JUST_AGE,
     ("rbac.authorization.k8s.io", "ClusterRole"): _JUST_AGE,
-    ("rbac.authorization.k8s.io", "RoleBinding"): (("ROLE", _at("roleRef.name", "")), _AGE),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): (("ROLE", _at("roleRef.name", "")), _AGE),
+    ("rbac.authorization.k8s.io", "RoleBinding"): (("ROLE", text_at("roleRef.name", "")), _AGE),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): (("ROLE", text_at("roleRef.name", "")), _AGE),
     ("policy", "PodDisruptionBudget"): (
-        ("MIN AVAILABLE", _at("spec.minAvailable", "N/A")),
-        ("MAX UNAVAILABLE", _at("spec.maxUnavailable", "N/A")),
-        ("ALLOWED DISRUPTIONS", _at("status.disruptionsAllowed", 0)),
+        ("MIN AVAILABLE", text_at("spec.minAvailable", "N/A")),
+        ("MAX UNAVAILABLE", text_at("spec.maxUnavailable", "N/A")),
+        ("ALLOWED DISRUPTIONS", text_at("status.disruptionsAllowed", 0)),
         _AGE,
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): (
-        ("GROUP", _at("spec.group", "")),
-        ("KIND", _at("spec.names.kind", "")),
+        ("GROUP", text_at("spec.group", "")),
+        ("KIND", text_at("spec.names.kind", "")),
         _AGE,
     ),
     ("discovery.k8s.io", "EndpointSlice"): (
-        ("ADDRESSTYPE", _at("addressType", "")),
-        ("ENDPOINTS", _size("endpoints")),
+        ("ADDRESSTYPE", text_at("addressType", "")),
+        ("ENDPOINTS", length_of("endpoints")),
         _AGE,
     ),
-    ("", "Endpoints"): (("SUBSETS", _size("subsets")), _AGE),
+    ("", "Endpoints"): (("SUBSETS", length_of("subsets")), _AGE),
     ("autoscaling", "HorizontalPodAutoscaler"): (
-        ("REFERENCE", lambda obj: f"{_path(obj, 'spec.scaleTargetRef.kind')}/{_path(obj, 'spec.scaleTargetRef.name')}"),
-        ("MINPODS", _at("spec.minReplicas", "<unset>")),
-        ("MAXPODS", _at("spec.maxReplicas", "")),
-        ("REPLICAS", _at("status.currentReplicas", 0)),
+        (
+            "REFERENCE",
+            lambda obj: f"{value_at(obj, 'spec.scaleTargetRef.kind')}/{value_at(obj, 'spec.scaleTargetRef.name')}",
+        ),
+        ("MINPODS", text_at("spec.minReplicas", "<unset>")),
+        ("MAXPODS", text_at("spec.maxReplicas", "")),
+        ("REPLICAS", text_at("status.currentReplicas", 0)),
         _AGE,
     ),
-    ("networking.k8s.io", "NetworkPolicy"): (("TYPES", _joined("spec.policyTypes")), _AGE),
+    ("networking.k8s.io", "NetworkPolicy"): (("TYPES", cells.joined("spec.policyTypes")), _AGE),
+}
+
+_CONTAINERS: tuple[Column, ...] = (("CONTAINERS", cells.container_names()), ("IMAGES", cells.container_images()))
+_SELECTOR: Column = ("SELECTOR", cells.selector_at())
+_SUBJECTS: tuple[Column, ...] = (
+    ("USERS", cells.subjects("User")),
+    ("GROUPS", cells.subjects("Group")),
+    ("SERVICEACCOUNTS", cells.subjects("ServiceAccount")),
+)
+_VOLUME_MODE: tuple[Column, ...] = (("VOLUMEMODE", text_at("spec.volumeMode", "<unset>")),)
+
+_WIDE: Mapping[tuple[str, str], tuple[Column, ...]] = {
+    ("", "Pod"): (
+        ("IP", text_at("status.podIP")),
+        ("NOMINATED NODE", text_at("status.nominatedNodeName")),
+        ("READINESS GATES", cells.pod_gates),
+    ),
+    ("", "Node"): (
+        ("INTERNAL-IP", cells.node_address("InternalIP")),
+        ("EXTERNAL-IP", cells.node_address("ExternalIP")),
+        ("OS-IMAGE", text_at("status.nodeInfo.osImage", "<unknown>")),
+        ("KERNEL-VERSION", text_at("status.nodeInfo.kernelVersion", "<unknown>")),
+        ("CONTAINER-RUNTIME", text_at("status.nodeInfo.containerRuntimeVersion", "<unknown>")),
+    ),
+    ("", "Service"): (("SELECTOR", cells.labels_at("spec.selector")),),
+    ("", "PersistentVolumeClaim"): _VOLUME_MODE,
+    ("", "PersistentVolume"): _VOLUME_MODE,
+    ("apps", "Deployment"): (*_CONTAINERS, _SELECTOR),
+    ("apps", "ReplicaSet"): (*_CONTAINERS, _SELECTOR),
+    ("apps", "StatefulSet"): _CONTAINERS,
+    ("apps", "DaemonSet"): (*_CONTAINERS, _SELECTOR),
+    ("batch", "Job"): (*_CONTAINERS, _SELECTOR),
+    ("batch", "CronJob"): (
+        ("CONTAINERS", cells.container_names("spec.jobTemplate.spec.template")),
+        ("IMAGES", cells.container_images("spec.jobTemplate.spec.template")),
+        ("SELECTOR", cells.selector_at("spec.jobTemplate.spec.selector")),
+    ),
+    ("rbac.authorization.k8s.io", "RoleBinding"): _SUBJECTS,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _SUBJECTS,
 }

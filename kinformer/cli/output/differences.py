@@ -1,4 +1,4 @@
-"""What differs between two states of an object, place by place."""
+"""Differences between two states of an object, place by place."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from kinformer.objects.object import KubeObject
+from kinformer import KubeObject
 
 __all__ = ["ABSENT", "NOISE", "Difference", "differences", "in_words", "object_differences"]
 
 NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"})
-"""What changes with every write, and tells nobody anything."""
+"""Paths that change with every write and carry no information."""
 
 _LONGEST = 120  # characters of a value that are shown to people
-_BEFORE = 20  # of what is equal that are kept before the first character that differs
+_BEFORE = 20  # equal characters that are kept before the first one that differs
 _HIDDEN = "(hidden)"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # an annotation; of a Secret: its data
 
@@ -25,11 +25,11 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""In the place of a value: there is none."""
+"""Takes the place of a value that does not exist."""
 
 
 class Difference(NamedTuple):
-    """One place that differs; `old` is ABSENT for what was added, `new` for what was removed."""
+    """One place that differs; `old` is ABSENT if it was added, `new` if it was removed."""
 
     path: str
     old: Any
@@ -37,17 +37,17 @@ class Difference(NamedTuple):
 
 
 def object_differences(old: KubeObject, new: KubeObject, noise: Collection[str] = NOISE) -> list[Difference]:
-    """Where two states of one object differ."""
+    """Return the places in which two states of an object differ."""
     return list(differences(old.to_dict(), new.to_dict(), noise))
 
 
 def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = "") -> Iterator[Difference]:
-    """Where two JSON values differ, deepest place by deepest place; items of a list are known by name or type.
+    """Yield the deepest places in which two JSON values differ; items of a list are matched by name or type.
 
     Args:
         old, new: The values.
         noise: Paths that are left out.
-        path: Where the two stand: `"spec.containers[web].image"`.
+        path: The place of the two values: `"spec.containers[web].image"`.
     """
     if path in noise:
         return
@@ -68,9 +68,9 @@ def differences(old: Any, new: Any, noise: Collection[str] = NOISE, path: str = 
 
 
 def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
-    """A difference for people: a sign (`+` added, `-` removed, `~` changed), its path, and its values.
+    """Describe a difference by a sign (`+` added, `-` removed, `~` changed), its path, and its values.
 
-    Long values are cut to what differs in them, and what Secrets hold is not shown.
+    Long values are cut to the part that differs, and the values in Secrets are not shown.
     """
     path, old, new = difference
     if obj.kind == "Secret":
@@ -87,13 +87,13 @@ def in_words(difference: Difference, obj: KubeObject) -> tuple[str, str, str]:
 
 
 def _hidden(value: Any, path: str) -> Any:
-    """A value in a Secret, without what Secrets hold."""
+    """Return a value of a Secret without the secret data in it."""
     if value is ABSENT:
         return value
     field = path.partition(".")[0].partition("[")[0]
     if field in ("data", "stringData") or path == f"metadata.annotations[{_LAST_APPLIED}]":
         return _HIDDEN
-    if isinstance(value, dict) and _LAST_APPLIED in value:  # all annotations have come, or gone, with it
+    if isinstance(value, dict) and _LAST_APPLIED in value:  # all annotations were added or removed together
         return {**value, _LAST_APPLIED: _HIDDEN}
     return value
 
@@ -112,7 +112,7 @@ def _member(
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """A list of objects by what the API knows them by; None where they have no such field, or share one."""
+    """Return the items of a list by their name or type; None unless all items have one, each another."""
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return None
     for field in ("name", "type"):

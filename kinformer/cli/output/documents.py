@@ -1,4 +1,4 @@
-"""Objects as documents: JSON, YAML, and a line each."""
+"""Objects as documents: JSON, YAML, a line each, and names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kinformer.cli.output.text import escaped
-from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
+from kinformer import APIResource, DecodeError, KubeObject
+from kinformer.cli.output.text import clean, escaped
 
-__all__ = ["Document", "in_one_line", "to_yaml", "write_json", "write_lines", "write_yaml"]
+__all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml"]
 
 
-# What the library writes without quotes, for it reads it as text, and other readers of YAML as a number or a truth.
+# Words that PyYAML writes without quotes, because it reads them as text; other parsers read a number or a boolean.
 _NO_TEXT_ELSEWHERE = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o?[0-7]+|[yYnN]")
 
 
@@ -24,9 +23,9 @@ class Document(NamedTuple):
     """Objects that are printed together.
 
     Attributes:
-        objects: What there is.
+        objects: The objects, in order.
         version: The resourceVersion of the list.
-        alone: One object was asked for by name: it is no List, and where it is missing nothing is printed.
+        alone: True if one object was asked for by name: it is printed without a List, and nothing if it is missing.
     """
 
     objects: Sequence[KubeObject]
@@ -34,11 +33,18 @@ class Document(NamedTuple):
     alone: bool
 
 
-# Each object by itself, not all at once: one text of a hundred thousand would need their memory once more.
+# Objects are written one by one: a single text of 100,000 of them would take their memory once more.
+
+
+def object_name(resource: APIResource, obj: KubeObject) -> str:
+    """Return the name that kubectl's `-o name` prints: `pod/web-1`, `deployment.apps/web`."""
+    singular = resource.singular or resource.kind.lower()
+    name = clean(obj.name)  # the name of a role may hold any character
+    return f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}"
 
 
 def write_json(document: Document) -> None:
-    """As one JSON document, indented."""
+    """Write one JSON document, indented."""
     objects, version, alone = document
     if alone:
         sys.stdout.writelines(_indented(obj.raw) + "\n" for obj in objects)
@@ -52,7 +58,7 @@ def write_json(document: Document) -> None:
 
 
 def write_yaml(document: Document) -> None:
-    """As one YAML document, in kubectl's form: keys in order, text of several lines as a block."""
+    """Write one YAML document in kubectl's form: keys in order, text of several lines as a block."""
     objects, version, alone = document
     if alone:
         sys.stdout.writelines(_yaml_of(obj) for obj in objects)
@@ -65,17 +71,17 @@ def write_yaml(document: Document) -> None:
 
 
 def write_lines(objects: Sequence[KubeObject]) -> None:
-    """A line of JSON each."""
+    """Write a line of JSON for each object."""
     for obj in objects:
         sys.stdout.write(_line(obj))
 
 
 def to_yaml(value: Any, *, short: bool = False) -> str:
-    """A value of JSON as YAML; numbers, dates and words such as `yes` that are text stay text.
+    """Return a JSON value as YAML; numbers, dates and words such as `yes` that are text stay text.
 
-    `short` puts what holds nothing but plain values on one line: `verbs: [list, watch]`.
+    `short` puts lists and mappings of plain values on one line: `verbs: [list, watch]`.
     """
-    import yaml  # 20 ms, needed here alone
+    import yaml  # 20 ms, and needed by this function alone
 
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         pass
@@ -93,7 +99,7 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
 
 
 def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:
-    """An object, or an item of a list; one that is nested too deeply to be laid out as its JSON, which is YAML too."""
+    """Return an object, or an item of a list; if it is nested too deeply, its JSON in one line, which is YAML too."""
     try:
         return to_yaml([obj.to_dict()] if item else obj.to_dict())
     except (DecodeError, RecursionError):
@@ -105,7 +111,7 @@ def _line(obj: KubeObject) -> str:
 
 
 def in_one_line(raw: bytes) -> bytes:
-    """JSON without line breaks. Servers write it so, but for those that are asked for pretty answers, as by a proxy."""
+    """Return JSON without line breaks. A server sends some only if it is asked for pretty answers, as by a proxy."""
     return msgspec.json.format(raw, indent=-1) if b"\n" in raw else raw
 
 

@@ -1,4 +1,4 @@
-"""Rows and columns on a screen that changes: widths that do not jump about, and that fit."""
+"""Rows and columns on a screen that changes: column widths that only grow, and fit the screen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 __all__ = ["Cell", "Grid"]
 
-_LEAST = 5  # cells that a column is not made narrower than, if its header is not
+_LEAST = 5  # cells; a column is made no narrower than this, or than its header
 
 
 class Cell(NamedTuple):
@@ -23,13 +23,13 @@ class Cell(NamedTuple):
 class Grid:
     """Lays out rows under a header.
 
-    A column is as wide as the widest cell that it has had. Where a screen is too narrow for all of them, the widest
-    ones are cut, with `…`; what still does not fit is not drawn.
+    A column is as wide as the widest cell that it has had. If the screen is too narrow for all columns, the widest
+    ones are cut, with `…`; columns that still do not fit are not drawn.
 
     Args:
         header: The names of the columns.
-        right: The columns whose cells stand at the right, as figures do.
-        whole: The columns that are not cut.
+        right: The columns that are aligned to the right, as figures are.
+        whole: The columns that are never cut.
         gap: Spaces between two columns.
     """
 
@@ -43,7 +43,7 @@ class Grid:
         self._widths = [cell_len(name) for name in header]
 
     def lines(self, rows: Sequence[Sequence[Cell]], width: int | None = None) -> list[Text]:
-        """The header and the rows, each as one line of at most `width` cells; None is as wide as it takes."""
+        """Return the header and the rows as lines of at most `width` cells; None is as wide as necessary."""
         for row in rows:
             for number, cell in enumerate(row):
                 self._widths[number] = max(self._widths[number], cell_len(cell.text))

@@ -1,4 +1,4 @@
-"""Keys, without Enter."""
+"""Single keys from the terminal, without Enter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 __all__ = ["QUIT", "on_keys", "stop_on_key"]
 
 QUIT = "quit"
-"""What q, Ctrl-D and a terminal that is gone are called."""
+"""The name of q, of Ctrl-D, and of a terminal that has hung up."""
 
-# What terminals send (xterm, "PC-Style Function Keys"; console_codes(4)), and what it is called here. The longer first.
+# The sequences that terminals send (xterm, "PC-Style Function Keys"; console_codes(4)), and their names here.
 _SEQUENCES: dict[str, str] = {
     **{
         f"\x1b{form}{letter}": name
@@ -36,7 +36,7 @@ _QUIT = frozenset("qQ\x04")  # q, and Ctrl-D
 
 @contextmanager
 def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
-    """Within it, `q` calls `stop`; leaving gives the terminal back as it was. See `on_keys`."""
+    """Call `stop` at `q` while the context is open. See `on_keys`."""
 
     def pressed(key: str) -> None:
         if key == QUIT:
@@ -48,11 +48,10 @@ def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
-    """Within it, each key calls `pressed`; leaving gives the terminal back as it was.
+    """Call `pressed` with each key while the context is open; leaving restores the terminal's mode.
 
-    A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"` or QUIT. Ctrl-C stays what
-    it is, a KeyboardInterrupt. Where stdin is no terminal, or has no modes that could be changed (Windows), no key does
-    anything.
+    A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"` or QUIT. Ctrl-C remains a
+    KeyboardInterrupt. Keys do nothing if stdin is not a terminal, or has no modes that could be changed (Windows).
     """
     try:
         import termios
@@ -69,7 +68,7 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
     def read() -> None:
         keys = os.read(terminal, 64).decode(errors="replace")
         if not keys:
-            loop.remove_reader(terminal)  # hung up; reading on would return at once, for ever
+            loop.remove_reader(terminal)  # hung up: each further read would return at once
             pressed(QUIT)
         for match in _KEY.finditer(keys):
             key: str = match.group()

@@ -1,4 +1,4 @@
-"""The objects of a watch as a table that changes in place, with what has just happened to them."""
+"""The objects of a watch as a table that changes in place and marks the latest changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from collections.abc import Callable, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kinformer import DecodeError, InformerEvent, InformerHealth, KubeObject
 from kinformer.cli.output.differences import in_words, object_differences
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.tables import Columns, clean, status_style
-from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
-from kinformer.processor.event_stream import InformerEvent
-from kinformer.reflector.health import InformerHealth
 
 __all__ = ["LiveTable"]
 
@@ -29,15 +26,15 @@ _HELP = "arrows scroll   s latest change first   q ends"
 _BY_NAME = "arrows scroll   s by name   q ends"
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
 
-_Order = tuple[str, str]  # namespace and name: `a-b/x` stands behind `a/x`, which their keys would not
+_Order = tuple[str, str]  # namespace and name: `a-b/x` comes after `a/x`; by key it would come before
 
 
 class LiveTable:
-    """What a screen shows of one informer: its objects, and its changes.
+    """The screen of one informer: its objects and their changes.
 
     Args:
-        columns: Of the resource.
-        title: What is watched, for people.
+        columns: The columns of the resource.
+        title: The words for what is watched.
         noise: Paths that differences leave out; None shows no differences.
         clock: Seconds.
     """
@@ -52,8 +49,10 @@ class LiveTable:
         self._grid = Grid([" ", *columns.header])
         self._objects: dict[_Order, KubeObject] = {}
         self._order: list[_Order] = []
-        self._changed: dict[_Order, tuple[float, str, KubeObject | None]] = {}  # the last change, while it is fresh
-        self._latest: dict[_Order, None] = {}  # the last to have changed at the end
+        self._changed: dict[
+            _Order, tuple[float, str, KubeObject | None]
+        ] = {}  # the last change, until it is _FRESH seconds old
+        self._latest: dict[_Order, None] = {}  # in the order of the last change
         self._changes = 0
         self._log: deque[Text] = deque(maxlen=_LOG)
         self._first = 0
@@ -61,7 +60,7 @@ class LiveTable:
         self._page = 1
 
     def apply(self, event: InformerEvent) -> None:
-        """One change of the cache."""
+        """Take in one change of the cache."""
         obj = event.object
         place = (obj.namespace, obj.name)
         if event.type == "DELETED":
@@ -83,7 +82,7 @@ class LiveTable:
             self._note(event, self._noise)
 
     def press(self, key: str) -> None:
-        """A key: scrolls, or changes the order."""
+        """Handle a key: scroll, or change the order."""
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -self._page, "page down": self._page, " ": self._page}
         if key in steps:
             self._first += steps[key]
@@ -97,12 +96,12 @@ class LiveTable:
     # --- the picture -------------------------------------------------------------------------------------
 
     def picture(self, width: int, height: int, health: InformerHealth) -> RenderableType:
-        """The whole screen."""
+        """Draw the whole screen."""
         now = self._clock()
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:
             del self._changed[place]
         log_lines = 0 if self._noise is None or height < _LOW else max(3, height // 3)
-        room = max(1, height - 3 - log_lines)  # of which the header, and title and footer
+        room = max(1, height - 3 - log_lines)  # without title, header and footer
         places = self._places()
         self._page = max(1, room)
         self._first = max(0, min(self._first, len(places) - room))
@@ -118,7 +117,7 @@ class LiveTable:
         return Group(self._head(health, width), *lines, self._foot(len(shown), len(places), width))
 
     def _places(self) -> list[_Order]:
-        """All objects, and those just deleted where they were."""
+        """Return the places of all objects, and of those just deleted."""
         gone = [place for place, (_, kind, _) in self._changed.items() if kind == "DELETED"]
         if self._by_change:
             untouched = [place for place in self._order if place not in self._latest]
@@ -173,7 +172,7 @@ class LiveTable:
 
 
 def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
-    """What an update has changed, a line each; of what is nested too deeply to be compared, that it is."""
+    """Describe an update, a line for each difference; one line if it is nested too deeply to be compared."""
     try:
         found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
     except (DecodeError, RecursionError):

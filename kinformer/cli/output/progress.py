@@ -1,4 +1,4 @@
-"""What is shown, on stderr and only on a terminal, while a large list loads."""
+"""A progress line on stderr, on a terminal only, while a large list loads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 
 __all__ = ["Loading"]
 
-_PATIENCE = 0.4  # seconds before anything is shown: most lists are there sooner, and a flash would only disturb
+_PATIENCE = 0.4  # seconds before anything is shown: most lists take less, and a flash would only disturb
 
 
 class Loading:
-    """A spinner with a text, gone without a trace on leaving.
+    """A spinner with a text; leaving removes it.
 
     Args:
-        what: What is being loaded, such as "pods".
+        what: The thing that is being loaded, such as "pods".
     """
 
     def __init__(self, what: str) -> None:
@@ -39,7 +39,7 @@ class Loading:
             self._progress.stop()
 
     def update(self, text: str) -> None:
-        """Say how far it has come, such as "12,000 so far"."""
+        """Show how far it has come, such as "12.4 MB"."""
         if not self._wanted or time.monotonic() - self._since < _PATIENCE:
             return
         if self._progress is None:

@@ -1,4 +1,4 @@
-"""A terminal that is drawn anew as things change, and given back as it was."""
+"""Full-screen pictures that are redrawn as things change; the terminal is restored afterwards."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from kinformer.cli.output.errors import log_kept_back
 from kinformer.cli.output.keys import QUIT, on_keys
+from kinformer.cli.output.logs import log_kept_back
 
 __all__ = ["can_draw", "draw"]
 
@@ -19,7 +19,7 @@ _TICK = 1.0  # ... and at the most: ages go on
 
 
 def can_draw(console: Console) -> bool:
-    """Whether this is a terminal on which one can go back to what was written."""
+    """True if this is a terminal whose cursor can be moved."""
     return console.is_terminal and not console.is_dumb_terminal
 
 
@@ -30,15 +30,16 @@ async def draw(
     news: asyncio.Event,
     press: Callable[[str], None] | None = None,
 ) -> None:
-    """Show pictures on the whole of a terminal, until q, or cancelled.
+    """Show pictures on the whole terminal until q is pressed, or until cancelled.
 
-    However it ends, the terminal is as it was before; warnings that the log had meanwhile are then on stderr.
+    However it ends, the terminal is restored; warnings logged in the meantime are then written to stderr.
 
     Args:
         console: The terminal.
-        picture: (width, height) in cells -> what to show; called at most ten times a second, and once at least.
-        news: Set by whoever has changed what the picture shows.
-        press: Called with each key but those that end it.
+        picture: Takes (width, height) in cells and returns the picture; called at least once, and at most ten times a
+            second.
+        news: Set it when the picture has changed.
+        press: Called with each key, except those that end it.
     """
     stop = asyncio.Event()
 
@@ -53,7 +54,7 @@ async def draw(
     with (
         log_kept_back(),
         on_keys(pressed),
-        # Drawn from here alone, in one write: nothing flickers, and no thread reads what the loop changes.
+        # Drawn only from here, in one write: nothing flickers, and no other thread reads the state.
         Live(picture(*console.size), console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live,
     ):
         while not stop.is_set():

@@ -1,4 +1,4 @@
-"""Objects as lines of aligned text, in colour on a terminal."""
+"""Objects as lines of aligned text, coloured on a terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
+from kinformer import APIResource, DecodeError, KubeObject
 from kinformer.cli.output.columns import columns_of
 from kinformer.cli.output.text import clean
-from kinformer.client.discovery import APIResource
-from kinformer.exceptions import DecodeError
-from kinformer.objects.object import KubeObject
 
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 
 _GAP = "   "  # as kubectl's
-_LINES = 512  # of a list that are written in one go
-_ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells, for what a watch has yet to see
+_LINES = 512  # lines that are written at once
+_ROOM = {"EVENT": 7, "NAMESPACE": 11, "NAME": 24, "STATUS": 17, "NODE": 10}  # cells reserved for the events of a watch
 
 _STYLES = {
     "green": "Running Ready Active Bound Available ADDED True Healthy",
@@ -34,7 +32,7 @@ _COLOURED = ("EVENT", "STATUS")
 
 
 def status_style(word: str) -> str:
-    """The colour of a status or of an event's type: green is well, yellow on its way, red failed, grey over."""
+    """Return the colour of a status or event type: green is well, yellow in progress, red failed, grey finished."""
     word = word.partition(",")[0]
     if word.startswith("Init:"):
         return "yellow" if word[5:6].isdigit() else "red"
@@ -42,7 +40,7 @@ def status_style(word: str) -> str:
 
 
 class Ink:
-    """Styled text for stdout: in colour on a terminal, and not where NO_COLOR is set."""
+    """Renders styled text for stdout: in colour on a terminal, unless NO_COLOR is set."""
 
     def __init__(self) -> None:
         self._console = Console(file=sys.stdout, highlight=False)
@@ -50,10 +48,10 @@ class Ink:
         self.width = self._console.width if self._console.is_terminal else None
 
     def render(self, text: Text) -> str:
-        """What to write. Nothing is wrapped."""
+        """Return the text to write. Nothing is wrapped."""
         if not self.colour:
             return text.plain
-        with self._console.capture() as capture:  # rich's own print would end the program where a pipe is closed
+        with self._console.capture() as capture:  # rich's own print would end the program if a pipe is closed
             self._console.print(text, end="", soft_wrap=True)
         return capture.get()
 
@@ -62,18 +60,19 @@ class Columns:
     """The cells of the objects of one resource.
 
     Args:
-        resource: What the objects are.
-        with_namespace: A NAMESPACE column first.
+        resource: The resource of the objects.
+        with_namespace: Begin with a NAMESPACE column.
+        wide: Add the columns of `-o wide`.
     """
 
-    def __init__(self, resource: APIResource, *, with_namespace: bool) -> None:
-        columns = columns_of(resource.group, resource.kind)
+    def __init__(self, resource: APIResource, *, with_namespace: bool, wide: bool = False) -> None:
+        columns = columns_of(resource.group, resource.kind, wide=wide)
         self._cells = [cell for _, cell in columns]
         self._with_namespace = with_namespace
         self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
 
     def row(self, obj: KubeObject) -> list[str]:
-        """The cells of an object; one that is nested too deeply to be read has its name alone."""
+        """Return the cells of an object; only its name if it is nested too deeply to be decoded."""
         names = [*([obj.namespace] if self._with_namespace else []), obj.name]
         try:
             document = obj.to_dict()
@@ -85,17 +84,20 @@ class Columns:
 class Table:
     """Writes objects of one resource to stdout, a line each, under one header.
 
-    Columns are as wide as what `fit` has been shown; a later cell that is wider widens its column from there on, for
-    what is written stays where it is. Colours only on a terminal, and not where NO_COLOR is set.
+    Columns are as wide as the objects given to `fit`; a wider cell that comes later widens its column from that line
+    on. Text is coloured only on a terminal, unless NO_COLOR is set.
 
     Args:
-        resource: What the objects are.
-        with_namespace: A NAMESPACE column first.
-        with_event: An EVENT column before all others.
+        resource: The resource of the objects.
+        with_namespace: Begin with a NAMESPACE column.
+        with_event: Put an EVENT column before all others.
+        wide: Add the columns of `-o wide`.
     """
 
-    def __init__(self, resource: APIResource, *, with_namespace: bool, with_event: bool = False) -> None:
-        self._columns = Columns(resource, with_namespace=with_namespace)
+    def __init__(
+        self, resource: APIResource, *, with_namespace: bool, with_event: bool = False, wide: bool = False
+    ) -> None:
+        self._columns = Columns(resource, with_namespace=with_namespace, wide=wide)
         self._header = [*(["EVENT"] if with_event else []), *self._columns.header]
         self._widths = [len(name) for name in self._header]
         if with_event:
@@ -105,22 +107,22 @@ class Table:
         self._headed = False
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
-        """Make the columns wide enough for these."""
+        """Make the columns wide enough for these objects."""
         offset = len(self._header) - len(self._columns.header)
         for obj in objects:
             self._widen(self._row(obj), offset)
 
     def write(self, obj: KubeObject, event: str | None = None) -> None:
-        """One line, and the header before the first."""
+        """Write one line, and the header before the first."""
         self._print([self._row(obj, event)])
 
     def write_below(self, line: Text) -> None:
-        """A line of another kind below the last, such as what an update has changed."""
+        """Write a line of another kind below the last, such as a difference."""
         sys.stdout.write(f"{self._ink.render(line)}\n")
         sys.stdout.flush()
 
     def write_all(self, objects: Sequence[KubeObject]) -> None:
-        """A list, its columns fitted to it."""
+        """Write a list, with columns that fit it."""
         rows = [self._row(obj) for obj in objects]
         for row in rows:
             self._widen(row)
@@ -131,7 +133,7 @@ class Table:
         return [*([event] if event else []), *self._columns.row(obj)]
 
     def _widen(self, row: Sequence[str], offset: int = 0) -> None:
-        for number, cell in enumerate(row[:-1], offset):  # nothing stands behind the last
+        for number, cell in enumerate(row[:-1], offset):  # the last column is not padded
             self._widths[number] = max(self._widths[number], cell_len(cell))
 
     def _print(self, rows: Sequence[list[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Text of a cluster, made harmless for a terminal."""
+"""Makes text from a cluster harmless for a terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 __all__ = ["clean", "escaped"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # below these a string of JSON has none but escaped
+_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # JSON strings escape all others themselves
 
 
 def clean(text: str) -> str:
-    """Control characters, which could command a terminal, as a question mark."""
+    """Replace control characters, which could command a terminal, by question marks."""
     return _CONTROL.sub("?", text)
 
 
 def escaped(json: str) -> str:
-    """The same JSON, with control characters escaped that it may hold as they are."""
+    """Escape the control characters that JSON may contain unescaped."""
     return _CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json)

@@ -25,9 +25,9 @@ from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError, KinformerError
 from kinformer.testing.clusters.assets import Assets, find_assets
 from kinformer.testing.clusters.crd_install import answers, call, install
-from kinformer.testing.clusters.logins import Logins, new_private_key, write_secret
 from kinformer.testing.clusters.processes import ChildProcess, ProcessError, free_ports
 from kinformer.testing.kinds.crd_files import read_crds
+from kinformer.testing.logins import Logins, new_private_key, write_secret
 
 if TYPE_CHECKING:
     from kinformer.client.client import Client

@@ -15,8 +15,8 @@ import yaml
 from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.testing.clusters.crd_install import install
-from kinformer.testing.clusters.logins import write_secret
 from kinformer.testing.kinds.crd_files import read_crds
+from kinformer.testing.logins import write_secret
 
 if TYPE_CHECKING:
     from kinformer.client.client import Client

@@ -15,11 +15,11 @@ Object = Mapping[str, Any]
 
 def pod_row(pod: Object) -> list[Any]:
     """The cells of a pod."""
-    found = PodState(pod)
+    found = PodState.of(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     restarts = str(found.restarts)
-    if found.restarts and found.restarted:
-        restarts = f"{found.restarts} ({since(found.restarted)} ago)"
+    if found.restarts and found.last_restart:
+        restarts = f"{found.restarts} ({since(found.last_restart.isoformat())} ago)"
     addresses = status.get("podIPs") or [{}]
     return [
         pod["metadata"]["name"],
@@ -30,5 +30,5 @@ def pod_row(pod: Object) -> list[Any]:
         none(addresses[0].get("ip")),
         none(spec.get("nodeName")),
         none(status.get("nominatedNodeName")),
-        found.gates(),
+        f"{found.open_gates}/{found.gates}" if found.gates else "<none>",
     ]

@@ -8,9 +8,9 @@ from typing import Any
 
 from kinformer.exceptions import ConfigError
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.clusters.logins import names_by_token
 from kinformer.testing.kinds.resources import selected_name
 from kinformer.testing.kinds.status import failure, forbidden, unauthorized
+from kinformer.testing.logins import names_by_token
 
 __all__ = ["ANONYMOUS", "AccessControl"]
 

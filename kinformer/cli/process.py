@@ -1,4 +1,4 @@
-"""What this process takes of the machine."""
+"""Memory and processor time of this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["processor_seconds", "resident_memory"]
 
 
 def resident_memory() -> int | None:
-    """Bytes that this process has in memory; None where the system has no such file."""
+    """Return the bytes of this process that are in memory; None if the system does not tell (no /proc)."""
     try:
         pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
     except OSError:
@@ -19,5 +19,5 @@ def resident_memory() -> int | None:
 
 
 def processor_seconds() -> float:
-    """Seconds of processor time since this process began."""
+    """Return the seconds of processor time since this process began."""
     return time.process_time()

@@ -1,7 +1,7 @@
-"""A small cluster that lives: what controllers, a scheduler and kubelets would write, in one loop.
+"""A small simulated cluster, which writes what controllers, a scheduler and kubelets would write.
 
-There are no containers behind it. It writes the objects, and their changes, that an informer of a real cluster would
-see: deployments that scale, pods that start, run, fail and go, jobs that come to an end, nodes that drop out.
+There are no containers behind it. It writes the objects and changes that an informer of a real cluster would see:
+deployments that scale, pods that start, run, fail and are removed, jobs that finish, nodes that drop out.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _DEPLOYMENTS: Mapping[tuple[str, str], int] = {
 _JOBS = ("report", "backup", "import")
 _NODES = 5
 _TICK = 0.1  # seconds between two steps
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes': no vowels, so that no words come about
+_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes: without vowels, so that no words are formed
 
 Object = dict[str, Any]
 
 
 class ObjectWriter(Protocol):
-    """What is needed of a server: the plain writes of `kinformer.testing.APIServer`."""
+    """The writes that a server has to offer: those of `kinformer.testing.APIServer`."""
 
     def create(self, obj: Any, /) -> Any: ...
     def update(self, obj: Any, /) -> Any: ...
@@ -42,7 +42,7 @@ class ObjectWriter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Pod:
-    """A pod, and when what happens to it next is due."""
+    """A pod, and the time of the next event in its life."""
 
     namespace: str
     name: str
@@ -60,8 +60,8 @@ class LivingCluster:
     """The life of a cluster, written to a server.
 
     Args:
-        server: Where to write.
-        chance: Where accidents come from; a seeded one lives the same life again.
+        server: The server to write to.
+        chance: The source of randomness; the same seed gives the same life again.
     """
 
     def __init__(self, server: ObjectWriter, chance: random.Random | None = None) -> None:
@@ -72,11 +72,11 @@ class LivingCluster:
         self._ready: dict[tuple[str, str], tuple[int, int]] = {}
         self._pods: list[_Pod] = []
         self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
-        self._down: dict[str, float] = {}  # node -> when it is back
+        self._down: dict[str, float] = {}  # node -> the time when it is back
         self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
 
     def populate(self) -> None:
-        """Write the cluster as it is in the beginning: namespaces, nodes, deployments, and pods that run already."""
+        """Write the initial cluster: namespaces, nodes, deployments, and pods that are already running."""
         for namespace in NAMESPACES:
             self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for name in self._nodes:
@@ -90,13 +90,13 @@ class LivingCluster:
         self._report_readiness()
 
     async def run(self) -> None:
-        """Live until cancelled."""
+        """Change the cluster until cancelled."""
         while True:
             self.step(_TICK)
             await asyncio.sleep(_TICK)
 
     def step(self, seconds: float) -> None:
-        """What happens within the next seconds."""
+        """Let so many seconds pass at once."""
         self._now += seconds
         self._scale()
         self._start_job()
@@ -138,7 +138,7 @@ class LivingCluster:
                 self._finish(pod, "Failed", "Evicted")
 
     def _advance(self, pod: _Pod) -> None:
-        """A pod's next step: it starts, comes to its end, or is cleared away."""
+        """Take the next step in a pod's life: start it, end it, or remove it."""
         if pod.phase == "Pending":
             if "nodeName" not in pod.body["spec"]:
                 self._schedule(pod)
@@ -155,12 +155,12 @@ class LivingCluster:
             self._remove(pod)
 
     def _reconcile(self) -> None:
-        """What the deployment controller does: as many pods as are wanted."""
+        """Create and remove pods as the deployment controller would."""
         for (namespace, name), wanted in self._replicas.items():
             own = [pod for pod in self._pods if pod.namespace == namespace and pod.owner == name and pod.active]
             for _ in range(wanted - len(own)):
                 self._start(namespace, name)
-            # The youngest go first, and those that do not run before those that do.
+            # Pods that are not running are removed first, then the youngest.
             for pod in sorted(own, key=lambda pod: pod.phase == "Running", reverse=True)[wanted:]:
                 self._remove(pod)
 

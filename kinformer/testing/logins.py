@@ -1,4 +1,4 @@
-"""Who may log in to a control plane: tokens, and the files that hold them."""
+"""The users of a server: their bearer tokens, and the files that hold these."""
 
 from __future__ import annotations
 

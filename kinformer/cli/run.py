@@ -1,0 +1,78 @@
+"""Runs the coroutine of a command, and turns how it ends into an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any
+
+from kinformer import KinformerError
+from kinformer.cli.output.errors import INTERRUPTED, complain, ended_by
+from kinformer.cli.output.logs import log_to_stderr
+
+__all__ = ["run_command"]
+
+Command = Callable[[], Coroutine[Any, Any, int | None]]
+
+
+def run_command(command: Command) -> int:
+    """Run a command on a loop of its own; returns the exit status.
+
+    SIGTERM cancels it, which is no failure: 0. A KinformerError or an OSError is a line on stderr; anything else is a
+    bug and keeps its traceback.
+    """
+    try:
+        with log_to_stderr():
+            status = asyncio.run(_until_sigterm(command))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except KinformerError as error:
+        return complain(error)
+    except OSError as error:
+        return ended_by(error)
+    except BaseExceptionGroup as group:
+        expected = _first_expected(group)
+        if expected is None:
+            raise
+        return complain(expected)
+    return status or 0
+
+
+async def _until_sigterm(command: Command) -> int | None:
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+    terminated = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal terminated
+        terminated = True
+        signal.signal(number, signal.SIG_DFL)  # a second one ends a stuck process at once: a write that is not read
+        if running is not None:
+            loop.call_soon_threadsafe(running.cancel)
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # only the main thread has signals
+        return await command()
+    try:
+        return await command()
+    except asyncio.CancelledError:
+        if not terminated:
+            raise
+        return 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _first_expected(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
+    """Return the first error of a group if all of them are of the kind that users can act on, else None."""
+    expected, other = group.split((KinformerError, OSError))
+    if expected is None or other is not None:
+        return None
+    error: BaseException = expected
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

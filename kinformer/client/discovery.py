@@ -39,7 +39,7 @@ class APIResource:
         singular: The singular name, such as `"pod"`; some servers leave it empty.
         short_names: Abbreviations, such as `("po",)`.
         namespaced: True if its objects are in namespaces.
-        verbs: What the server can do with it: `"list"`, `"watch"`, `"create"`, ...
+        verbs: The operations that the server offers: `"list"`, `"watch"`, `"create"`, ...
         categories: Groups of resources that it belongs to, such as `("all",)`.
     """
 

@@ -1,1 +1,1 @@
-"""Doors to other people's libraries, each behind an extra; nothing in the core imports them."""
+"""Integrations with other libraries, each behind an extra; the core does not import them."""

@@ -1,4 +1,4 @@
-"""The last changes of some informers, numbered, so that a reader who was away can go on where it left off."""
+"""A log of the latest changes of some informers, numbered, so that a reader can resume after an interruption."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["Change", "EventLog"]
 
 log = get_logger("kinformer.contrib.events")
 
-_UNFOLDED = 1 << 30  # the feeding task only files what it reads: its mailbox never has to fold
+_UNFOLDED = 1 << 30  # the feeding task only records events, so its mailbox never needs to fold them
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one object; another in its place, with another uid, is a delete and an add.
+    """One change of one object; a replacement, with another uid, is a delete and an add.
 
     Attributes:
-        number: Its place in the log, counted from 1.
-        source: Which of the log's informers it came from, by name.
-        key: Of the object.
+        number: Its position in the log, counted from 1.
+        source: The name of its informer in the log.
+        key: The key of the object.
         old: The state before; None for an add.
-        new: The state after; for a delete the last there was.
-        deleted: It is a delete.
+        new: The state after; for a delete the last state.
+        deleted: True for a delete.
     """
 
     number: int
@@ -40,16 +40,16 @@ class Change:
 
 
 class EventLog:
-    """Numbers the changes of informers, keeps the last of them, and the state that they led to.
+    """Numbers the changes of informers, and keeps the latest changes and the state that they led to.
 
-    That state, and not the cache, is what a new reader starts with: it is exactly as far as the numbers are. It holds
-    the same objects as the cache, so it costs about 100 bytes for each.
+    A new reader starts with that state, not with the cache, because it matches the numbers exactly. It refers to the
+    same objects as the cache, so it costs about 100 bytes for each.
 
     Args:
-        informers: By the name that their changes have.
-        events: How many changes are kept. 4,096: at 200 changes a second that is the 20 s of a browser's reconnect.
-        size: How many bytes they may hold on to, of states that the cache has no more.
-        on_end: Called when no more changes come.
+        informers: The informers, by the name that their changes get.
+        events: The number of changes to keep. 4,096: at 200 changes a second these bridge 20 s, a browser's reconnect.
+        size: The bytes that they may keep alive, of states that are no longer in the cache.
+        on_end: Called when no more changes will come.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EventLog:
         on_end: Callable[[], object] = lambda: None,
     ) -> None:
         self.epoch = secrets.token_hex(6)
-        """What the numbers belong to: another process, or another log, counts anew."""
+        """Identifies this log: another process, or another log, counts from 1 again."""
         self._informers = dict(informers)
         self._limit = events
         self._size_limit = size
@@ -77,7 +77,7 @@ class EventLog:
     # --- its life -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen to the informers until they are left, or `close`."""
+        """Listen to the informers until they are left, or until `close`."""
         for name, informer in self._informers.items():
             stream = informer.events(queue_size=_UNFOLDED, name="event log")
             self._streams.append(stream)
@@ -94,14 +94,14 @@ class EventLog:
 
     @property
     def ended(self) -> bool:
-        """No more changes come: every informer was left, or has crashed."""
+        """True if no more changes will come: every informer was left or has crashed."""
         return bool(self._streams) and not self._tasks
 
     def _feed_ended(self, informer: SharedInformer, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._announce()
         error = None if task.cancelled() else task.exception()
-        if error is not None and error is not informer.crash:  # what the informer crashed of it has told itself
+        if error is not None and error is not informer.crash:  # an informer logs its own crash
             log.error("%s ended: %s", task.get_name(), error, exc_info=error, resource=informer.name, reason=error)
         if not self._tasks:
             self._on_end()
@@ -117,13 +117,13 @@ class EventLog:
                 replaced = old is not None and old.uid != event.object.uid
                 if event.type == "DELETED":
                     state.pop(key, None)
-                    # It names the object that is known here.
+                    # The change names the object that readers know.
                     self._append(name, key, old, old if old is not None and replaced else event.object, deleted=True)
                     continue
                 if old is not None and replaced:
                     self._append(name, key, old, old, deleted=True)
                     old = None
-                # What the cache holds costs nothing more; where it is further already, the event's own.
+                # The object in the cache costs no memory; the event's own is used if the cache is ahead.
                 cached = informer.indexer.get_by_key(key)
                 state[key] = new = cached if cached is not None and cached == event.object else event.object
                 self._append(name, key, old, new, deleted=False)
@@ -145,14 +145,14 @@ class EventLog:
 
     @property
     def has_synced(self) -> bool:
-        """The first list of every informer is in the state."""
+        """True if the first list of every informer is in the state."""
         return bool(self._streams) and all(stream.has_synced for stream in self._streams)
 
     async def wait_synced(self) -> None:
-        """Until `has_synced`.
+        """Wait until `has_synced`.
 
         Raises:
-            StoppedError: An informer was left before; what it crashed of, if it crashed.
+            StoppedError: An informer was left before; if it crashed, its error.
         """
         for stream in self._streams:
             await stream.mailbox.wait_synced()
@@ -163,11 +163,11 @@ class EventLog:
         return self._last
 
     def snapshot(self) -> list[tuple[str, KubeObject]]:
-        """The state after change `last`, with the informers' names."""
+        """Return the state after change `last`: objects with the names of their informers."""
         return [(name, obj) for name, state in self._state.items() for obj in list(state.values())]
 
     def since(self, number: int) -> Sequence[Change] | None:
-        """The changes after `number`; None where some of them are gone."""
+        """Return the changes after `number`; None if some of them are no longer kept."""
         missing = self._last - number
         if missing <= 0:
             return ()
@@ -183,7 +183,7 @@ class EventLog:
         return tail[::-1]
 
     async def wait(self, number: int, timeout: float) -> bool:
-        """Until there is a change after `number`, or no more come; False where `timeout` seconds passed before."""
+        """Wait until there is a change after `number`, or no more will come; False after `timeout` seconds."""
         news = self._news
         if self._last > number or self.ended:
             return True
@@ -197,11 +197,11 @@ class EventLog:
     # --- names for places -------------------------------------------------------------------------------
 
     def name_of(self, number: int) -> str:
-        """The id of a change, or of the state after it."""
+        """Return the id of a change, or of the state after it."""
         return f"{self.epoch}-{number}"
 
     def number_of(self, name: str) -> int | None:
-        """What `name_of` made an id of; None where it is of another log, or of no change that is here still."""
+        """Return the number that an id of `name_of` stands for; None if it is of another log, or no longer kept."""
         epoch, _, number = name.partition("-")
         if epoch != self.epoch or not number.isdecimal() or len(number) > 18:
             return None
@@ -210,6 +210,6 @@ class EventLog:
 
 
 def _held(change: Change) -> int:
-    """Bytes that nobody else holds: a new state is in the cache, until it is the old one of the next change."""
+    """Return the bytes that only the log holds: a new state is in the cache until the next change replaces it."""
     held = len(change.old._data) if change.old is not None else 0
     return held + len(change.new._data) if change.deleted else held

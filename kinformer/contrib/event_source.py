@@ -1,8 +1,8 @@
-"""Server-sent events: the changes of a cache to a browser, over one long answer.
+"""Server-sent events: the changes of a cache to a browser, in one long response.
 
-Each change is an event with an id. A browser that was cut off says the last id that it has seen, and gets what came
-after it; where that is too long ago it is told to forget what it has (`RESET`) and gets everything anew. The events of
-such a snapshot have no id but for the last: were it cut in the middle, its reader could not go on from there.
+Each change is an event with an id. A browser that reconnects sends the last id that it has seen, and gets the changes
+after it; if these are no longer kept, it is told to drop its state (`RESET`) and gets all objects again. In such a
+snapshot only the last event has an id, because a reader that was cut off in the middle could not resume from there.
 (WHATWG HTML, 9.2 Server-sent events.)
 """
 
@@ -27,14 +27,14 @@ Render = Callable[[str, str, KubeObject], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
 Write = Callable[[bytes], Awaitable[None]]
 
-_CHUNK = 64 * 1024  # bytes that are handed to the server at once: what asyncio's transports hold before they say stop
+_CHUNK = 64 * 1024  # bytes that are handed to the server at once: asyncio's transports buffer as much
 _FOLD_ABOVE = 64  # changes that a reader may be behind before it gets only the last state of each object
 
-_LAST_WORD = 1.0  # seconds that it may take to end the answer in order, when the server ends
+_LAST_WORD = 1.0  # seconds for ending the response in order when the server ends
 
 _HEADERS = {
     "Cache-Control": "no-store",
-    "X-Accel-Buffering": "no",  # nginx would collect the events of minutes
+    "X-Accel-Buffering": "no",  # nginx would buffer events for minutes
 }
 
 
@@ -48,21 +48,22 @@ class Sight(NamedTuple):
 
 
 class EventSourceResponse(Response):
-    """An answer that goes on until the browser leaves, the informers are left, or the server ends.
+    """A response that goes on until the browser leaves, the informers are left, or the server ends.
 
-    Whatever a browser does, it costs one chunk and, while it reads the first one, a list of references: what it is too
-    slow for is folded, the last state of each object for all of its changes.
+    A browser costs one chunk and, during its snapshot, a list of references, however slow it is: if it cannot follow,
+    the changes of an object are folded into the last one.
 
     Args:
-        log: What is sent.
-        matches: Of labels, whether their object is shown; a change across its edge is an add or a delete.
-        render: Event's type, informer's name and object -> what is sent as `data`; default: the object's JSON, as it is
-            kept.
-        wait_synced: Send nothing before the first lists are there.
-        pause: Seconds between two batches of changes, for pages that need not be told of each within milliseconds.
-        beat: What is sent every `interval` seconds; a comment by default, only where nothing else was sent.
-        interval: See there; 15: proxies end what is silent for 30 or 60.
-        patience: Seconds that a browser may take for a chunk before it is let go; it comes back with its last id.
+        log: The changes to send.
+        matches: Takes labels and returns True if their object is shown; an object that begins or ceases to match is an
+            add or a delete.
+        render: Takes an event's type, the informer's name and the object, and returns the `data` to send; default: the
+            object's JSON as it is kept.
+        wait_synced: Send nothing before the first lists have come.
+        pause: Seconds between two batches of changes, for pages that need not see each change within milliseconds.
+        beat: Returns bytes to send every `interval` seconds; default: a comment, only if nothing else was sent.
+        interval: Seconds; 15, because proxies close connections that are silent for 30 or 60.
+        patience: Seconds that a browser may take for a chunk before it is disconnected; it comes back with its last id.
     """
 
     media_type = "text/event-stream"
@@ -89,10 +90,10 @@ class EventSourceResponse(Response):
         self._beat = beat
         self._interval = interval
         self._patience = patience
-        self._written = 0.0  # when something was sent last
+        self._written = 0.0  # the time of the last write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer (ASGI)."""
+        """Respond (ASGI)."""
         now = asyncio.get_running_loop().time
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         self._written = now()
@@ -112,7 +113,7 @@ class EventSourceResponse(Response):
                     task.cancel()
                 results = await asyncio.gather(writing, leaving, return_exceptions=True)
         for result in results:
-            # A browser that has gone, or reads nothing, is none of ours to complain about.
+            # A browser that has gone, or reads nothing, is not an error of this program.
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 raise result
         if leaving.cancelled() and not isinstance(results[0], OSError):
@@ -124,7 +125,7 @@ class EventSourceResponse(Response):
 
     async def _run(self, last_id: str | None, write: Write) -> None:
         log = self._log
-        beating = 0.0  # when the next beat is due
+        beating = 0.0  # the time of the next beat
         if self._wait_synced and not await self._synced(write):
             return
         number = None if last_id is None else log.number_of(last_id)
@@ -135,7 +136,7 @@ class EventSourceResponse(Response):
             number = await self._send_snapshot(write)
         while True:
             changes = log.since(number)
-            if changes is None:  # this reader was too slow, and what it needs is gone
+            if changes is None:  # this reader was too slow: its next changes are no longer kept
                 await write(_event("RESET", None, b"{}"))
                 number = await self._send_snapshot(write)
                 continue
@@ -150,25 +151,25 @@ class EventSourceResponse(Response):
             beating = await self._rest(number, beating, write)
 
     async def _rest(self, number: int, beating: float, write: Write) -> float:
-        """Wait for news, after a heartbeat where one is due; when the next one is."""
+        """Send a heartbeat if one is due, and wait for changes; returns the time of the next heartbeat."""
         now = asyncio.get_running_loop().time
         if self._beat is None:
             beating = self._written + self._interval
         if now() >= beating:
-            # With the id: what it has seen includes changes that it was not shown.
+            # With the id: the browser has passed changes that it was not shown, too.
             await write(self._beat() if self._beat else f": still here\nid: {self._log.name_of(number)}\n\n".encode())
             beating = now() + self._interval
         await self._log.wait(number, beating - now())
         return beating
 
     async def _synced(self, write: Write) -> bool:
-        """Wait for the first lists; False where they will not come."""
+        """Wait for the first lists; returns False if they will not come."""
         waiting = asyncio.ensure_future(self._log.wait_synced())
         try:
             while not (await asyncio.wait({waiting}, timeout=self._interval))[0]:
                 await write(b": waiting for the first list\n\n")
             waiting.result()
-        except KinformerError:  # the informer was left; its own people know why
+        except KinformerError:  # the informer was left or has crashed, which is reported elsewhere
             return False
         finally:
             waiting.cancel()
@@ -177,10 +178,10 @@ class EventSourceResponse(Response):
     async def _send_snapshot(self, write: Write) -> int:
         log, matches = self._log, self._matches
         number = log.last
-        objects = [(source, obj) for source, obj in log.snapshot() if matches is None or matches(obj._labels)]
+        objects = [(source, obj) for source, obj in log.snapshot() if matches is None or matches(obj.labels)]
         name = log.name_of(number)
         if not objects:
-            await write(f"id: {name}\n\n".encode())  # no event, but the browser notes the id
+            await write(f"id: {name}\n\n".encode())  # not an event, but the browser notes the id
             return number
         last = objects.pop()
 
@@ -201,13 +202,13 @@ class EventSourceResponse(Response):
         if not whole:
             seen = folded(seen, resumed=resumed)
         for place, (kind, source, obj, at) in enumerate(seen, 1):
-            # Of folded changes only the last has an id: each of the others stands for changes before and after it.
+            # Of folded changes only the last has an id: each of the others represents changes before and after it.
             last = place == len(seen)
             name = self._log.name_of(number if last else at) if whole or last else None
             yield _event(kind, name, self._render(kind, source, obj))
 
     def _seen(self, change: Change) -> Sight | None:
-        """A change as this reader sees it, if it does."""
+        """Return a change as this reader sees it; None if it does not."""
         was = change.old is not None and self._shows(change.old)
         now = not change.deleted and self._shows(change.new)
         if now:
@@ -218,10 +219,10 @@ class EventSourceResponse(Response):
         return Sight("DELETED", change.source, gone, change.number)
 
     def _shows(self, obj: KubeObject) -> bool:
-        return self._matches is None or self._matches(obj._labels)
+        return self._matches is None or self._matches(obj.labels)
 
     async def _send(self, events: Iterator[bytes], write: Write) -> None:
-        """In chunks; made piece by piece, so that a large snapshot neither stalls the loop nor is ever whole."""
+        """Write events in chunks, rendered one by one: a large one neither stalls the loop nor fills the memory."""
         budget = YieldBudget()
         chunk: list[bytes] = []
         size = 0
@@ -243,22 +244,22 @@ def sse_response(
     *,
     heartbeat: float = 15.0,
 ) -> EventSourceResponse:
-    """The objects of an informer, then every change, to a browser's `EventSource`.
+    """Send the objects of an informer, then every change, to a browser's `EventSource`.
 
     ``event:`` is ADDED, UPDATED or DELETED, ``data:`` the object as JSON, as it came from the server. All objects come
-    as ADDED first. A browser that comes back says the last ``id:`` that it has, and gets what it missed; where that is
-    gone, ``event: RESET`` says that it is to forget what it has, and all objects come again. Take ADDED and UPDATED
-    both for "this is how it is now": a browser that was cut off between two of them may be told of an object twice, and
-    of the delete of one that it does not have.
+    as ADDED first. A browser that reconnects sends its last ``id:``, and gets the changes that it missed; if these are
+    no longer kept, ``event: RESET`` tells it to drop its state, and all objects come again. Treat ADDED and UPDATED
+    alike, as the present state: a browser that was cut off between two of them may get an object twice, and the delete
+    of an object that it does not have.
 
-    Nothing is sent before the informer's first list but comments. The stream ends when the informer is left, and when
-    uvicorn is told to stop (see `close_event_streams` for other servers).
+    Only comments are sent before the informer's first list. The stream ends when the informer is left, and when uvicorn
+    shuts down (see `close_event_streams` for other servers).
 
     Args:
-        informer: One that has been entered, of this event loop.
-        label_selector: Shows only objects that match; an object that begins or ceases to match is an add or a delete.
-        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and one
-            that is dead is noticed.
+        informer: An informer that has been entered, of this event loop.
+        label_selector: Show only objects that match; an object that begins or ceases to match is an add or a delete.
+        heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and a dead
+            one is noticed.
 
     Raises:
         SelectorError: The selector does not parse.
@@ -267,7 +268,7 @@ def sse_response(
     return EventSourceResponse(_log_of(informer), matches=matches, interval=heartbeat)
 
 
-# One log an informer, shared by all of its readers, from the first of them until the informer is left: a log that ended
+# One log for each informer, shared by its readers, from the first of them until the informer is left: a log that ended
 # with its last reader could not bridge that reader's reconnect.
 _logs: dict[SharedInformer, EventLog] = {}
 
@@ -282,10 +283,10 @@ def _log_of(informer: SharedInformer) -> EventLog:
 
 
 def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:
-    """At most one change an object (another in its place, with another uid, is another), in the order of the last.
+    """Fold changes to at most one for each object, in the order of the last; a uid identifies an object.
 
-    What came and went is left out, but for a reader who has `resumed`: it may have been cut off from other folded
-    changes in between, which told it of the object.
+    Objects that were added and deleted again are left out, unless the reader has `resumed`: it may have been cut off
+    within other folded changes that contained the object.
     """
     new: dict[tuple[str, str, str], bool] = {}
     last: dict[tuple[str, str, str], Sight] = {}
@@ -302,14 +303,14 @@ def folded(seen: Iterable[Sight], *, resumed: bool) -> list[Sight]:
 
 
 def _event(kind: str, name: str | None, data: bytes) -> bytes:
-    if b"\n" in data or b"\r" in data:  # JSON may be laid out over lines, and a line ends the field
+    if b"\n" in data or b"\r" in data:  # JSON may have line breaks, and a line break ends the field
         data = b"\ndata: ".join(data.splitlines())
     head = f"event: {kind}\nid: {name}\ndata: " if name is not None else f"event: {kind}\ndata: "
     return head.encode() + data + b"\n\n"
 
 
 def _last_id(scope: Scope) -> str | None:
-    """What a browser has seen last: it says so in a header when it comes back by itself, a page may in the URL."""
+    """Return the last id that a browser has seen: it sends a header when it reconnects, a page may use the URL."""
     for name, value in scope["headers"]:
         if name == b"last-event-id":
             return str(value.decode("latin-1"))

@@ -12,7 +12,7 @@
     app.include_router(health_router())
     Factory = Annotated[SharedInformerFactory, Depends(get_factory)]
 
-``docs/fastapi.md`` says how this goes together. All but `health_router` works with Starlette alone.
+``docs/fastapi.md`` shows a whole application. Everything except `health_router` works with Starlette alone.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ _CHUNK = 256 * 1024  # bytes of a list that are handed to the server at once
 def kinformer_lifespan(
     setup: Setup | Callable[[], AsyncIterator[SharedInformerFactory]],
 ) -> Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]:
-    """A lifespan for FastAPI or Starlette: the factory lives as long as the application.
+    """Return a lifespan for FastAPI or Starlette, in which the factory lives as long as the application.
 
-    Startup does not wait for the caches: the process answers at once, and `/readyz` says when it is ready. An
+    Startup does not wait for the caches: the process answers at once, and `/readyz` tells when it is ready. An
     application that must not start without them waits in its `setup`.
 
     In a lifespan of your own: ``async with kinformer_lifespan(setup)(app) as state: yield {**state, ...}``.
 
     Args:
-        setup: A function that gives an async context manager which yields a `SharedInformerFactory` that was entered;
-            or the async generator function that `asynccontextmanager` would make one of.
+        setup: A function that returns an async context manager which yields a `SharedInformerFactory` that was entered;
+            or an async generator function, without `asynccontextmanager`.
 
     Raises:
-        TypeError: What `setup` yields is no factory.
+        TypeError: `setup` does not yield a factory.
     """
     make = cast("Setup", asynccontextmanager(setup) if inspect.isasyncgenfunction(setup) else setup)
 
@@ -90,16 +90,16 @@ def kinformer_lifespan(
     async def lifespan(app: Any) -> AsyncIterator[Mapping[str, Any]]:
         async with make() as factory:
             if not isinstance(factory, SharedInformerFactory):
-                raise TypeError(f"setup has to yield a SharedInformerFactory, not {type(factory).__name__}")
+                raise TypeError(f"setup must yield a SharedInformerFactory, not {type(factory).__name__}")
             setattr(app.state, _STATE, factory)
-            # Both: mounted applications see the lifespan's state alone, and not every test client passes that on.
+            # Both: mounted applications see only the lifespan's state, and not every test client passes that on.
             yield {_STATE: factory}
 
     return lifespan
 
 
 def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
-    """The factory of the running application, as a FastAPI dependency or called with a request or websocket.
+    """Return the factory of the running application: a FastAPI dependency, or called with a request or websocket.
 
     Raises:
         RuntimeError: The application's lifespan is not `kinformer_lifespan`, or has not been entered.
@@ -107,7 +107,7 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
     state = connection.scope.get("state") or {}
     found = state.get(_STATE) or getattr(connection.app.state, _STATE, None)
     if found is None:
-        raise RuntimeError("no factory: the application needs lifespan=kinformer_lifespan(setup), and to be started")
+        raise RuntimeError("no factory: the application needs lifespan=kinformer_lifespan(setup), and must be started")
     factory: SharedInformerFactory = found
     return factory
 
@@ -123,9 +123,9 @@ def informer_of(
 def informer_of(
     resource: str | GroupVersionResource, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
-    """A dependency that gives the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
+    """Return a dependency on the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
 
-    It is asked for once, when it is first needed; ask for it in `setup` too, so that it is warm by then.
+    The informer is requested when it is first needed; request it in `setup` too, so that it has synced by then.
 
     Args:
         resource, model, options: As for `SharedInformerFactory.for_resource`.
@@ -157,7 +157,7 @@ def lister_of(
     resource: str | GroupVersionResource, *, model: None = None, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[None]]]]: ...
 def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[[HTTPConnection], Awaitable[Lister]]:
-    """A dependency that gives the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
+    """Return a dependency on the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
 
     ::
 
@@ -184,7 +184,7 @@ def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[
 
 
 def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
-    """The routes of `health_router`, for Starlette."""
+    """Return the routes of `health_router`, for Starlette."""
 
     async def livez(_: Request) -> Response:
         return JSONResponse({"alive": True})
@@ -204,14 +204,14 @@ def health_routes(factory: FactoryOf = get_factory) -> list[Route]:
 
 
 def health_router(factory: FactoryOf = get_factory) -> APIRouter:
-    """`/livez`, `/readyz` and `/statusz`, all JSON, for probes and people.
+    """Return a router with `/livez`, `/readyz` and `/statusz`, all JSON, for probes and people.
 
-    `/livez` is 200 while the event loop runs: restarting the process helps against nothing that `/readyz` tells of.
+    `/livez` is 200 while the event loop runs: a restart would not help against anything that `/readyz` reports.
     `/readyz` is 200 when every informer has synced and follows its server, else 503, also long after the start; it
     names each resource, its state and the reason. `/statusz` has the health and statistics of each informer.
 
     Args:
-        factory: From a request to its factory.
+        factory: Returns the factory for a request.
     """
     from fastapi import APIRouter
 
@@ -225,14 +225,14 @@ def health_router(factory: FactoryOf = get_factory) -> APIRouter:
 
 
 def object_response(obj: KubeObject) -> Response:
-    """An object as JSON: the bytes as they are kept, decoded by nobody."""
+    """Return an object as JSON: the bytes as they are kept, without decoding them."""
     return Response(obj.raw, media_type="application/json", headers={"ETag": _etag(obj)} if obj.uid else None)
 
 
 def list_response(objects: Iterable[KubeObject]) -> Response:
-    """Objects as one JSON list, in the form of `kubectl get -o json`; their bytes are passed on as they are kept.
+    """Return objects as one JSON list, in the form of `kubectl get -o json`; their bytes are sent as they are kept.
 
-    It is sent in pieces, so that a list of 100,000 objects is never whole in memory.
+    It is sent in pieces, so that a list of 100,000 objects is never complete in memory.
     """
 
     async def body() -> AsyncIterator[bytes]:

@@ -5,7 +5,7 @@
     async with SharedInformerFactory(client, metrics=OpenTelemetryMetrics()) as factory:
         factory.for_resource("v1/pods").add_event_handler(traced(Handler(), resource="v1/pods"))
 
-The metrics are those of ``docs/metrics.md``, under the same names but for `_total`, which exporters add.
+The metrics are those of ``docs/metrics.md``, under the same names without `_total`, which exporters add.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _ONE_COLLECTION = 0.05  # seconds: the SDK asks for one metric after the other, 
 class OpenTelemetryMetrics:
     """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
 
-    What can be read is read when the SDK collects. An instrument that has been made stays for as long as its meter, as
-    OpenTelemetry has no way to take one back: what has ended merely gives no more observations.
+    Figures are read when the SDK collects. An instrument exists for as long as its meter, because OpenTelemetry cannot
+    remove one: for an informer that has ended it gives no more observations.
 
     Args:
-        meter: Where to make the instruments; default: the global provider's, under the name "kinformer".
+        meter: Makes the instruments; default: the global provider's, under the name "kinformer".
     """
 
     def __init__(self, meter: Meter | None = None) -> None:
@@ -55,7 +55,7 @@ class OpenTelemetryMetrics:
         if name not in self._made:
             self._made[name] = self._meter.create_counter(_bare(name), description=text)
         attributes, made = dict(labels), self._made[name]
-        made.add(0, attributes)  # it starts at 0, and not when something first happens
+        made.add(0, attributes)  # it starts at 0, not with the first event
         return lambda amount: made.add(amount, attributes)
 
     def histogram(
@@ -100,7 +100,7 @@ class OpenTelemetryMetrics:
 
         return end
 
-    # --- what is asked of it at each collection ----------------------------------------------------------
+    # --- the callbacks of each collection ----------------------------------------------------------------
 
     def _make(self, reading: Reading) -> None:
         if reading.name not in self._made:
@@ -139,13 +139,13 @@ def _unit(name: str) -> str:
 
 
 def traced(handler: R, *, resource: str, tracer: Tracer | None = None) -> R:
-    """A handler whose calls are spans: ``v1/pods UPDATED``, with the object's namespace, name, uid and version.
+    """Return a handler whose calls are spans: ``v1/pods UPDATED``, with the object's namespace, name, uid and version.
 
-    What the handler raises is noted in the span, and goes on to the informer, which counts and logs it.
+    An exception of the handler is recorded in the span, and passed on to the informer, which counts and logs it.
 
     Args:
         handler: An object with some of `on_add`, `on_update`, `on_delete`, coroutine functions or plain ones.
-        resource: What the spans call the informer's objects.
+        resource: The name of the informer's resource in the spans.
         tracer: Default: the global provider's, under the name "kinformer".
     """
     # For an informer it is what the handler is: an object with the same of the three methods, of the same signatures.
@@ -184,7 +184,7 @@ def _attributes(resource: str, obj: KubeObject) -> dict[str, str]:
 def traced_reconcile(
     reconcile: Callable[[Any], Awaitable[R]], *, name: str = "reconcile", tracer: Tracer | None = None
 ) -> Callable[[Any], Awaitable[R]]:
-    """A reconcile whose runs are spans, with the request's namespace and name.
+    """Return a reconcile whose runs are spans, with the request's namespace and name.
 
     Args:
         reconcile: As for `Controller`.

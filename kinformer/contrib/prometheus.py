@@ -2,10 +2,10 @@
 
 ::
 
-    metrics = PrometheusMetrics()                              # of prometheus_client's own registry
+    metrics = PrometheusMetrics()                              # in prometheus_client's own registry
     async with SharedInformerFactory(client, metrics=metrics) as factory: ...
 
-What is exported is described in ``docs/metrics.md``.
+The metrics are described in ``docs/metrics.md``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Labels = tuple[str, ...]
 
 
 class _Family:
-    """All series of one name that are instruments: they are written to, or read, one by one."""
+    """All series of one name that are instruments: each is written to, or read, by itself."""
 
     def __init__(self, text: str, labels: Labels) -> None:
         self.text = text
@@ -57,7 +57,7 @@ class _Histograms(_Family):
     def __init__(self, text: str, labels: Labels, buckets: Sequence[float]) -> None:
         super().__init__(text, labels)
         self.bounds = tuple(buckets)
-        self.series: dict[Labels, list[float]] = {}  # a count for each bucket, one for what is above all, the sum
+        self.series: dict[Labels, list[float]] = {}  # a count for each bucket, one above all of them, the sum
 
     def series_of(self, values: Labels) -> Callable[[float], None]:
         bounds, cells = self.bounds, self.series.setdefault(values, [0.0] * (len(self.bounds) + 2))
@@ -69,7 +69,7 @@ class _Histograms(_Family):
         return observe
 
     def end_of(self, resource: str) -> None:
-        """End the series of an owner: what it measured ends with it."""
+        """End the series of an owner that has ended."""
         if "resource" in self.labels:
             place = self.labels.index("resource")
             for values in [values for values in self.series if values[place] == resource]:
@@ -85,16 +85,16 @@ class _Gauges(_Family):
 class PrometheusMetrics:
     """A sink for `metrics=` of factories, informers, queues and controllers; see `kinformer.Metrics`.
 
-    It is a collector of the registry: everything that can be read is read when Prometheus asks. Instruments are
-    written to by one thread at a time, which holds for everything of kinformer, since each belongs to one event loop.
+    It is a collector of the registry: figures are read when Prometheus asks. An instrument may be written to by one
+    thread at a time; those of kinformer are, because each belongs to one event loop.
 
-    With several processes, export from each: a collector has no part in prometheus_client's multiprocess mode.
+    With several processes, export from each: prometheus_client's multiprocess mode does not support collectors.
 
     Args:
-        registry: Where to export; default: prometheus_client's `REGISTRY`.
+        registry: The registry to export from; default: prometheus_client's `REGISTRY`.
 
     Raises:
-        ValueError: The registry has such a sink already, as it says of any metric that is registered twice.
+        ValueError: The registry has such a sink already; it refuses any metric that is registered twice.
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
@@ -107,15 +107,15 @@ class PrometheusMetrics:
         registry.register(self)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
-        """All that the registry holds, in the form that this `Accept` header asks for, and its Content-Type."""
+        """Return the content of the registry in the form that an `Accept` header asks for, and its Content-Type."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
     def close(self) -> None:
-        """Take it out of the registry."""
+        """Remove this collector from the registry."""
         self._registry.unregister(self)
 
-    # --- what it is told (kinformer.Metrics) ---------------------------------------------------------------
+    # --- the sink (kinformer.Metrics) ----------------------------------------------------------------------
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
         """See `kinformer.Metrics`."""
@@ -158,14 +158,14 @@ class PrometheusMetrics:
 
         return end
 
-    # --- what it is asked (a collector of prometheus_client) ------------------------------------------------
+    # --- the collector (prometheus_client) ------------------------------------------------------------------
 
     def describe(self) -> Iterable[Metric]:
-        """The names by which a registry knows that it has one of these already."""
+        """Return the names by which a registry recognises a second collector of this kind."""
         return [GaugeMetricFamily("kinformer_objects", "Objects in the cache"), self._broken_reads()]
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, as they are at this moment."""
+        """Yield all metrics with their values of this moment."""
         for name, counters in _snapshot(self._counters):
             counted = CounterMetricFamily(name, counters.text, labels=counters.labels)
             for values, cell in _snapshot(counters.series):
@@ -184,7 +184,7 @@ class PrometheusMetrics:
         yield self._broken_reads()
 
     def _readings(self) -> Iterable[Metric]:
-        """What the owners say, with the series of all of them under each name."""
+        """Return the readings of all owners, one family for each name."""
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for owner, read in _snapshot(self._owners):
             for reading in self._guarded(owner, partial(_all, read, owner)) or ():
@@ -197,7 +197,7 @@ class PrometheusMetrics:
         return families.values()
 
     def _guarded(self, owner: str, read: Callable[[], T]) -> T | None:
-        """What one owner says. One that fails is left out, logged and counted: the others are needed then."""
+        """Return what `read` gives; None if it fails, which is logged and counted, so that the others are exported."""
         try:
             return read()
         except Exception:
@@ -215,7 +215,7 @@ def _all(read: Callable[[str], Iterable[Reading]], owner: str) -> list[Reading]:
 
 
 def _snapshot(of: Mapping[T, _V]) -> list[tuple[T, _V]]:
-    # Exports come in threads of their own; a copy of a dict is made in one step.
+    # Exports run in other threads; a dict is copied in one atomic step.
     return list(dict(of).items())
 
 

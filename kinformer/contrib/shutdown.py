@@ -1,9 +1,9 @@
-"""Ending long answers when the server that gives them is about to end.
+"""Ends long responses when their server is about to shut down.
 
-uvicorn, told to stop, first waits for every answer that is being given, and only then ends the lifespan. A stream that
-is open for hours would hold it up, and nothing tells an application of it. What can be seen is the server's own flag:
-uvicorn's signal handler is a method of its `Server`, whose `should_exit` it sets. That is looked at here, four times a
-second and only while streams are open. No handler is installed and nothing of the server is changed.
+On shutdown uvicorn first waits for all open responses, and only then ends the lifespan. A stream that is open for hours
+would delay it, and an application is not notified. But the server's own flag is visible: uvicorn's signal handler is a
+method of its `Server`, whose `should_exit` it sets. This module reads it four times a second, only while streams are
+open. It installs no handler and changes nothing of the server.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from weakref import WeakKeyDictionary
 
 __all__ = ["close_event_streams", "ends_with_server"]
 
-_LOOK = 0.25  # seconds between two looks
+_LOOK = 0.25  # seconds between two looks at the flag
 
 
 class _Watch:
-    """Who, on one event loop, wants to be told."""
+    """The streams of one event loop that wait for the shutdown."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -59,7 +59,7 @@ _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictiona
 
 @contextmanager
 def ends_with_server() -> Iterator[asyncio.Future[None]]:
-    """A future that is done when the server is about to end, as far as that can be seen."""
+    """Return a future that is done when the server is about to end, if that can be seen."""
     loop = asyncio.get_running_loop()
     watch = _watches.get(loop)
     if watch is None:
@@ -72,9 +72,9 @@ def ends_with_server() -> Iterator[asyncio.Future[None]]:
 
 
 def close_event_streams() -> None:
-    """End every event stream that is open on this event loop, after what it is sending; browsers come back.
+    """End every event stream of this event loop after its current chunk; browsers reconnect.
 
-    For servers whose stop cannot be seen from inside: call it where you learn of it, before they wait for answers.
+    For servers whose shutdown cannot be seen from inside: call it when you learn of it, before they wait for responses.
     """
     watch = _watches.get(asyncio.get_running_loop())
     if watch is not None:

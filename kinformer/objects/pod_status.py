@@ -20,8 +20,8 @@ class PodState:
         reason: The STATUS column: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`, ...
         ready: The number of containers that are ready.
         total: The number of containers, sidecars included.
-        restarts: How often containers were restarted.
-        last_restart: When a container last ended before it was restarted; None if that is not known.
+        restarts: The number of restarts of all containers.
+        last_restart: The time when a container last ended before its restart; None if that is not known.
         open_gates: The number of readiness gates whose condition is true.
         gates: The number of readiness gates.
     """
@@ -67,7 +67,7 @@ class _Reading:
                 self.reason = "Terminating"
 
     def state(self) -> PodState:
-        """What was found."""
+        """Return the result."""
         gates = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
         return PodState(
             reason=self.reason,

@@ -127,7 +127,7 @@ async def _first_lists(
 
 
 class _Listing:
-    """The first lists of some informers: how far they have come, and the first failure."""
+    """The first lists of some informers: their progress, and the first failure."""
 
     def __init__(self) -> None:
         self._count = 0  # objects of the pages that are complete

@@ -38,7 +38,7 @@ _FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end the com
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How a watch is shown.
+    """The form in which a watch is shown.
 
     Attributes:
         output: "table", "wide", "json" or "jsonl" (a line for each event), or "name" (a line for each event).
@@ -76,7 +76,7 @@ async def watch(server: Server, selection: Selection, manner: Manner, *, duratio
     Args:
         server: The server.
         selection: The objects.
-        manner: How to show them.
+        manner: The form in which to show them.
         duration: Seconds after which to end; None is never.
     """
     limit = asyncio.timeout(duration)

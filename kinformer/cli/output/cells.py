@@ -77,7 +77,7 @@ def text_at(path: str, default: Any = _NONE) -> Cell:
 
 
 def ratio(part: str, whole: str, *, missing: int = 0) -> Cell:
-    """Show two numbers as `2/3`; `missing` stands in for an absent second one."""
+    """Show two numbers as `2/3`; `missing` replaces an absent second one."""
     return lambda obj: f"{value_at(obj, part, 0)}/{value_at(obj, whole, missing)}"
 
 
@@ -163,7 +163,7 @@ def pod_ready(pod: Object) -> str:
 
 
 def pod_restarts(pod: Object) -> str:
-    """How often containers were restarted, and when the last one was: `3 (5m ago)`."""
+    """The number of restarts, and the time since the last one: `3 (5m ago)`."""
     found = PodState.of(pod)
     if found.restarts and found.last_restart:
         return f"{found.restarts} ({age(found.last_restart)} ago)"

@@ -21,7 +21,7 @@ __all__ = [
 
 FAILED = 1
 USAGE = 2
-INTERRUPTED = 130  # 128 + SIGINT: what a shell expects of a program that Ctrl-C ended
+INTERRUPTED = 130  # 128 + SIGINT, as shells expect of a program that Ctrl-C ended
 BROKEN_PIPE = 141  # 128 + SIGPIPE: the same for `kinformer watch --once pods | head`
 
 

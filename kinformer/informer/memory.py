@@ -25,8 +25,7 @@ async def estimate_memory(objects: Sequence[KubeObject], count: int | None = Non
 
     ::
 
-        page = await ListWatch(client, "v1/pods").list(ListOptions(limit=500))
-        pods = [pod async for some in page.items for pod in some]
+        pods = informer.lister.list()  # of one namespace
         print(await estimate_memory(pods, count=100_000), "bytes for 100,000 pods")
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kinformer.client.client import Client
-from kinformer.client.config import from_url, load_in_cluster
+from kinformer.client.config import ConnectionInfo, from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.client.proxy import environment_proxy
 from kinformer.exceptions import ConfigError
@@ -373,3 +373,54 @@ class TestProxy:
         with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: not the URL of an http") as caught:
             environment_proxy("https://k", {"HTTPS_PROXY": f"socks5://u:{SECRET}@p"})
         assert SECRET not in str(caught.value)
+
+
+PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
+
+
+class TestConnectionInfo:
+    @pytest.mark.parametrize(
+        ("fields", "expected"),
+        [
+            ({"token": SECRET}, {"credential": "token"}),
+            ({"username": "a", "password": SECRET}, {"credential": "password"}),
+            ({"tokenFile": "/no/such/file"}, {"credential": "token-file"}),
+            ({"exec": EXEC | {"interactiveMode": "Never"}}, {"credential": "exec-plugin", "exec_plugin": "x"}),
+            ({"client-certificate-data": PEM, "client-key-data": PEM}, {"client_certificate": True}),
+            ({}, {}),
+        ],
+    )
+    async def test_it_names_the_kind_of_credential_and_reads_none(
+        self, tmp_path: Path, fields: dict[str, Any], expected: dict[str, Any]
+    ) -> None:
+        path = write(tmp_path / "config", document(**user(**fields)))
+        info = await Client.from_kubeconfig(path).connection_info()
+        assert info == ConnectionInfo(server="https://k:6443", source=f"{path}, context 'dev'", **expected)
+        assert SECRET not in repr(info)
+
+    async def test_it_tells_of_proxies_and_trust(self, tmp_path: Path) -> None:
+        fields = {"proxy-url": f"http://eve:{SECRET}@proxy:3128", "insecure-skip-tls-verify": True}
+        info = await Client.from_kubeconfig(write(tmp_path / "a", document(**cluster(**fields)))).connection_info()
+        assert (info.proxied, info.verified, info.system_trust) == (True, False, True)
+        assert SECRET not in repr(info)
+        own = document(**cluster(**{"certificate-authority-data": PEM}))
+        info = await Client.from_kubeconfig(write(tmp_path / "b", own)).connection_info()
+        assert (info.proxied, info.verified, info.system_trust) == (False, True, False)
+
+    async def test_it_is_the_same_before_and_after_entering(self) -> None:
+        client = Client.from_url("http://127.0.0.1:1", token=SECRET)
+        before = await client.connection_info()
+        async with client:
+            assert await client.connection_info() == before
+        assert (before.server, before.source, before.credential) == ("http://127.0.0.1:1", "url", "token")
+
+    async def test_a_configuration_that_cannot_be_read_is_a_config_error(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="nowhere"):
+            await Client.from_kubeconfig(tmp_path / "nowhere").connection_info()
+
+    def test_the_contexts_of_a_kubeconfig_are_in_its_order(self, tmp_path: Path) -> None:
+        names = [{"name": name, "context": {"cluster": "k"}} for name in ("prod", "dev", "prod")]
+        path = write(tmp_path / "config", document(contexts=names))
+        assert Client.contexts(path) == ["prod", "dev"]
+        with pytest.raises(ConfigError, match="nowhere"):
+            Client.contexts(tmp_path / "nowhere")

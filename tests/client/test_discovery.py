@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from kinformer.client.client import Client
-from kinformer.client.discovery import APIResource, discover, nearest_resource, presence
+from kinformer.client.discovery import APIResource, Discovery, discover, nearest_resource, presence
 from kinformer.exceptions import ConfigError, ServerError
 from kinformer.objects.meta import GroupVersionResource
 from tests.support.http_server import HttpServer, json_answer, status_answer
@@ -120,6 +120,7 @@ async def test_old_and_new_discovery_find_the_same_resources(new: bool) -> None:
     async with HttpServer(api) as server, Client.from_url(server.url) as client:
         found = await discover(client)
     assert [str(resource) for resource in found] == EVERYTHING
+    assert isinstance(found, Discovery)
     assert found[0] == APIResource(
         group="",
         version="v1",

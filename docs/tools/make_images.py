@@ -18,8 +18,8 @@ from rich.terminal_theme import TerminalTheme
 
 from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
-from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.demo.screen import DemoScreen
+from kinformer.cli.living_cluster import LivingCluster
 from kinformer.testing import APIServer
 from tests.support.browser import browsing, missing, shows
 

@@ -64,13 +64,16 @@ from kinformer.informer.wait_for import is_gone as is_gone
 from kinformer.informer.wait_for import wait_for as wait_for
 from kinformer.leaderelection.leader_election import LeaderElectionHealth as LeaderElectionHealth
 from kinformer.leaderelection.leader_election import LeaderElector as LeaderElector
+from kinformer.list_watcher import ClusterProbe as ClusterProbe
 from kinformer.list_watcher import ListerWatcher as ListerWatcher
 from kinformer.list_watcher import ListOptions as ListOptions
 from kinformer.list_watcher import ListPage as ListPage
+from kinformer.list_watcher import PresenceProbe as PresenceProbe
 from kinformer.list_watcher import ReadBack as ReadBack
 from kinformer.list_watcher import Resumable as Resumable
 from kinformer.list_watcher import ServerProbe as ServerProbe
 from kinformer.list_watcher import ServerTip as ServerTip
+from kinformer.list_watcher import TipProbe as TipProbe
 from kinformer.list_watcher import WatchEvent as WatchEvent
 from kinformer.listwatch.list_watch import ListWatch as ListWatch
 from kinformer.manager.health import readiness as readiness

@@ -169,7 +169,7 @@ class ServerTip(NamedTuple):
 
 @runtime_checkable
 class TipProbe(Protocol):
-    """A source that can ask how far its server is, before a watch is resumed after a gap."""
+    """Optional method of a `ListerWatcher`: asks how far its server is, before a watch is resumed after a gap."""
 
     async def tip(self) -> ServerTip:
         """Ask for the newest resourceVersion of the resource, without selectors."""
@@ -178,14 +178,16 @@ class TipProbe(Protocol):
 
 @runtime_checkable
 class ClusterProbe(Protocol):
-    """A source that knows which cluster it is of, by a cheaper question than `tip`; None if it cannot be known."""
+    """Optional method of a `ListerWatcher`: asks which cluster its objects are in, more cheaply than by `tip`."""
 
-    async def cluster(self) -> str | None: ...
+    async def cluster(self) -> str | None:
+        """Return an identity of the cluster, None if it cannot be known."""
+        ...
 
 
 @runtime_checkable
 class PresenceProbe(Protocol):
-    """A source that can ask whether its resource still exists."""
+    """Optional method of a `ListerWatcher`: asks whether its resource still exists."""
 
     async def presence(self) -> bool | None:
         """Ask discovery whether the resource is served; None if the answer is not available or not to be trusted."""
@@ -194,10 +196,9 @@ class PresenceProbe(Protocol):
 
 @runtime_checkable
 class ServerProbe(TipProbe, PresenceProbe, Protocol):
-    """Optional methods of a `ListerWatcher`, `tip` and `presence`, that let a reflector verify the server after a gap.
+    """Optional methods of a `ListerWatcher` that let a reflector verify the server after a gap: both at once.
 
-    With `tip` it notices that a server was rolled back or replaced, with `presence` that a resource was removed. A
-    source may have one of them alone.
+    With `tip` it notices that a server was rolled back or replaced, with `presence` that a resource was removed.
     """
 
 

@@ -19,8 +19,11 @@ import pydantic
 from starlette.requests import HTTPConnection
 
 from kinformer import (
+    APIResource,
     Client,
+    ConnectionInfo,
     Controller,
+    Discovery,
     EventStream,
     HandlerRegistration,
     Indexer,
@@ -33,6 +36,7 @@ from kinformer import (
     SharedInformer,
     SharedInformerFactory,
     Store,
+    discover,
     with_model,
 )
 from kinformer.contrib.fastapi import informer_of, lister_of
@@ -227,3 +231,14 @@ async def entered_on_a_stack(client: Client, pods: SharedInformer) -> None:
         assert_type(await stack.enter_async_context(client), Client)
         assert_type(await stack.enter_async_context(pods), SharedInformer)
         assert_type(await stack.enter_async_context(SharedInformerFactory(client)), SharedInformerFactory)
+
+
+async def what_a_server_has(client: Client) -> None:
+    found = await discover(client)
+    assert_type(found, Discovery)
+    assert_type(found[0], APIResource)
+    assert_type(found.find("po"), APIResource)
+    assert_type([one.verbs for one in found], list[tuple[str, ...]])
+    found.find("po").verbs = ()  # type: ignore[misc]
+    assert_type(await client.connection_info(), ConnectionInfo)
+    assert_type(client.contexts(), list[str])

@@ -137,7 +137,7 @@ class LiveTable:
         for name, text, was in zip(self._columns.header, texts, old, strict=True):
             if kind == "ADDED" and name == "NAME":
                 cells.append(Cell(text, "green"))
-            elif text != was and not name.endswith(("AGE", "SEEN")):
+            elif text != was and name not in ("AGE", "LAST SEEN"):
                 cells.append(Cell(text, "bold reverse"))
             else:
                 cells.append(Cell(text, status_style(text) if name == "STATUS" else ""))

@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, TypeAlias
 
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.partitioned_dict import PartitionedDict, Table, stored, tables_of
-from kinformer._runtime.typevars import ObjectT
 from kinformer.cache.store import Keys, Objects, Shards, new_shards
 from kinformer.objects.json_path import PathIndex
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ObjectT
 
 __all__ = ["NAMESPACE_INDEX", "Index", "IndexFork", "IndexFunc", "IndexFunction", "meta_namespace_index_func"]
 

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.typevars import ObjectT
 from kinformer.cache.index import NAMESPACE_INDEX, Index, IndexFunc, IndexFunction, meta_namespace_index_func
 from kinformer.cache.label_groups import LabelGroups, Matches, filter_by_labels
 from kinformer.cache.rebuild import IndexerRebuild
@@ -16,6 +15,7 @@ from kinformer.cache.store import Keys, Objects, Shards, Store, object_key
 from kinformer.exceptions import IndexNotFoundError
 from kinformer.objects.meta import meta_namespace_key
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ObjectT
 
 __all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, Protocol, TypeAlias
 
-from kinformer._runtime.typevars import ObjectT
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
 from kinformer.objects.selectors import LabelSelector
+from kinformer.objects.types import ObjectT
 
 __all__ = ["IndexView", "Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 

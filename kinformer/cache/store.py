@@ -13,9 +13,9 @@ from operator import iconcat
 from random import randrange
 from typing import Any, Generic, Protocol, TypeAlias
 
-from kinformer._runtime.typevars import ObjectT
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown, meta_namespace_key
+from kinformer.objects.types import ObjectT
 
 __all__ = [
     "SHARDS",

@@ -28,7 +28,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kinformer import __version__
-from kinformer._runtime.typevars import M
 from kinformer.cache.lister import Lister
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
@@ -37,6 +36,7 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.manager.readiness import readiness, status_report
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M
 
 if TYPE_CHECKING:
     from fastapi import APIRouter

@@ -13,7 +13,6 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
-from kinformer._runtime.typevars import M
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
@@ -26,6 +25,7 @@ from kinformer.list_watcher import ListerWatcher, by_scope, followed_namespaces
 from kinformer.metrics import Metrics
 from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate, Transform
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
-from kinformer._runtime.typevars import M
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
+from kinformer.objects.types import M
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.mailbox import Mailbox

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from kinformer._runtime.typevars import M_co
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.json_path import parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
+from kinformer.objects.types import M_co
 
 __all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "view"]
 

@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer._runtime.typevars import M
 from kinformer.objects.models import check_model, decode_as
 from kinformer.objects.object import KubeObject, ObjectView, view
+from kinformer.objects.types import M
 
 __all__ = ["Model", "ModelView"]
 

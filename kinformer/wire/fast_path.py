@@ -7,8 +7,9 @@ is a guess about the next, which costs a comparison of bytes instead of a decodi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,10 +18,11 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
 from kinformer.wire.field_packing import FieldLayout
-from kinformer.wire.interning import SharedValues
 from kinformer.wire.lines import Lines
 
 __all__ = ["FastPath", "Metadata", "ObjectPrefix", "decode_untyped", "without_managed_fields"]
+
+V = TypeVar("V")
 
 MANAGED_FIELDS = b',"managedFields":'
 """What stands before their value, as servers write it."""
@@ -168,6 +170,42 @@ class _Marked(msgspec.Struct, gc=False):
 
 decode_untyped = msgspec.json.Decoder(_Untyped).decode
 _decode_marked = msgspec.json.Decoder(_Marked).decode
+
+
+# At most twice as many are held. 30,000 Pods of a real cluster have some 1,000 label sets; if every object has labels
+# of its own, sharing costs some 10 MB.
+_SHARED = 16_384
+
+
+class SharedValues(dict[bytes, V]):
+    """Interns values: `shared[raw]` is one and the same value for equal bytes, as long as they keep coming.
+
+    There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
+    that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
+    stay shared.
+
+    Args:
+        make: Makes the value of some bytes.
+        limit: Values of one generation.
+    """
+
+    __slots__ = ("_limit", "_make", "_old")
+
+    def __init__(self, make: Callable[[bytes], V], limit: int = _SHARED) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+        self._old: dict[bytes, V] = {}
+
+    def __missing__(self, raw: bytes) -> V:
+        value = self._old.get(raw)
+        if value is None:
+            value = self._make(raw)
+        if len(self) >= self._limit:
+            self._old = dict(self)
+            self.clear()
+        self[raw] = value
+        return value
 
 
 def _make_labels(raw: bytes) -> dict[str, str]:

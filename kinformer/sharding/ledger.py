@@ -153,7 +153,7 @@ class ShardLedger:
             self.begin = Doubt(newest, self._now())
         self._gap = Tombstone("", version, self._now())
         self.applied = max(self.applied, version)
-        for part in old.parts:
+        for part in old.partitions:
             yield
             part.clear()  # to let go of 100,000 keys takes its time too
 
@@ -204,14 +204,14 @@ class ShardLedger:
         """`confirmed` in steps, for all but `begin`; nothing else may be told in between."""
         now = self._now()
         number = 0
-        for part in self.doubts.parts:
+        for part in self.doubts.partitions:
             for key, doubt in list(part.items()):
                 if _covers(doubt.version, doubt.since, seen, asked):
                     del part[key]
                 number += 1
                 if number % STEP == 0:
                     yield
-        for stones in self.tombstones.parts:
+        for stones in self.tombstones.partitions:
             for key, stone in list(stones.items()):
                 if stone.confirmed is None and _covers(stone.version, stone.since, seen, asked):
                     stone.confirmed = now

@@ -1,10 +1,10 @@
-"""Every clock that kinformer reads, in one place, so that a test can put its own there.
+"""All clocks that kinformer reads, in one place, so that tests can replace them, and the budget of a slice of work.
 
 | clock | for | why this one |
 |---|---|---|
-| `loop` | timers, ages, timeouts | what `asyncio.sleep` and `call_at` count in; a virtual loop moves it |
+| `loop` | timers, ages, timeouts | the clock of `asyncio.sleep` and `call_at`; a virtual loop moves it |
 | `wall` | timestamps that people and servers read | the only one that means a date; it may jump, so it times nothing |
-| `boot` | leases, and noticing that the machine slept | goes on while the machine is suspended (CLOCK_BOOTTIME) |
+| `boot` | leases, and noticing that the machine slept | runs on while the machine is suspended (CLOCK_BOOTTIME) |
 | `perf` | the budget of a slice of work | the finest one |
 """
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 __all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "YieldBudget"]
 
-# Seconds of work between two looks at the event loop. What the loop itself reads of a socket comes on top, up to a
-# millisecond for 256 KB: together a stall is smaller than the jitter of a network answer. A pause takes about 10 us;
-# with 2 ms in the place of 1 a list of 100,000 pods cost no less.
+# Seconds of work after which the event loop runs other tasks. Its own read of a socket comes on top, up to a
+# millisecond for 256 KB: together a stall is shorter than the jitter of a network response. A pause takes about 10 us;
+# with 2 ms instead of 1 a list of 100,000 pods cost no less.
 YIELD_SECONDS = 0.001
 
 
@@ -35,7 +35,7 @@ def _boot_time() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A set of clocks, each a callable that gives seconds; of all but `wall` only differences mean something."""
+    """A set of clocks, each a callable that returns seconds; except for `wall` only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time
     wall: Callable[[], float] = time.time
@@ -47,15 +47,15 @@ SYSTEM = Clock()
 
 
 class _Turn:
-    """What all budgets of one thread share: until when somebody may go on working."""
+    """The turn of work that all budgets of one thread share: until when they may go on."""
 
     __slots__ = ("begun", "looked", "perf", "until")
 
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
         self.until = 0.0
-        self.looked = -1.0  # when somebody last looked at the clock
-        self.begun = 0  # how many there have been
+        self.looked = -1.0  # when one of the budgets last checked the clock
+        self.begun = 0  # the number of turns so far
 
     def begin(self, seconds: float) -> None:
         self.looked = self.perf()
@@ -70,17 +70,18 @@ class _Turns(threading.local):
 
 _turns = _Turns()
 
-# Seconds without a look at the clock, after which a task that comes back from waiting takes it that the loop has been
-# round meanwhile. Shorter would be wrong while others are at work between two looks; longer costs a pause too many.
+# If no task has checked the clock for this many seconds, a task that resumes assumes that the event loop has completed
+# an iteration, and starts a new turn. Smaller would be wrong while others work between two checks; larger causes
+# needless pauses.
 _AWAY = 0.0005
 
 
 class YieldBudget:
-    """How long pieces of work may hold the event loop, all of one thread together.
+    """The time for which work may block the event loop, shared by all budgets of one thread.
 
-    Together, because what counts is how long everybody else waits: a reader, a processor and sixteen handlers that
-    each took 1 ms in a row would hold the loop for 18. So whoever comes first has what is left of the turn, the others
-    do the least that they can between two looks, and the first to come back from its pause begins the next turn.
+    It is shared because the delay of all other tasks is what counts: a reader, a processor and sixteen handlers that
+    took 1 ms each in a row would block the loop for 18 ms. So the first of them has the rest of the turn, the others do
+    the minimum between two checks, and the first to return from its pause begins the next turn.
 
     ::
 
@@ -91,8 +92,8 @@ class YieldBudget:
                 await budget.pause()
 
     Args:
-        seconds: Of work between two pauses; the default is `YIELD_SECONDS`.
-        clock: Whose `perf` is read. One that is not the system's shares its turns with nobody.
+        seconds: Seconds of work between two pauses; the default is `YIELD_SECONDS`.
+        clock: The source of `perf`. A clock other than the system's does not share its turns.
     """
 
     __slots__ = ("_perf", "_seconds", "_turn")
@@ -104,34 +105,34 @@ class YieldBudget:
         self.restart()
 
     def exhausted(self) -> bool:
-        """Whether it is time to pause."""
+        """True if it is time to pause."""
         turn = self._turn
         turn.looked = now = self._perf()
         return now >= turn.until
 
     def restart(self) -> None:
-        """The work has waited for something: count from now, unless others are at it in this turn of the loop."""
+        """Begin a new turn after the work has waited for something, unless other work is in the middle of one."""
         turn = self._turn
         if self._perf() - turn.looked > _AWAY:
             turn.begin(self._seconds)
 
     async def pause(self) -> None:
-        """Let everything else that is ready run once, and count afresh.
+        """Let every other ready task run once, and begin a new turn.
 
-        What the loop does meanwhile, mostly reading the socket that brings the work, counts too, up to half of the
-        budget: it is as long a wait for all others.
+        The time that the loop takes meanwhile, mostly for reading the socket that brings the work, counts too, up to
+        half of the budget: all other tasks wait for it as well.
         """
         come_back = self.leave()
         await asyncio.sleep(0)
         come_back()
 
     def leave(self) -> Callable[[], None]:
-        """`pause` for a callback: it returns to the loop, and when it is called again, first calls what this gives."""
+        """Pause in a callback: it returns to the loop, and calls the returned function first when it runs again."""
         turn, seconds, perf = self._turn, self._seconds, self._perf
         begun, left = turn.begun, perf()
 
         def come_back() -> None:
-            if turn.begun == begun:  # nobody has come back before
+            if turn.begun == begun:  # it is the first to return
                 turn.begin(max(seconds - (perf() - left), seconds / 2))
 
         return come_back

@@ -1,9 +1,9 @@
-"""Fences: rights to act that may lapse while the code that relies on them runs.
+"""Fences: permissions to act that may lapse while the code that relies on them is running.
 
-Whoever leads, or owns a shard, may act only while its lease holds. A task that has such a right carries a fence in its
-context, the tasks that it starts inherit it, and what must not happen without the right asks `check_fences` first: a
-client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
-stopped in the middle (SIGSTOP, suspend, a blocked loop) finds out at the first thing it does when it goes on.
+A leader, or the owner of a shard, may act only while its lease is valid. A task with such a permission carries a fence
+in its context, the tasks that it starts inherit it, and an action that needs the permission calls `check_fences` first:
+a client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
+stopped in between (SIGSTOP, suspend, a blocked event loop) notices at its first action after it continues.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=
 
 
 class Fence:
-    """One right: within `with fence:` it is checked in this task, and in those that are started there for good.
+    """One permission: within `with fence:` it is checked in this task, and in the tasks that are started there.
 
-    A task that outlives the `with` was left behind by what had the right, and may act no longer than that.
+    They keep the fence for all their life. A task that outlives the `with` was left behind by the code that had the
+    permission, and loses it at the same time.
 
     Args:
-        check: Raises what the code behind the fence is to get if the right has lapsed, or been given back; else
-            returns. It is called often, and never blocks.
+        check: Raises, in the code behind the fence, if the permission has lapsed or was given back; otherwise returns.
+            It is called often, and never blocks.
     """
 
     __slots__ = ("check",)
@@ -38,20 +39,20 @@ class Fence:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Not by a token: a fixture may be left in another task than it was entered in, which has a context of its own.
+        # Not by a token: a fixture may be left in another task than the one that entered it, with another context.
         if self in (fences := _fences.get()):
             _fences.set(tuple(fence for fence in fences if fence is not self))
 
 
 def check_fences() -> None:
-    """Raises what the first lapsed fence of this task says; returns if all hold, or there are none."""
+    """Raise the exception of the first lapsed fence of this task; return if none has lapsed."""
     for fence in _fences.get():
         fence.check()
 
 
 @contextmanager
 def unfenced() -> Iterator[None]:
-    """What runs inside needs no right: renewing a lease, giving it back, following a resource."""
+    """Run code that needs no permission: renewing a lease, giving it back, following a resource."""
     before = _fences.get()
     _fences.set(())
     try:

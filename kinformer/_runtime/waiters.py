@@ -69,17 +69,10 @@ class WaiterQueue:
 
 
 class Latch:
-    """A condition that comes true once: tasks wait until it is opened, or until it fails.
+    """A condition that comes true once: any number of tasks wait until it is opened, or until it fails.
 
-    ::
-
-        synced = Latch()
-        await synced.wait()                         # in any number of tasks
-        synced.open()                               # all of them go on; from now on `wait` returns at once
-        synced.fail(StoppedError("..."))            # or: raised in all of them, and by each later `wait`
-
-    The first of `open` and `fail` decides for the tasks that wait. `open` after `fail` lets later ones pass; `fail`
-    after `open` does nothing.
+    The first call of `open` or `fail` decides for the tasks that wait. `open` after `fail` lets later tasks pass;
+    `fail` after `open` does nothing.
     """
 
     __slots__ = ("_error", "_opened", "_waiters")

@@ -1,6 +1,6 @@
-"""What the code that runs here has written to the server: a note of each write, for whoever asked for one.
+"""A log of the writes that the running code has made to the server.
 
-A controller asks for it around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
+A controller keeps one around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
 started inside inherit the log.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["Write", "logged_writes", "note_write"]
 
@@ -19,16 +19,16 @@ _log: ContextVar[Callable[[Write], None] | None] = ContextVar("kinformer_write_l
 
 
 class Write(NamedTuple):
-    """A write that the server has answered: the method, the path, and what it answered."""
+    """A write that the server has answered: the method, the path, and the decoded response."""
 
     method: str
     path: str
-    answer: Any
+    answer: object
 
 
 @contextmanager
 def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
-    """Call `log` for each write of this task, and of those that it starts, until the end of the `with`."""
+    """Call `log` for each write of this task, and of the tasks that it starts, until the end of the `with`."""
     before = _log.get()
     _log.set(log)
     try:
@@ -37,13 +37,13 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
         _log.set(before)
 
 
-def note_write(method: str, path: str, answer: Any, *, params: Mapping[str, str] | None, body: Any) -> None:
-    """A request has been answered; what only reads, or tries, is no write."""
+def note_write(method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object) -> None:
+    """Log a request that has been answered, unless it only reads or is a dry run."""
     log = _log.get()
     if log is not None and method not in _READS and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer))
 
 
-def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: Any) -> bool:
+def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: object) -> bool:
     options = body if method == "DELETE" and isinstance(body, Mapping) else {}
     return "dryRun" in params or "dryRun=" in path.partition("?")[2] or bool(options.get("dryRun"))

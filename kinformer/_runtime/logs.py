@@ -43,7 +43,7 @@ def get_logger(name: str, *, resource: str = "") -> StructuredLogger:
 class LogOnce:
     """Deduplicates log messages by subject, and limits bursts of them.
 
-    What it suppresses is logged at DEBUG, or not at all: an outage that fails ten thousand objects gives ten lines
+    A suppressed message is logged at DEBUG, or not at all: an outage that fails ten thousand objects gives ten lines
     instead of ten thousand tracebacks, and the metrics count the rest.
 
     Args:

@@ -243,8 +243,8 @@ class Indexer(Store[ObjectT]):
             taken = self._indexes.get(name) or self._building.get(name)
             if taken is not None and taken.function.func != function.func:
                 raise ValueError(
-                    f"the index {name!r} exists already, with the function {taken.function.func!r}; "
-                    f"{function.func!r} needs another name"
+                    f"the index {name!r} exists already, with another function: {taken.function.func!r}; "
+                    f"choose another name for {function.func!r}"
                 )
             if name not in self._indexes:
                 fresh[name] = Index(function)

@@ -22,7 +22,7 @@ Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
 
 
 class ReadableIndexer(Protocol[ObjectT]):
-    """What a lister reads: an `Indexer`, or a view of one."""
+    """The reads that a lister needs: an `Indexer` has them, and a view of one."""
 
     @property
     def get_by_key(self) -> Callable[[str], ObjectT | None]: ...

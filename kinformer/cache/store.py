@@ -42,7 +42,7 @@ _dict_values = dict.values
 
 
 class KnownObjects(Protocol):
-    """What a queue needs of a cache: a `Store`, an `Indexer`, or the program's own."""
+    """The reads that a queue needs of a cache: a `Store`, an `Indexer`, or a cache of the program's own."""
 
     def list_keys(self) -> Iterable[str]: ...
     def get_by_key(self, key: str) -> object: ...

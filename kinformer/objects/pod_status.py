@@ -1,4 +1,4 @@
-"""What `kubectl get` says of a pod: kubernetes, pkg/printers/internalversion/printers.go, printPod."""
+"""The status of a pod as `kubectl get` prints it: kubernetes, pkg/printers/internalversion/printers.go, printPod."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Object = Mapping[str, Any]
 
 
 class PodState:
-    """What is counted and concluded from the statuses of containers.
+    """The counts and the reason that `kubectl get` derives from the statuses of a pod's containers.
 
     Attributes:
-        ready, total: Containers that are ready, of all; a sidecar is one of them.
-        restarts, restarted: How often containers were started again, and when that was last; empty if it is not told.
-        reason: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`: the first thing to know.
+        ready, total: The number of containers that are ready, and of all; sidecars included.
+        restarts, restarted: The number of restarts of containers, and the time of the last one; empty if unknown.
+        reason: The most important fact: `Running`, `CrashLoopBackOff`, `Init:1/2`, `Completed`, `Terminating`.
     """
 
     def __init__(self, pod: Object) -> None:
@@ -52,7 +52,7 @@ class PodState:
         self.restarted = max(self.restarted, ended)
 
     def _initializing(self) -> bool:
-        """Whether an init container still runs or failed; `reason` says so."""
+        """True if an init container is still running, or has failed; `reason` says which."""
         kept = (0, "")
         for index, status in enumerate(self._status.get("initContainerStatuses") or []):
             self._count(status)
@@ -101,7 +101,7 @@ class PodState:
                 self.reason = "NotReady"
 
     def gates(self) -> str:
-        """How many readiness gates are open."""
+        """Return the number of open readiness gates, of all."""
         wanted = [one.get("conditionType", "") for one in self._spec.get("readinessGates") or []]
         return f"{sum(map(self._is_true, wanted))}/{len(wanted)}" if wanted else "<none>"
 

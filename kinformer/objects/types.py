@@ -28,5 +28,5 @@ __all__ = ["JSON", "M", "M_co", "M_contra", "ObjectT"]
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A decoded document, or a part of one.
 
-Used where a document is inspected. What a program reads of an object is `Any`, which it can index freely.
+For code that inspects a document. Programs that read an object get `Any`, which they can index freely.
 """

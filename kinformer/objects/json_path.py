@@ -17,6 +17,7 @@ __all__ = [
     "ALWAYS_KEPT",
     "JSONPath",
     "PathIndex",
+    "PathTree",
     "Projection",
     "covers",
     "parse_path",
@@ -242,25 +243,25 @@ class PathIndex:
         return f"PathIndex({self.path.text!r})"
 
 
-class _Node:
-    """The part of a value that is kept: all of it, some keys, or a part of each element."""
+class PathTree:
+    """The part of a value that some paths keep: all of it, some keys, or a part of each element."""
 
     __slots__ = ("elements", "keys", "whole")
 
     def __init__(self) -> None:
         self.whole = False
-        self.keys: dict[str, _Node] = {}
-        self.elements: _Node | None = None
+        self.keys: dict[str, PathTree] = {}
+        self.elements: PathTree | None = None
 
-    def child(self, segment: Segment) -> _Node:
+    def child(self, segment: Segment) -> PathTree:
         if isinstance(segment, str):
-            return self.keys.setdefault(segment, _Node())
+            return self.keys.setdefault(segment, PathTree())
         # An index keeps its path in all elements: keeping one alone would move it to another index.
         if self.elements is None:
-            self.elements = _Node()
+            self.elements = PathTree()
         return self.elements
 
-    def find(self, segment: Segment) -> _Node | None:
+    def find(self, segment: Segment) -> PathTree | None:
         return self.keys.get(segment) if isinstance(segment, str) else self.elements
 
     @property
@@ -269,9 +270,9 @@ class _Node:
         return self.whole or bool(self.keys and self.elements)
 
 
-def tree_of(paths: Iterable[str]) -> _Node:
+def tree_of(paths: Iterable[str]) -> PathTree:
     """Return the tree of what is kept of an object if these paths are."""
-    root = _Node()
+    root = PathTree()
     for path in paths:
         node = root
         for segment in parse_path(path).segments:
@@ -282,11 +283,10 @@ def tree_of(paths: Iterable[str]) -> _Node:
 
 _ABSENT = msgspec.Raw()
 
-
 _Kind: TypeAlias = type | UnionType | GenericAlias
 
 
-def struct_of(node: _Node, name: str) -> _Kind:
+def struct_of(node: PathTree, name: str) -> _Kind:
     """Make a type that decodes what is kept and skips the rest: structs of fields f0, f1 and so on, and raw JSON."""
     if node.is_kept_whole:
         return msgspec.Raw
@@ -306,7 +306,7 @@ def struct_of(node: _Node, name: str) -> _Kind:
     return struct | None
 
 
-def _prune(value: JSON, node: _Node) -> JSON:
+def _prune(value: JSON, node: PathTree) -> JSON:
     if node.is_kept_whole:
         return value
     if isinstance(value, dict):
@@ -360,7 +360,7 @@ def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = Fal
         return False
     if fields is None:
         return True
-    node: _Node | None = tree_of((*ALWAYS_KEPT, *fields))
+    node: PathTree | None = tree_of((*ALWAYS_KEPT, *fields))
     for segment in segments:
         if node is None or node.is_kept_whole:
             break

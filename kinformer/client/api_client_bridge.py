@@ -10,9 +10,10 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from kinformer.client.aiohttp_internals import on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.proxy import environment_proxy
-from kinformer.client.transport import FencedRequest, Transport, on_a_current_connection
+from kinformer.client.transport import Transport
 from kinformer.exceptions import ConfigError
 
 __all__ = ["ApiClientBridge", "connection_of"]
@@ -47,7 +48,7 @@ class ApiClientBridge:
             connector=transport.connector,
             connector_owner=False,
             read_bufsize=2**21,
-            request_class=FencedRequest,
+            request_class=request_class(),
             middlewares=(_only_to(connection.server), on_a_current_connection, transport.connecting),
         )
 

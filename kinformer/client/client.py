@@ -16,6 +16,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.write_log import note_write
+from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import Compression, Connection, check_compression, from_url, load_in_cluster
 from kinformer.client.kubeconfig import load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
@@ -249,8 +250,9 @@ class Client:
             APIError, ConnectError: As with `request`, on entering.
         """
         headers = {"Accept": accept}
-        if watch and (params or {}).get("sendInitialEvents") != "true":
-            headers["Accept-Encoding"] = "identity"  # a server that compresses events ends a gzip member with each
+        # A server that compresses events ends a gzip member with each: that pays in an initial stream alone.
+        if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
+            headers["Accept-Encoding"] = "identity"
         transport = self._opened()
         await transport.connection.credential.authorization()  # a plugin may take longer than an answer
         async with _limit(timeout, "GET", path, transport):

@@ -1,17 +1,17 @@
-"""What a server serves: its resources, by the names that people use for them."""
+"""Discovery: the resources that a server has, by the names that people use for them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import JSON
 
 __all__ = ["APIResource", "discover", "find", "nearest_resource", "presence", "resolve"]
 
@@ -21,8 +21,10 @@ _AGGREGATED = ",".join(
     [f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
     + ["application/json"]
 )
-_AT_ONCE = 16  # group versions that are asked for at a time, where there is no aggregated discovery
-_REMEMBERED = 10.0  # seconds for which an answer serves those who only want a hint
+_AT_ONCE = 16  # concurrent requests for group versions, without aggregated discovery
+_REMEMBERED = 10.0  # seconds for which a result is used again for hints
+
+_Document = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class APIResource:
 
     @property
     def gvr(self) -> GroupVersionResource:
-        """What `for_resource` and `ListWatch` take."""
+        """The resource as `for_resource` and `ListWatch` take it."""
         return GroupVersionResource(self.group, self.version, self.name)
 
     def __str__(self) -> str:
@@ -49,11 +51,11 @@ class APIResource:
 
 
 async def discover(client: Client) -> list[APIResource]:
-    """All resources that the server serves, without subresources.
+    """Return all resources of the server, without subresources.
 
-    In the server's order: the core group first, the preferred version of a group first. Two requests where the
-    server has aggregated discovery (1.26 and later), else one for each group version. An aggregated API whose
-    server does not answer is left out, with a warning in the log.
+    They are in the server's order: the core group first, the preferred version of a group first. It takes two requests
+    if the server has aggregated discovery (1.26 and later), else one for each group version. An aggregated API whose
+    server does not respond is left out, with a warning in the log.
 
     Raises:
         APIError, ConnectError, DecodeError: `/api` or `/apis` cannot be read.
@@ -69,26 +71,26 @@ async def discover(client: Client) -> list[APIResource]:
 
 
 async def resolve(client: Client, name: str) -> APIResource:
-    """The resource that `name` means, as kubectl takes it.
+    """Return the resource that `name` means to kubectl.
 
-    `pods`, `pod`, `po`, `Pod` (the first group that has it), `deployments.apps`, `deployments.v1.apps`, and
-    `v1/pods`, `apps/v1/deployments`; upper and lower case alike (client-go, restmapper/shortcut.go; apimachinery,
-    pkg/api/meta/priority.go).
+    It takes `pods`, `pod`, `po`, `Pod` (the first group that has it), `deployments.apps`, `deployments.v1.apps`, and
+    `v1/pods`, `apps/v1/deployments`; upper and lower case are the same (client-go, restmapper/shortcut.go;
+    apimachinery, pkg/api/meta/priority.go).
 
     Raises:
-        ConfigError: Nothing is called so; the text names what comes nearest.
+        ConfigError: No resource has this name; the text names the nearest one.
         APIError, ConnectError, DecodeError: Discovery failed.
     """
     return find(await discover(client), name)
 
 
 def find(resources: Iterable[APIResource], name: str) -> APIResource:
-    """As `resolve`, among resources that are known already."""
+    """Like `resolve`, among resources that are known already."""
     resources = list(resources)
     wanted = name.strip().lower()
     matches = [resource for resource in resources if wanted in _names(resource)]
     if not matches:
-        # Short names last: a resource of this full name anywhere goes before them.
+        # Short names last: a resource with this full name takes precedence, in any group.
         bare, _, group = wanted.partition(".")
         matches = [r for r in resources if bare in r.short_names and (not group or _group_matches(r, group))]
     if matches:
@@ -99,11 +101,11 @@ def find(resources: Iterable[APIResource], name: str) -> APIResource:
 
 
 async def nearest_resource(client: Client, resource: GroupVersionResource) -> str | None:
-    """What `resource` may have been meant to be, as `"apps/v1/deployments"`, or None.
+    """Return the resource that a wrong `resource` probably means, such as `"apps/v1/deployments"`, or None.
 
-    The same name in another version or group, then a name that was put in the singular or by its kind, then one that
-    is spelt much like it. For messages, and so without errors: None where discovery fails, and where it has the
-    resource itself. Answers of the last 10 s are used again.
+    It prefers the same name in another version or group, then a singular or a kind, then a similar spelling. It serves
+    messages, so it raises nothing: the result is None if discovery fails, or if it has the resource itself. Results of
+    the last 10 s are used again.
     """
     try:
         resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
@@ -116,10 +118,10 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    """Whether discovery, asked now, serves `resource`; None where its answer cannot be had or trusted.
+    """Return True if discovery has `resource` now, False if not; None if there is no response that can be trusted.
 
-    Only JSON counts: False is what empties caches, and a 404 may come from a proxy or from a wrong server. So a group
-    version that is 404 is absent only if the list of all groups (or core versions) is there and lacks it too.
+    Only JSON counts, because False empties caches, and a 404 may come from a proxy or from a wrong server. So a group
+    version that is 404 is absent only if the list of all groups (or core versions) can be read and lacks it too.
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
@@ -149,17 +151,17 @@ async def _version_presence(client: Client, resource: GroupVersionResource) -> b
     listed = {
         _text(version, "groupVersion") for group in _dicts(document, "groups") for version in _dicts(group, "versions")
     }
-    # Listed, and yet 404 by itself: two servers, or one between two states.
+    # It is listed but its own path is 404: there are two servers, or one that is changing.
     return None if resource.api_version in listed else False
 
 
-def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
+def _aggregated(document: _Document) -> Iterator[APIResource]:
     for group in _dicts(document, "items"):
         name = _text(group.get("metadata"), "name")
         for version in _dicts(group, "versions"):
             if _text(version, "freshness") == "Stale":
                 log.warning(
-                    "the server of %s/%s does not answer; its resources may be out of date",
+                    "the server of %s/%s does not respond; its resources may be out of date",
                     name,
                     _text(version, "version"),
                     reason="stale_group",
@@ -178,7 +180,7 @@ def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
                 )
 
 
-async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) -> list[APIResource]:
+async def _one_by_one(client: Client, path: str, document: _Document) -> list[APIResource]:
     if path == "/api":
         names = list(_texts(document, "versions"))
     else:
@@ -199,13 +201,13 @@ async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) ->
     return [resource for task in tasks for resource in task.result()]
 
 
-def _preferred_first(group: Mapping[str, Any]) -> list[str]:
+def _preferred_first(group: _Document) -> list[str]:
     preferred = _text(group.get("preferredVersion"), "groupVersion")
     names = [_text(version, "groupVersion") for version in _dicts(group, "versions")]
     return sorted(names, key=lambda name: name != preferred)  # stable: the others keep the server's order
 
 
-def _listed(group_version: str, document: Mapping[str, Any]) -> Iterator[APIResource]:
+def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
     group, _, version = group_version.rpartition("/")
     for entry in _dicts(document, "resources"):
         name = _text(entry, "name")
@@ -225,7 +227,7 @@ def _listed(group_version: str, document: Mapping[str, Any]) -> Iterator[APIReso
 
 
 def _names(resource: APIResource) -> set[str]:
-    """What a resource can be called, but for its short names."""
+    """Return the names of a resource, without its short names."""
     bare = {resource.name, resource.singular or resource.kind.lower(), resource.kind.lower()}
     dotted = {f"{name}.{suffix}" for name in bare for suffix in _suffixes(resource)}
     slashed = {
@@ -236,7 +238,7 @@ def _names(resource: APIResource) -> set[str]:
 
 
 def _suffixes(resource: APIResource) -> tuple[str, ...]:
-    # `pods.v1.` and `pods.` are how kubectl writes the core group.
+    # kubectl writes the core group as `pods.v1.` and `pods.`.
     return (resource.group, f"{resource.version}.{resource.group}")
 
 
@@ -251,26 +253,26 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
         if bare in (resource.name, resource.singular, resource.kind.lower(), *resource.short_names):
             return str(resource)
     names = {resource.name: str(resource) for resource in reversed(resources)}
-    import difflib  # only for a message about what is not there
+    import difflib  # only for a message about a resource that does not exist
 
     close = difflib.get_close_matches(bare, names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 
 
-def _dict(answer: KubeObject | dict[str, Any]) -> dict[str, Any]:
+def _dict(answer: KubeObject | dict[str, JSON]) -> dict[str, JSON]:
     return answer.to_dict() if isinstance(answer, KubeObject) else answer
 
 
-def _dicts(document: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _dicts(document: _Document, name: str) -> Iterator[dict[str, JSON]]:
     values = document.get(name)
     return (value for value in (values if isinstance(values, list) else []) if isinstance(value, dict))
 
 
-def _text(document: Any, name: str) -> str:
+def _text(document: object, name: str) -> str:
     value = document.get(name) if isinstance(document, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _texts(document: _Document, name: str) -> tuple[str, ...]:
     values = document.get(name)
     return tuple(value for value in (values if isinstance(values, list) else []) if isinstance(value, str))

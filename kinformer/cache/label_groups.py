@@ -120,7 +120,7 @@ class LabelGroups(Generic[ObjectT]):
             return verdict
 
         found = self._read(wanted, namespace)
-        return None if self._others else found  # of which one may have come meanwhile
+        return None if self._others else found  # one may have been stored meanwhile
 
     def in_namespace(self, namespace: str) -> Objects[ObjectT] | None:
         """Return the `KubeObject`s of one namespace; None if a writer in another thread interferes."""

@@ -19,18 +19,9 @@ from kinformer.objects.packed import packed, with_json
 
 __all__ = ["FieldLayout"]
 
-# The attributes of an object that it has beside its JSON.
-_KNOWN = (
-    "apiVersion",
-    "kind",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.labels",
-    "metadata.ownerReferences",
-)
-_KNOWN_SEGMENTS = tuple(parse_path(path).segments for path in _KNOWN)
+# Of what is always kept, the attributes of an object that are read from its JSON; it has the others beside it.
+_IN_JSON = ("metadata.generation", "metadata.creationTimestamp", "metadata.deletionTimestamp")
+_KNOWN_SEGMENTS = tuple(parse_path(path).segments for path in ALWAYS_KEPT if path not in _IN_JSON)
 
 _BETWEEN = b"\0"  # occurs in no JSON: it is escaped within texts, and is not whitespace
 

@@ -3,9 +3,9 @@
 ::
 
     KinformerError
-    ├── ConfigError (ValueError)          a kubeconfig, URL or option that cannot work
-    ├── SelectorError (ValueError)        a selector that does not parse; names the position
-    ├── NotSyncedError (TimeoutError)     a cache that was waited for has not synced; `.unsynced` says why
+    ├── ConfigError (ValueError)          a kubeconfig, URL or option is invalid
+    ├── SelectorError (ValueError)        a selector does not parse; names the position
+    ├── NotSyncedError (TimeoutError)     a cache has not synced in time; `.unsynced` has the reasons
     ├── StoppedError                      the queue or informer has ended
     ├── DecodeError                       bytes that are not what they should be
     ├── WatchError                        a stream that broke its protocol
@@ -66,22 +66,22 @@ __all__ = [
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_LONGEST = 1e9  # seconds that a server may ask us to wait: an integer of JSON may be longer than a float takes
+_LONGEST = 1e9  # seconds that a server may ask us to wait: an integer of JSON may exceed a float
 
-# What decoding raises of bytes that are no JSON, or JSON of another shape, or nested more deeply than a decoder goes.
+# Raised by decoders for bytes that are not JSON, JSON of another shape, or values that are nested too deeply.
 MALFORMED: tuple[type[Exception], ...] = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KinformerError(Exception):
-    """The root of the tree: catch it to catch everything that kinformer raises on purpose."""
+    """The base class: catch it to catch every error that kinformer raises on purpose."""
 
 
 class ConfigError(KinformerError, ValueError):
-    """A kubeconfig, context, URL or option that cannot work; the text names the file and the field."""
+    """A kubeconfig, context, URL or option is invalid; the text names the file and the field."""
 
 
 class SelectorError(KinformerError, ValueError):
-    """A selector that does not parse. `position` is the offset in the text, counted from 0."""
+    """A selector does not parse. `position` is the offset in the text, counted from 0."""
 
     def __init__(self, message: str, *, selector: str = "", position: int = 0) -> None:
         super().__init__(message)
@@ -102,15 +102,15 @@ class StoppedError(KinformerError):
 
 
 class DecodeError(KinformerError):
-    """Bytes from the wire, or a value to encode, that are not what they should be."""
+    """Bytes from the wire cannot be decoded, or a value cannot be encoded."""
 
 
 class WatchError(KinformerError):
-    """A stream that broke its protocol, or can no longer be trusted."""
+    """A stream broke its protocol, or can no longer be trusted."""
 
 
 class KeyFuncError(KinformerError):
-    """A key function failed. `object` is what it was given, `__cause__` what it raised."""
+    """A key function failed. `object` is its argument, `__cause__` its exception."""
 
     def __init__(self, message: str, object: Any = None) -> None:  # noqa: A002 - the field's word
         super().__init__(message)
@@ -134,12 +134,12 @@ class ConnectError(KinformerError, ConnectionError):
 
 
 class APIError(KinformerError):
-    """The server answered with a failure.
+    """The server responded with a failure.
 
     Args:
-        status: The HTTP status, or the `code` of a Status that came inside a watch stream.
+        status: The HTTP status, or the `code` of a Status inside a watch stream.
         reason: The machine-readable reason of a Status (`"Expired"`, `"Forbidden"`), or "".
-        message: What the server said, as far as it is text.
+        message: The message of the server, if it is text.
         retry_after: Seconds that the server asks to wait, from `Retry-After` or the Status; else None.
         details: The `details` of a Status, or an empty dict.
     """
@@ -150,7 +150,7 @@ class APIError(KinformerError):
         reason: str = "",
         message: str = "",
         retry_after: float | None = None,
-        details: Mapping[str, Any] | None = None,
+        details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(status, reason, message, retry_after, details)
         self.status = status
@@ -165,47 +165,47 @@ class APIError(KinformerError):
 
 
 class BadRequestError(APIError):
-    """400: a selector, token or body that the server cannot read."""
+    """400: the server cannot read a selector, token or body."""
 
 
 class UnauthorizedError(APIError):
-    """401: the server does not know who asks."""
+    """401: the server does not accept the credentials."""
 
 
 class ForbiddenError(APIError):
-    """403: the server knows who asks, and says no."""
+    """403: the server accepts the credentials, but not the request."""
 
 
 class NotFoundError(APIError):
-    """404: no such object, or no such resource."""
+    """404: there is no such object, or no such resource."""
 
 
 class ConflictError(APIError):
-    """409: somebody else wrote first, or a precondition failed."""
+    """409: the object was changed meanwhile, or a precondition failed."""
 
 
 class AlreadyExistsError(APIError):
-    """409: the name is taken."""
+    """409: an object of this name exists."""
 
 
 class ExpiredError(APIError):
-    """410: the history that was asked for is gone; also the old reason `Gone`."""
+    """410: the requested history is gone; also the old reason `Gone`."""
 
 
 class InvalidError(APIError):
-    """422: the object or the options do not pass validation."""
+    """422: the object or the options are invalid."""
 
 
 class TooManyRequestsError(APIError):
-    """429: the server asks to come back later."""
+    """429: the server asks to try again later."""
 
 
 class ServerError(APIError):
-    """5xx: the server, or something between, failed."""
+    """5xx: the server, or a proxy before it, failed."""
 
 
 class ResourceVersionTooLargeError(ServerError):
-    """504: a resourceVersion that the server has not reached (yet, or any more)."""
+    """504: the server has not reached the requested resourceVersion (yet, or no longer)."""
 
 
 _BY_STATUS: dict[int, type[APIError]] = {
@@ -220,7 +220,7 @@ _BY_STATUS: dict[int, type[APIError]] = {
 }
 
 
-def _is_too_large(message: str, details: Mapping[str, Any]) -> bool:
+def _is_too_large(message: str, details: Mapping[str, object]) -> bool:
     # apimachinery/pkg/api/errors and client-go/tools/cache/reflector.go: the cause since 1.18, the text before.
     causes = details.get("causes")
     if isinstance(causes, list) and any(
@@ -235,9 +235,9 @@ def api_error(
     reason: str = "",
     message: str = "",
     retry_after: float | None = None,
-    details: Mapping[str, Any] | None = None,
+    details: Mapping[str, object] | None = None,
 ) -> APIError:
-    """The most specific `APIError` for a failure, by code and reason (apimachinery/pkg/api/errors)."""
+    """Make the most specific `APIError` for a failure, by code and reason (apimachinery/pkg/api/errors)."""
     details = details or {}
     if retry_after is not None:
         retry_after = float(min(retry_after, _LONGEST))
@@ -254,14 +254,14 @@ def api_error(
 
 
 def cause_of(error: BaseException) -> str:
-    """One word for what failed, of few enough for a label: `expired`, `forbidden`, `connect`, `timeout`, `http_418`."""
+    """Return one word for the kind of an error, for use as a label: `expired`, `forbidden`, `timeout`, `http_418`."""
     if type(error) is APIError:
         return f"http_{error.status}"
     return _WORDS.sub("_", type(error).__name__.removesuffix("Error")).lower() or "error"
 
 
 def describe(error: BaseException | None) -> str:
-    """One line for a text that says why something has not happened."""
+    """Return one line that says why something has not happened."""
     if error is None:
         return "no answer yet"
     return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"

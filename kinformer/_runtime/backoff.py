@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Exponential backoff with jitter: the seconds to wait before the next attempt."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Backoff:
     """Exponential backoff with jitter; the defaults are those of client-go's reflector (tools/cache/reflector.go).
 
     Args:
-        initial: Seconds of the first delay, before jitter. 0.8: a server that restarts is asked soon, and not at once.
-        factor: What each further delay is multiplied with.
-        maximum: Seconds that a delay never passes, before jitter. 30: a minute at most, with jitter, after an outage.
+        initial: Seconds of the first delay, before jitter. 0.8: a server that restarts is tried soon, but not at once.
+        factor: The factor by which each further delay grows.
+        maximum: Seconds that no delay exceeds, before jitter. 30: with jitter at most a minute after an outage.
         jitter: A delay `d` is uniform in `[d, d * (1 + jitter))`, so that many clients do not come back together.
-        reset_after: Seconds of quiet, counted from the end of the last delay, after which `initial` comes again.
+        reset_after: Seconds of quiet, from the end of the last delay, after which the next delay is `initial` again.
 
     Raises:
-        ConfigError: A value that cannot work, by name.
+        ConfigError: A value that cannot work; the text names it.
     """
 
     initial: float = 0.8
@@ -41,28 +41,28 @@ class Backoff:
         for name, lowest in _LOWEST.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ConfigError(f"Backoff({name}={value!r}): a finite number is needed")
+                raise ConfigError(f"Backoff({name}={value!r}): must be a finite number")
             if value < lowest:
-                raise ConfigError(f"Backoff({name}={value!r}): it must be {lowest:g} at least")
+                raise ConfigError(f"Backoff({name}={value!r}): must be at least {lowest:g}")
         if self.initial <= 0:
-            raise ConfigError(f"Backoff(initial={self.initial!r}): it must be above 0, or a failure becomes a hot loop")
+            raise ConfigError(f"Backoff(initial={self.initial!r}): must be above 0, or a failure becomes a hot loop")
         if self.maximum < self.initial:
-            raise ConfigError(f"Backoff(maximum={self.maximum!r}): it must be initial={self.initial!r} at least")
+            raise ConfigError(f"Backoff(maximum={self.maximum!r}): must be at least initial={self.initial!r}")
 
     def start(
         self, *, now: Callable[[], float] = SYSTEM.loop, uniform: Callable[[], float] = random.random
     ) -> BackoffState:
-        """A sequence of delays of its own.
+        """Start a sequence of delays.
 
         Args:
-            now: The clock that quiet is measured with; the running loop's.
-            uniform: Gives a number in [0, 1) for the jitter.
+            now: The clock that measures quiet; default: that of the running event loop.
+            uniform: Returns a number in [0, 1) for the jitter.
         """
         return BackoffState(self, now, uniform)
 
 
 class BackoffState:
-    """One sequence of delays.
+    """One sequence of delays, made by `Backoff.start`.
 
     It remembers its last *use*. client-go at HEAD remembers the last *reset* (`wait.Backoff.DelayWithReset`), and so
     falls back to the first delay every 2 minutes in the middle of an outage.
@@ -78,17 +78,17 @@ class BackoffState:
         self._quiet_from: float | None = None
 
     def next(self) -> float:
-        """Seconds to wait now. Each call is one use."""
+        """Return the seconds to wait now. Each call is one use."""
         config, now = self._config, self._now()
         if self._quiet_from is not None and now - self._quiet_from >= config.reset_after:
             self._delay = config.initial
         delay = self._delay * (1.0 + config.jitter * self._uniform())
-        # Waiting is no quiet: else a maximum above reset_after could never be held.
+        # Waiting is not quiet: otherwise a maximum above reset_after could never be kept up.
         self._quiet_from = now + delay
         self._delay = min(self._delay * config.factor, config.maximum)
         return delay
 
     def reset(self) -> None:
-        """Start from `initial` again."""
+        """Start at `initial` again."""
         self._delay = self._config.initial
         self._quiet_from = None

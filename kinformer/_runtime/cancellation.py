@@ -1,40 +1,43 @@
-"""Cancelling a body once, telling one's own cancellation from everybody else's, and leaving without being disturbed."""
+"""Cancellation of the body of an `async with`, told apart from that by others, and shutdown that is not interrupted."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import anyio
 
+from kinformer._runtime.tasks import Coro
+
 __all__ = ["BodyCancellation", "ShieldedExitStack", "shielded_from_scopes"]
 
-F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
+F = TypeVar("F", bound=Callable[..., Coro[object]])
 
 
 def shielded_from_scopes(function: F) -> F:
-    """For what leaves: a cancel scope of anyio, which cancels at every await, does not cancel at those in here.
+    """Shield a shutdown function from anyio's cancel scopes, which cancel at every await.
 
-    Else a scope that was cancelled around an informer would cut its leaving short, and its tasks would stay. So both
-    kinds of groups mean the same: cancelled once, it is left in order, within its own time; asyncio's `cancel`, called
-    again, still hurries it. The type stays what it is, for `AsyncExitStack.enter_async_context` asks for an async def.
+    Otherwise a scope that was cancelled around an informer would interrupt its shutdown, and its tasks would stay. With
+    the shield a task group of anyio means the same as one of asyncio: cancelled once, the informer shuts down in order,
+    within its own time; a second `cancel` of asyncio still hurries it. The type of the function does not change,
+    because `AsyncExitStack.enter_async_context` requires an async def.
     """
 
     @wraps(function)
-    async def shielded(*args: Any, **kwargs: Any) -> Any:
+    async def shielded(*args: object, **kwargs: object) -> object:
         with anyio.CancelScope(shield=True):
             return await function(*args, **kwargs)
-        raise AssertionError("a scope that nobody cancels lets nothing disappear")
+        raise AssertionError("unreachable: this scope is never cancelled")
 
     return cast("F", shielded)
 
 
 class ShieldedExitStack(AsyncExitStack):
-    """An AsyncExitStack that unwinds shielded from anyio's scopes, all of it in one."""
+    """An AsyncExitStack whose whole unwinding is shielded from anyio's cancel scopes."""
 
     @shielded_from_scopes
     async def __aexit__(
@@ -44,36 +47,36 @@ class ShieldedExitStack(AsyncExitStack):
 
 
 class BodyCancellation:
-    """Made when a body is entered, by the task that enters it; the bookkeeping is that of `asyncio.timeout`.
+    """Cancels the body of an `async with` at most once; to be made by the task that enters it.
 
-    The body may be left in another task than the one that entered it (fixtures do that); then there is nothing that
-    could be cancelled once the entering task has ended.
+    The bookkeeping is that of `asyncio.timeout`. The body may be left in another task than the one that entered it
+    (fixtures do that); then there is nothing to cancel once the entering task has ended.
     """
 
     __slots__ = ("_called", "_cancelling", "_left", "_task")
 
     def __init__(self) -> None:
-        task: asyncio.Task[Any] | None = asyncio.current_task()
+        task: asyncio.Task[object] | None = asyncio.current_task()
         if task is None:
-            raise RuntimeError("this needs a task to run in")
+            raise RuntimeError("no asyncio task is running: enter this from a coroutine that runs in a task")
         self._task = task
         self._cancelling = task.cancelling()
         self._called = False
         self._left = False
 
     def cancel(self) -> None:
-        """Cancel the body, if it has not been left; a second call does nothing more."""
+        """Cancel the body, unless it has been left or cancelled already."""
         if not self._called and not self._left:
             self._called = True
             self._task.cancel()
 
     async def leave(self, error: BaseException | None) -> bool:
-        """The body has been left by `error`; whether that is our cancellation, and nobody else's.
+        """Note that the body has been left by `error`; True if that is our cancellation alone, to be suppressed.
 
-        A cancellation that has not reached the body any more is taken back here.
+        A cancellation that came too late to reach the body is taken back here.
 
         Raises:
-            CancelledError: Somebody else cancelled too.
+            CancelledError: The task was cancelled by others too.
         """
         self._left = True
         if not self._called or self._task is not asyncio.current_task():
@@ -82,7 +85,7 @@ class BodyCancellation:
         if isinstance(error, asyncio.CancelledError):
             return not others
         try:
-            await asyncio.sleep(0)  # where the body swallowed it, or ended before it arrived, this does nothing, or ...
+            await asyncio.sleep(0)  # raises if the cancellation came too late; not if the body swallowed it
         except asyncio.CancelledError:
             if others:
                 raise

@@ -1,55 +1,63 @@
-"""A long row of objects in short pieces, which the garbage collector forgets, and which go as they are read.
+"""A sequence in small chunks: the garbage collector does not scan them, and each is freed once its last reader passed.
 
-A list of 100,000 objects is looked through by each collection while it is young, which takes 4 to 10 ms, and freeing
-it takes as long. A dict of objects that the collector does not know is unknown to it too (up to Python 3.13); and a row
-of dicts each of which leads only to the next one goes piece by piece, as its last reader passes.
+A plain list of 100,000 objects is scanned by each collection while it is young, which takes 4 to 10 ms, and freeing it
+takes as long. The collector does not track a dict whose values it does not track (up to Python 3.13), and a linked list
+of such dicts is freed chunk by chunk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["ChunkedList"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _SIZE = 256
 
 
-class _Piece(Generic[T]):
+class _HasValues(Protocol[T_co]):
+    """A dict, whatever its keys are."""
+
+    def values(self) -> Collection[T_co]: ...
+    def __len__(self) -> int: ...
+
+
+class _Chunk(Generic[T]):
     __slots__ = ("following", "objects")
 
     def __init__(self) -> None:
         self.objects: Collection[T] = ()
-        self.following: _Piece[T] | None = None
+        self.following: _Chunk[T] | None = None
 
 
-def _each(piece: _Piece[T] | None) -> Iterator[Collection[T]]:
-    while piece is not None:
-        objects, piece = piece.objects, piece.following
+def _each(chunk: _Chunk[T] | None) -> Iterator[Collection[T]]:
+    while chunk is not None:
+        objects, chunk = chunk.objects, chunk.following
         yield objects
 
 
 class ChunkedList(Generic[T]):
-    """Objects in the order in which they were added; to be read when the last one is in.
+    """Objects in the order in which they were added. Iterate over it once the last one is in.
 
     Args:
-        tables: What is in it from the beginning: the values of dicts, which are the row's to keep.
+        tables: Dicts whose values it starts with. They belong to it from then on.
     """
 
     __slots__ = ("_count", "_first", "_last", "_tail")
 
-    def __init__(self, tables: Iterable[dict[Any, T]] = ()) -> None:
-        self._first = self._last = _Piece[T]()
+    def __init__(self, tables: Iterable[_HasValues[T]] = ()) -> None:
+        self._first = self._last = _Chunk[T]()
         self._tail: list[T] = []
         self._count = 0
         for table in tables:
             self.add_table(table)
 
-    def add_table(self, table: dict[Any, T]) -> None:
-        """Append the values of a dict, which is the row's to keep."""
+    def add_table(self, table: _HasValues[T]) -> None:
+        """Append the values of a dict, which becomes a chunk: leave it alone afterwards."""
         self._seal_tail()
         self._seal(table)
 
@@ -69,25 +77,25 @@ class ChunkedList(Generic[T]):
         return self._count + len(self._tail)
 
     def __iter__(self) -> Iterator[T]:
-        """Over all; the iterator keeps of them only what it has not passed."""
+        """Iterate over all objects; the iterator keeps only the chunks that it has not passed."""
         self._seal_tail()
         return chain.from_iterable(_each(self._first))
 
     def drain(self) -> Iterator[T]:
-        """Over all, and nothing of them is kept here."""
-        every = iter(self)
-        self._first = self._last = _Piece()
+        """Empty the list, and iterate over the objects that it had."""
+        objects = iter(self)
+        self._first = self._last = _Chunk()
         self._count = 0
-        return every
+        return objects
 
     def _seal_tail(self) -> None:
         if self._tail:
             self._seal(dict(enumerate(self._tail)))
             self._tail.clear()
 
-    def _seal(self, table: dict[Any, T]) -> None:
-        piece: _Piece[T] = _Piece()
-        piece.objects = table.values()
-        self._last.following = piece
-        self._last = piece
+    def _seal(self, table: _HasValues[T]) -> None:
+        chunk: _Chunk[T] = _Chunk()
+        chunk.objects = table.values()
+        self._last.following = chunk
+        self._last = chunk
         self._count += len(table)

@@ -1,10 +1,10 @@
-"""Every clock that kinformer reads, in one place, so that a test can put its own there.
+"""All clocks that kinformer reads, in one place, so that tests can replace them, and the budget of a slice of work.
 
 | clock | for | why this one |
 |---|---|---|
-| `loop` | timers, ages, timeouts | what `asyncio.sleep` and `call_at` count in; a virtual loop moves it |
+| `loop` | timers, ages, timeouts | the clock of `asyncio.sleep` and `call_at`; a virtual loop moves it |
 | `wall` | timestamps that people and servers read | the only one that means a date; it may jump, so it times nothing |
-| `boot` | leases, and noticing that the machine slept | goes on while the machine is suspended (CLOCK_BOOTTIME) |
+| `boot` | leases, and noticing that the machine slept | runs on while the machine is suspended (CLOCK_BOOTTIME) |
 | `perf` | the budget of a slice of work | the finest one |
 """
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 __all__ = ["SYSTEM", "YIELD_SECONDS", "Clock", "YieldBudget"]
 
-# Seconds of work between two looks at the event loop. What the loop itself reads of a socket comes on top, up to a
-# millisecond for 256 KB: together a stall is smaller than the jitter of a network answer. A pause takes about 10 us;
-# with 2 ms in the place of 1 a list of 100,000 pods cost no less.
+# Seconds of work after which the event loop runs other tasks. Its own read of a socket comes on top, up to a
+# millisecond for 256 KB: together a stall is shorter than the jitter of a network response. A pause takes about 10 us;
+# with 2 ms instead of 1 a list of 100,000 pods cost no less.
 YIELD_SECONDS = 0.001
 
 
@@ -35,7 +35,7 @@ def _boot_time() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A set of clocks, each a callable that gives seconds; of all but `wall` only differences mean something."""
+    """A set of clocks, each a callable that returns seconds; except for `wall` only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time
     wall: Callable[[], float] = time.time
@@ -47,15 +47,15 @@ SYSTEM = Clock()
 
 
 class _Turn:
-    """What all budgets of one thread share: until when somebody may go on working."""
+    """The turn of work that all budgets of one thread share: until when they may go on."""
 
     __slots__ = ("begun", "looked", "perf", "until")
 
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
         self.until = 0.0
-        self.looked = -1.0  # when somebody last looked at the clock
-        self.begun = 0  # how many there have been
+        self.looked = -1.0  # when one of the budgets last checked the clock
+        self.begun = 0  # the number of turns so far
 
     def begin(self, seconds: float) -> None:
         self.looked = self.perf()
@@ -70,8 +70,9 @@ class _Turns(threading.local):
 
 _turns = _Turns()
 
-# Seconds without a look at the clock, after which a task that comes back from waiting takes it that the loop has been
-# round meanwhile. Shorter would be wrong while others are at work between two looks; longer costs a pause too many.
+# If no task has checked the clock for this many seconds, a task that resumes assumes that the event loop has completed
+# an iteration, and starts a new turn. Smaller would be wrong while others work between two checks; larger causes
+# needless pauses.
 _AWAY = 0.0005
 
 
@@ -137,7 +138,7 @@ class YieldBudget:
         begun, left = turn.begun, perf()
 
         def come_back() -> None:
-            if turn.begun == begun:  # nobody has come back before
+            if turn.begun == begun:  # it is the first to return
                 turn.begin(max(seconds - (perf() - left), seconds / 2))
 
         return come_back

@@ -1,9 +1,9 @@
-"""Fences: rights to act that may lapse while the code that relies on them runs.
+"""Fences: permissions to act that may lapse while the code that relies on them is running.
 
-A leader, or the owner of a shard, may act only while its lease holds. A task with such a right carries a fence in its
-context, and the tasks that it starts inherit it. Code that must not run without the right calls `check_fences` first: a
-client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
-stopped in the middle (SIGSTOP, suspend, a blocked loop) fails at the first such action after it resumes.
+A leader, or the owner of a shard, may act only while its lease is valid. A task with such a permission carries a fence
+in its context, the tasks that it starts inherit it, and an action that needs the permission calls `check_fences` first:
+a client right before it writes a request to the socket, a controller before it starts a reconcile. So code that was
+stopped in between (SIGSTOP, suspend, a blocked event loop) notices at its first action after it continues.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _fences: ContextVar[tuple[Fence, ...]] = ContextVar("kinformer_fences", default=
 
 
 class Fence:
-    """One right: `with fence:` has it checked in this task, and for good in the tasks that are started there.
+    """One permission: within `with fence:` it is checked in this task, and in the tasks that are started there.
 
-    A task that outlives the `with` block has outlived the right, and may not act any more.
+    They keep the fence for all their life. A task that outlives the `with` was left behind by the code that had the
+    permission, and loses it at the same time.
 
     Args:
-        check: Raises the error for the code behind the fence if the right has lapsed or was given back; else
-            returns. It is called often, and must not block.
+        check: Raises, in the code behind the fence, if the permission has lapsed or was given back; otherwise returns.
+            It is called often, and never blocks.
     """
 
     __slots__ = ("check",)
@@ -38,13 +39,13 @@ class Fence:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Not by a token: a fixture may be left in another task than it was entered in, which has a context of its own.
+        # Not by a token: a fixture may be left in another task than the one that entered it, with another context.
         if self in (fences := _fences.get()):
             _fences.set(tuple(fence for fence in fences if fence is not self))
 
 
 def check_fences() -> None:
-    """Raise if a right under which this task runs has lapsed; return if all hold, or if there are none.
+    """Raise if a permission under which this task runs has lapsed; return if all hold, or if there are none.
 
     Call it in the body of `LeaderElector.leading()`, or in a reconcile of a `ShardedController`, before anything that
     must not happen without the lead or the shard, and that does not go through a `Client` (which checks by itself).
@@ -59,7 +60,7 @@ def check_fences() -> None:
 
 @contextmanager
 def unfenced() -> Iterator[None]:
-    """Run code that needs no right: renewing a lease, releasing it, following a resource."""
+    """Run code that needs no permission: renewing a lease, giving it back, following a resource."""
     before = _fences.get()
     _fences.set(())
     try:

@@ -1,18 +1,19 @@
-"""The log: makes every logger of the package, so that every record has the same fields.
+"""Loggers whose records all have the same fields, and the deduplication of what they say.
 
 A record has `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one word of few) as attributes, each ""
-if there is none; ``docs/logging.md`` lists them all. No text and no field holds the content of an object.
+if there is none; ``docs/logging.md`` lists them. No text and no field quotes the contents of an object.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import MutableMapping
+import time
+from collections.abc import Callable, Hashable, MutableMapping
 from typing import Any
 
 from kinformer.exceptions import cause_of
 
-__all__ = ["FIELDS", "StructuredLogger", "get_logger"]
+__all__ = ["FIELDS", "LogOnce", "StructuredLogger", "get_logger"]
 
 FIELDS = ("resource", "key", "reason")
 
@@ -21,15 +22,15 @@ logging.getLogger("kinformer").addHandler(logging.NullHandler())
 
 
 class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose methods take `resource=`, `key=` and `reason=`; an exception as a reason becomes one word."""
+    """A logger whose calls take `resource=`, `key=` and `reason=`; an exception as the reason becomes one word."""
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Turn the fields into attributes of the record; `logging` calls this for each record."""
+    def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
+        """Turn the fields into attributes of the record; `logging` calls this for each one."""
         extra = dict(kwargs.get("extra") or {})
         for field in FIELDS:
             value = kwargs.pop(field, "") or (self.extra or {}).get(field, "")
             extra[field] = cause_of(value) if isinstance(value, BaseException) else str(value or "")
-        # The source of one namespace of several is called "v1/pods in team-a".
+        # The source of one namespace among several is named "v1/pods in team-a".
         extra["resource"] = extra["resource"].partition(" in ")[0]
         return msg, {**kwargs, "extra": extra}
 
@@ -45,3 +46,49 @@ def get_logger(name: str, *, resource: str = "") -> StructuredLogger:
         resource: The `resource` of records that are logged without one.
     """
     return StructuredLogger(logging.getLogger(name), {"resource": resource})
+
+
+class LogOnce:
+    """Deduplicates log messages by subject, and limits bursts of them.
+
+    A suppressed message is logged at DEBUG, or not at all: an outage that fails ten thousand objects gives ten lines
+    instead of ten thousand tracebacks, and the metrics count the rest.
+
+    Args:
+        limit: Subjects to remember; a thousand take some 100 KB. Beyond it all are forgotten, and logged again.
+        burst: Messages that may be logged at once.
+        every: Seconds after which one more may be logged.
+        clock: Returns seconds, from any start.
+    """
+
+    __slots__ = ("_burst", "_clock", "_every", "_last", "_limit", "_room", "_seen")
+
+    def __init__(
+        self, limit: int = 1000, *, burst: int = 10, every: float = 10.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limit = limit
+        self._burst = burst
+        self._every = every
+        self._clock = clock
+        self._last: dict[Hashable, Hashable] = {}
+        self._room = float(burst)
+        self._seen = clock()
+
+    def is_news(self, subject: Hashable, message: Hashable = None) -> bool:
+        """True if `message` is to be logged now: it differs from the last one of `subject`, and the limit allows it."""
+        if subject in self._last and self._last[subject] == message:
+            return False
+        now = self._clock()
+        self._room = min(float(self._burst), self._room + (now - self._seen) / self._every)
+        self._seen = now
+        if self._room < 1.0:
+            return False
+        self._room -= 1.0
+        if len(self._last) >= self._limit:
+            self._last.clear()
+        self._last[subject] = message
+        return True
+
+    def forget(self, subject: Hashable) -> None:
+        """Forget a subject that has recovered, so that its next failure is logged."""
+        self._last.pop(subject, None)

@@ -1,51 +1,51 @@
-"""A dict in parts: one that has many keys, and still never holds up the loop.
+"""A dict in 64 partitions: it holds many keys, and no single operation on it blocks the event loop for long.
 
-A dict that grows past 87,000 keys moves them all at once, which takes 4 ms, and so does copying it. One in 64 parts
-moves and copies a part at a time. Most buckets of an index are small, though, and a plain dict is half the price: so
-a table begins as one, and `stored` widens it when it has become too large.
+A dict that grows past 87,000 keys moves all of them at once, which takes 4 ms, and so does copying it. In 64 partitions
+one is moved or copied at a time. Most buckets of an index are small, however, and a plain dict costs half: so a table
+starts as a dict, and `stored` partitions it when it has grown too large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, overload
 
-__all__ = ["PartitionedDict", "Table", "stored", "tables_of"]
+__all__ = ["PartitionedDict", "Table", "TableCopies", "stored", "tables_of"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-WIDEN_AT = 4096
-"""Keys above which a table is kept in parts: up to here moving or copying takes a tenth of a millisecond at most."""
+PARTITION_AT = 4096
+"""Keys at which a dict is partitioned: below this, moving or copying it takes at most a tenth of a millisecond."""
 
-_PARTS = 64
-_SHIFT = 8  # the lower bits of the hash have chosen the shard of the store already
+_PARTITIONS = 64
+_SHIFT = 8  # the lower bits of the hash have chosen the partition of the store already
 
 
 class PartitionedDict(Generic[K, V]):
-    """As much of a dict as an index needs, in 64 dicts. Whoever reads from another thread takes its `parts`.
+    """The part of a dict's interface that an index needs, over 64 dicts. Other threads read its `partitions`.
 
-    A copy shares the parts, and copies each before its first change, so the original must be left alone until the
-    copy has been dropped, or has taken its place and been told so by `settle`.
+    A copy shares the partitions, and copies each before its first change. So the original must not change until the
+    copy has been dropped, or has replaced it and was told so by `settle`.
     """
 
-    __slots__ = ("_origin", "parts")
+    __slots__ = ("_origin", "partitions")
 
     def __init__(self, items: Iterable[tuple[K, V]] = ()) -> None:
-        self.parts: list[dict[K, V]] = [{} for _ in range(_PARTS)]
+        self.partitions: list[dict[K, V]] = [{} for _ in range(_PARTITIONS)]
         self._origin: list[dict[K, V]] | None = None
         for key, value in items:
-            self.parts[hash(key) >> _SHIFT & 63][key] = value
+            self.partitions[hash(key) >> _SHIFT & 63][key] = value
 
     def get(self, key: K) -> V | None:
-        return self.parts[hash(key) >> _SHIFT & 63].get(key)
+        return self.partitions[hash(key) >> _SHIFT & 63].get(key)
 
     def __contains__(self, key: K) -> bool:
-        return key in self.parts[hash(key) >> _SHIFT & 63]
+        return key in self.partitions[hash(key) >> _SHIFT & 63]
 
     def __getitem__(self, key: K) -> V:
-        return self.parts[hash(key) >> _SHIFT & 63][key]
+        return self.partitions[hash(key) >> _SHIFT & 63][key]
 
     def __setitem__(self, key: K, value: V) -> None:
         self._own(hash(key) >> _SHIFT & 63)[key] = value
@@ -54,59 +54,94 @@ class PartitionedDict(Generic[K, V]):
         del self._own(hash(key) >> _SHIFT & 63)[key]
 
     def pop(self, key: K) -> V | None:
-        """Take out what is under a key; None where there is nothing."""
+        """Remove and return the value of a key, or None if it has none."""
         return self._own(hash(key) >> _SHIFT & 63).pop(key, None)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return sum(map(len, self.partitions))
 
     def __bool__(self) -> bool:
-        return any(self.parts)
+        return any(self.partitions)
 
     def __iter__(self) -> Iterator[K]:
-        return chain.from_iterable(self.parts)
+        return chain.from_iterable(self.partitions)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        return chain.from_iterable(map(dict.items, self.parts))
+        return chain.from_iterable(map(dict.items, self.partitions))
 
     def values(self) -> Iterator[V]:
-        return chain.from_iterable(map(dict.values, self.parts))
+        return chain.from_iterable(map(dict.values, self.partitions))
 
     def copy(self) -> PartitionedDict[K, V]:
-        made: PartitionedDict[K, V] = PartitionedDict.__new__(PartitionedDict)
-        made.parts = self.parts.copy()
-        made._origin = self.parts
-        return made
+        copy: PartitionedDict[K, V] = PartitionedDict.__new__(PartitionedDict)
+        copy.partitions = self.partitions.copy()
+        copy._origin = self.partitions
+        return copy
 
     def settle(self) -> list[dict[K, V]]:
-        """The original is no more; returns those of its parts that are not in here."""
+        """Note that this copy has replaced its original; returns the partitions of the original that it lacks."""
         origin, self._origin = self._origin or [], None
-        return [before for before, now in zip(origin, self.parts, strict=False) if before is not now]
+        return [before for before, now in zip(origin, self.partitions, strict=False) if before is not now]
 
     def _own(self, number: int) -> dict[K, V]:
-        part = self.parts[number]
-        if self._origin is not None and part is self._origin[number]:
-            part = self.parts[number] = part.copy()
-        return part
+        partition = self.partitions[number]
+        if self._origin is not None and partition is self._origin[number]:
+            partition = self.partitions[number] = partition.copy()
+        return partition
 
 
 Table = dict[K, V] | PartitionedDict[K, V]
 
 
 def stored(table: Table[K, V], key: K, value: V) -> Table[K, V]:
-    """Store a value, and return the table that is to be kept from now on: a wide one where it has grown too large."""
-    if type(table) is dict and len(table) >= WIDEN_AT:
+    """Store a value, and return the table to keep from now on: a partitioned one if the dict has grown too large."""
+    if type(table) is dict and len(table) >= PARTITION_AT:
         table = PartitionedDict(table.items())
     table[key] = value
     return table
 
 
 def tables_of(tables: Iterable[Table[K, V]]) -> list[dict[K, V]]:
-    """The plain dicts of tables, so that one call into C can read them all in one moment."""
-    found: list[dict[K, Any]] = []
+    """Return the plain dicts behind tables, so that one call into C can read them all at one moment."""
+    found: list[dict[K, V]] = []
     for table in tables:
-        if type(table) is dict:
-            found.append(table)
+        if isinstance(table, PartitionedDict):
+            found += table.partitions
         else:
-            found += table.parts  # type: ignore[union-attr]
+            found.append(table)
     return found
+
+
+class _Settling(Protocol):
+    """A copy of a `PartitionedDict`, whatever is in it."""
+
+    def settle(self) -> Sequence[object]: ...
+
+
+class TableCopies:
+    """Copies the tables of a state that is about to be replaced, and knows which dicts the replacement sets free."""
+
+    __slots__ = ("_partitioned", "_replaced")
+
+    def __init__(self) -> None:
+        self._replaced: list[object] = []
+        self._partitioned: list[_Settling] = []
+
+    @overload
+    def of(self, table: dict[K, V]) -> dict[K, V]: ...
+    @overload
+    def of(self, table: Table[K, V]) -> Table[K, V]: ...
+    def of(self, table: Table[K, V]) -> Table[K, V]:
+        """Copy a table before its first change."""
+        if isinstance(table, PartitionedDict):
+            copy = table.copy()
+            self._partitioned.append(copy)
+            return copy
+        self._replaced.append(table)
+        return table.copy()
+
+    def settle(self) -> list[object]:
+        """Note that the copies have replaced the originals; returns the dicts that are no longer needed."""
+        for copy in self._partitioned:
+            self._replaced += copy.settle()
+        return self._replaced

@@ -1,12 +1,13 @@
-"""One running call that many wait for."""
+"""Deduplicates concurrent calls: one runs, and all callers share its result."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from kinformer._runtime.fence import unfenced
+from kinformer._runtime.tasks import Coro
 
 __all__ = ["SingleFlight"]
 
@@ -14,20 +15,20 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Shares one running call among all who ask meanwhile, and its result for `ttl` seconds after.
+    """Shares one running call among all callers that come meanwhile, and its result for `ttl` seconds after.
 
-    A failure is raised by all who waited for it and is not remembered. Whoever is cancelled while waiting
-    leaves the others undisturbed; when the last one has gone, the call is cancelled too, so nothing goes
-    on running that nobody waits for (golang.org/x/sync/singleflight, which lacks this), unless it `lingers`.
+    A failure is raised in every waiting caller, and is not remembered. Cancelling one caller does not affect the
+    others; when the last one has gone the call is cancelled too, so nothing runs that no task waits for
+    (golang.org/x/sync/singleflight, which lacks this), unless it `lingers`.
 
     Args:
         call: Makes the coroutine to run.
-        ttl: Seconds of loop time for which a result is handed out again; 0 shares running calls only.
-        lingers: Whether a call goes on when the last one has gone, for whoever asks next: one that takes longer than
-            anybody waits would never end otherwise. `close` ends it.
+        ttl: Seconds of loop time for which a result is returned again; 0, the default, shares running calls only.
+        lingers: The call goes on when the last caller has gone, for the next one: a call that takes longer than any
+            caller waits would never end otherwise. `close` ends it.
     """
 
-    def __init__(self, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float = 0.0, lingers: bool = False) -> None:
+    def __init__(self, call: Callable[[], Coro[T]], *, ttl: float = 0.0, lingers: bool = False) -> None:
         self._call = call
         self._ttl = ttl
         self._lingers = lingers
@@ -35,12 +36,12 @@ class SingleFlight(Generic[T]):
         self._kept: tuple[float, T] | None = None
 
     async def get(self) -> T:
-        """The result: the kept one if it is young enough, that of the running call, or of a new one."""
+        """Return the kept result if it is young enough, else that of the running call, else that of a new one."""
         loop = asyncio.get_running_loop()
         if self._kept is not None and loop.time() < self._kept[0]:
             return self._kept[1]
         if self._flight is None:
-            with unfenced():  # it is everybody's: the right of who asks first may lapse before that of the others
+            with unfenced():  # it is shared: the fence of the first caller may lapse before those of the others
                 self._flight = _Flight(loop.create_task(self._call()))
         flight = self._flight
         flight.waiters += 1
@@ -60,11 +61,11 @@ class SingleFlight(Generic[T]):
         return result
 
     def forget(self) -> None:
-        """Makes the next `get` ask anew; a running call is left alone."""
+        """Drop the kept result; a running call goes on."""
         self._kept = None
 
     async def close(self) -> None:
-        """Ends a call that nobody waits for any more, and lets none linger from now on."""
+        """End a call that no task waits for, and let none linger from now on."""
         self._lingers = False
         flight = self._flight
         if flight is not None and not flight.waiters:
@@ -79,7 +80,7 @@ class SingleFlight(Generic[T]):
         if self._flight is not None and self._flight.task is task:
             self._flight = None
         if not task.cancelled():
-            task.exception()  # looked at, also where nobody waited for it: asyncio need not report it
+            task.exception()  # marks it as retrieved, even if no task waited for it
 
 
 class _Flight(Generic[T]):

@@ -1,18 +1,23 @@
-"""The tasks of one owner: started by name, watched for bugs, and ended within a deadline.
+"""The tasks of one owner: started with a name, watched for crashes, and ended within a deadline.
 
-No task group stays open between entering and leaving an informer, because fixtures and frameworks enter
-in one task and leave in another; these are plain tasks that their owner keeps.
+No task group stays open between entering and leaving an informer, because fixtures and frameworks enter in one task and
+leave in another; these are plain tasks that their owner keeps.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from kinformer._runtime.logs import get_logger
 
-__all__ = ["Tasks"]
+__all__ = ["Coro", "Tasks"]
+
+T = TypeVar("T")
+
+Coro: TypeAlias = Coroutine[Any, Any, T]
+"""A coroutine that returns a T."""
 
 log = get_logger("kinformer.tasks")
 
@@ -20,23 +25,25 @@ GRACE = 1.0  # seconds that a cancelled task has for its `finally`
 
 
 class Tasks:
-    """Named tasks with one owner. `on_crash` is told of a task that ended by an exception of its own.
+    """Named tasks with one owner.
 
-    A CancelledError is one, too, where nobody cancelled the task: it awaited something that was cancelled.
+    Args:
+        on_crash: Called with the name and the exception of a task that ended by one. A CancelledError counts as a
+            RuntimeError if the task itself was not cancelled: it awaited something that was.
     """
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
         self._on_crash = on_crash
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
-    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    def start(self, coroutine: Coro[T], name: str) -> asyncio.Task[T]:
         """Start a task and keep it."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             error = task.exception()
@@ -47,16 +54,16 @@ class Tasks:
         if error is not None:
             self._on_crash(task.get_name(), error)
 
-    async def finish(self, tasks: Iterable[asyncio.Task[Any]], deadline: float) -> None:
-        """Wait for tasks to end by themselves, until `deadline` on the loop's clock. Raises nothing of theirs."""
+    async def finish(self, tasks: Iterable[asyncio.Task[object]], deadline: float) -> None:
+        """Wait for tasks to end by themselves, until `deadline` on the loop's clock; raises none of their errors."""
         waiting = {task for task in tasks if not task.done()}
         if waiting:
             await asyncio.wait(waiting, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
 
-    async def cancel(self, tasks: Iterable[asyncio.Task[Any]] | None = None) -> None:
-        """Cancel tasks (default: all) once, as asyncio does; whoever still runs after 1 s is named and let go.
+    async def cancel(self, tasks: Iterable[asyncio.Task[object]] | None = None) -> None:
+        """Cancel tasks (default: all) once, as asyncio does; those that still run after 1 s are logged and abandoned.
 
-        Cancelled once and not again and again, so that a `finally` that awaits can do its work.
+        They are cancelled once and not repeatedly, so that a `finally` that awaits can do its work.
         """
         pending = {task for task in (self._tasks if tasks is None else tasks) if not task.done()}
         for task in pending:

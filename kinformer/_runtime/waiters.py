@@ -1,4 +1,4 @@
-"""Those who wait for something of which each can have a part."""
+"""Waiting tasks: a FIFO from which they are woken one at a time or all at once, and a latch that opens once."""
 
 from __future__ import annotations
 
@@ -9,90 +9,104 @@ __all__ = ["Latch", "WaiterQueue"]
 
 
 class WaiterQueue:
-    """Waiters in the order in which they came, woken one by one or all at once.
+    """A FIFO of waiting tasks that can be woken one at a time, all at once, or by an exception.
 
-    Who is woken looks for itself whether there is something, and waits again if not. A wake-up is never lost: one that
-    reaches a waiter as it is cancelled goes to the next.
+    A task that is woken checks its condition itself, and waits again if it does not hold.
+
+    Cancelling a task that waits loses nothing: if `wake` reached it in the same iteration of the event loop, the next
+    task is woken instead.
     """
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        # The result of each is True if the task was woken alone, so that its wake-up must not be lost.
+        self._waiters: deque[asyncio.Future[bool]] = deque()
 
-    def __bool__(self) -> bool:
-        return bool(self._waiters)
+    def __len__(self) -> int:
+        return len(self._waiters)
 
     async def wait(self) -> None:
-        """Until this one is woken; cancelling it loses nothing."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Wait to be woken.
+
+        Raises:
+            BaseException: The exception that was passed to `fail`.
+        """
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             await waiter
         except BaseException:
-            if not waiter.cancelled():
-                self.wake()  # woken and cancelled at once: the wake-up is for somebody else
-            elif waiter in self._waiters:
-                self._waiters.remove(waiter)
+            if waiter.cancelled() or not waiter.done():
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+            elif waiter.exception() is None and waiter.result():
+                self.wake()  # woken and cancelled at once
             raise
 
     def wake(self) -> None:
-        """Wake the one who has waited longest."""
+        """Wake the task that has waited longest, if any waits."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(True)
                 return
 
     def wake_all(self) -> None:
-        """Wake everybody."""
+        """Wake all tasks that wait now."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
-                waiter.set_result(None)
+                waiter.set_result(False)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` in all tasks that wait now."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()  # marks it as retrieved, in case the task is cancelled before it is
 
 
 class Latch:
-    """A condition that becomes true once, or fails; tasks wait for either. True in a boolean context once it is set.
+    """A condition that comes true once: any number of tasks wait until it is opened, or until it fails.
 
-    Cancelling a waiter affects no other. What is set or failed stays so.
+    The first call of `open` or `fail` decides for the tasks that wait. `open` after `fail` lets later tasks pass;
+    `fail` after `open` does nothing.
     """
 
-    __slots__ = ("_error", "_is_set", "_waiters")
+    __slots__ = ("_error", "_opened", "_waiters")
 
     def __init__(self) -> None:
-        self._is_set = False
+        self._waiters = WaiterQueue()
+        self._opened = False
         self._error: BaseException | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
 
-    def __bool__(self) -> bool:
-        return self._is_set
-
-    def set(self) -> None:
-        """Let every waiter go on. Again, or after `fail`: later waiters go on too."""
-        self._is_set = True
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
-    def fail(self, error: BaseException) -> None:
-        """It will not be set: raise `error` in every waiter, and in those that come later. Nothing if it is set."""
-        if self._is_set:
-            return
-        self._error = error
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
+    @property
+    def is_open(self) -> bool:
+        """True once `open` has been called."""
+        return self._opened
 
     async def wait(self) -> None:
-        """Wait until it is set; raises what `fail` was given."""
-        if self._is_set:
+        """Wait until the latch is open; return at once if it is. Cancelling a task that waits affects no other.
+
+        Raises:
+            BaseException: The exception that was passed to `fail`.
+        """
+        if self._opened:
             return
         if self._error is not None:
             raise self._error
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+        await self._waiters.wait()
+
+    def open(self) -> None:
+        """Let all tasks go on; calling it again does nothing."""
+        if not self._opened:
+            self._opened = True
+            self._waiters.wake_all()
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` in all tasks that wait, and in those that come later; does nothing if the latch is open."""
+        if not self._opened:
+            self._error = error
+            self._waiters.fail(error)

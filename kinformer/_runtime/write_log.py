@@ -1,7 +1,7 @@
-"""A log of the writes that the running code makes to the server, for a caller that asked for one.
+"""A log of the writes that the running code has made to the server.
 
-A controller asks for it around each reconcile, so that it knows which changes its cache has not seen yet. Tasks that
-are started inside inherit the log.
+A controller keeps one around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
+started inside inherit the log.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 __all__ = ["Write", "logged_writes", "note_write"]
 
@@ -29,7 +29,7 @@ class Write(NamedTuple):
 
     method: str
     path: str
-    answer: Any
+    answer: object
 
 
 @contextmanager
@@ -43,13 +43,13 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
         _log.set(before)
 
 
-def note_write(method: str, path: str, answer: Any, *, params: Mapping[str, str] | None, body: Any) -> None:
-    """Pass a request that has been answered to the log, unless it only reads, or is a dry run."""
+def note_write(method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object) -> None:
+    """Log a request that has been answered, unless it only reads or is a dry run."""
     log = _log.get()
     if log is not None and method not in _READS and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer))
 
 
-def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: Any) -> bool:
+def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: object) -> bool:
     options = body if method == "DELETE" and isinstance(body, Mapping) else {}
     return "dryRun" in params or "dryRun=" in path.partition("?")[2] or bool(options.get("dryRun"))

@@ -1,10 +1,10 @@
 """One index: which objects have which value.
 
-A bucket is a dict of key -> object, never a set or a list per object, for those would make every object visible to
-the garbage collector; and with it `by_index` is a copy made in one call. Beside the buckets an index records under
-which values it filed each key. So an update asks the function about the new object only (a JSON path over a Pod
-costs 20 us), and takes the old one out where it is, even if the function would not say the same again. Upstream
-(client-go, tools/cache/thread_safe_store.go) runs the function on the old object, and panics where it fails.
+A bucket is a dict of key -> object, never a set or a list per object, because those would make every object visible to
+the garbage collector; it also makes `by_index` a copy made in one call. Beside the buckets an index records under which
+values it filed each key. So an update calls the index function with the new object only (a JSON path over a Pod costs
+20 us), and removes the old object from its buckets even if the function would return something else now. Upstream
+(client-go, tools/cache/thread_safe_store.go) calls the function with the old object, and panics if it fails.
 """
 
 from __future__ import annotations
@@ -12,17 +12,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Generic, TypeAlias
 
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
-from kinformer._runtime.partitioned_dict import PartitionedDict, Table, stored, tables_of
-from kinformer._runtime.typevars import ObjectT
-from kinformer.cache.store import Keys, Objects, Shards, new_shards
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
+from kinformer.cache.store import Keys, Objects, new_partitions
 from kinformer.objects.json_path import PathIndex
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ObjectT
 
-__all__ = ["NAMESPACE_INDEX", "Index", "IndexFork", "IndexFunc", "IndexFunction", "meta_namespace_index_func"]
+__all__ = [
+    "NAMESPACE_INDEX",
+    "Index",
+    "IndexFork",
+    "IndexFunc",
+    "IndexFunction",
+    "index_function",
+    "meta_namespace_index_func",
+]
 
 log = get_logger("kinformer.indexer")
 
@@ -34,51 +41,51 @@ NAMESPACE_INDEX = "namespace"
 _Filed = str | tuple[str, ...] | None  # one value, several, none; most have one, and a str is cheaper than a tuple
 
 
-def meta_namespace_index_func(obj: Any) -> list[str]:
-    """The namespace of an object as its only value, `""` where it is cluster-scoped.
+def meta_namespace_index_func(obj: object) -> list[str]:
+    """Return the namespace of an object as its only value, `""` if it is cluster-scoped.
 
-    Takes what `meta_namespace_key` takes, tombstones apart. Upstream: client-go, tools/cache/index.go,
+    Takes what `meta_namespace_key` takes, except tombstones. Upstream: client-go, tools/cache/index.go,
     MetaNamespaceIndexFunc.
 
     Raises:
-        TypeError: the object has no metadata.
+        TypeError: The object has no metadata.
     """
     if isinstance(obj, KubeObject):
         return [obj.namespace]
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else getattr(obj, "metadata", None)
     if metadata is None:
-        raise TypeError(f"an object of type {type(obj).__name__} has no metadata, so no namespace")
+        raise TypeError(f"no namespace for an object of type {type(obj).__name__}: it has no metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else getattr(metadata, "namespace", None)
     return [namespace or ""]
 
 
-class IndexFunction:
-    """The function of an index, contained: what it raises is counted, and costs the object this index only.
+class IndexFunction(Generic[ObjectT]):
+    """The function of an index. An exception in it is counted, and keeps the object out of this index only.
 
     Args:
         name: The name of the index.
-        func: object -> values, or a JSON path such as `"spec.nodeName"`.
+        func: Returns the values of an object; or a JSON path such as `"spec.nodeName"`.
 
     Raises:
-        ConfigError: the path does not parse.
-        TypeError: this is neither a callable nor a path.
+        ConfigError: The path does not parse.
+        TypeError: `func` is neither a callable nor a path.
     """
 
     __slots__ = ("_failing", "_told", "errors", "func", "name")
 
-    def __init__(self, name: str, func: IndexFunc | str) -> None:
+    def __init__(self, name: str, func: IndexFunc[ObjectT] | str) -> None:
         if isinstance(func, str):
             func = PathIndex(func)
         elif not callable(func):
-            raise TypeError(f"the index {name!r} needs a function or a JSON path, not {func!r}")
+            raise TypeError(f"index {name!r}: expected a function or a JSON path such as 'spec.nodeName', got {func!r}")
         self.name = name
-        self.func: IndexFunc = func
+        self.func: IndexFunc[ObjectT] = func
         self.errors = 0
         self._told = LogOnce()
         self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
 
-    def __call__(self, key: str, obj: Any) -> _Filed:
-        """The values of an object, each once; None where there are none or the function failed."""
+    def __call__(self, key: str, obj: ObjectT) -> _Filed:
+        """Return the values of an object, each once; None if there are none or the function failed."""
         try:
             values = _texts(self.func(obj))
         except Exception:
@@ -98,20 +105,42 @@ class IndexFunction:
         return tuple(values) or None
 
     def forget(self, key: str) -> None:
-        """The object is gone: should it come back and fail, that is news."""
+        """Forget a deleted object, so that its next failure is logged again."""
         if self._failing:
             self._failing.pop(key, None)
             self._told.forget(key)
 
 
+class _NamespaceFunction(IndexFunction[ObjectT]):
+    """`meta_namespace_index_func` as the function of an index: it files only objects that are no `KubeObject`.
+
+    The others are found by their label groups, which know their namespace, at half the cost of maintaining one more
+    dict.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, key: str, obj: ObjectT) -> _Filed:
+        if isinstance(obj, KubeObject):
+            self.forget(key)
+            return None
+        return super().__call__(key, obj)
+
+
+def index_function(name: str, func: IndexFunc[ObjectT] | str) -> IndexFunction[ObjectT]:
+    """Make the function of an index; see `IndexFunction`."""
+    made = _NamespaceFunction if func is meta_namespace_index_func else IndexFunction
+    return made(name, func)
+
+
 def _texts(values: Iterable[str]) -> list[str]:
     if isinstance(values, str):
         # It would be taken apart into its letters.
-        raise TypeError(f"an index function gives an iterable of values, as [{values!r}], not the text itself")
+        raise TypeError(f"an index function returned the text {values!r}, expected an iterable of texts: [{values!r}]")
     texts: list[str] = []
     for value in values:
         if not isinstance(value, str):
-            raise TypeError(f"an index value is text, not {value!r}")
+            raise TypeError(f"an index function returned the value {value!r}, expected a text")
         # The same text comes with thousands of objects: keep it once.
         texts.append(sys.intern(value) if type(value) is str else str(value))
     return texts
@@ -123,25 +152,27 @@ def _each(filed: _Filed) -> tuple[str, ...]:
     return (filed,) if isinstance(filed, str) else filed
 
 
-class Index:
-    """The buckets of one index. The caller passes the shard number of each key, `hash(key) & 255`.
+class Index(Generic[ObjectT]):
+    """The buckets of one index.
 
-    The one by namespace holds only objects that are no `KubeObject`: the others are found by their label groups, which
-    know their namespace, at half the price of one more dict to keep up.
+    Every write takes the number of the key's partition, `hash(key) & 255`, which the caller has computed already.
+
+    Attributes:
+        by_namespace: True if it files only objects that are no `KubeObject`; see `_NamespaceFunction`.
     """
 
     __slots__ = ("_filed", "buckets", "by_namespace", "function")
 
-    def __init__(self, function: IndexFunction) -> None:
+    def __init__(self, function: IndexFunction[ObjectT]) -> None:
         self.function = function
-        self.by_namespace = function.func is meta_namespace_index_func
-        self.buckets: Table[str, Table[str, Any]] = {}
-        self._filed: Shards = new_shards()
+        self.by_namespace = isinstance(function, _NamespaceFunction)
+        self.buckets: Table[str, Table[str, ObjectT]] = {}
+        self._filed: list[dict[str, str | tuple[str, ...]]] = new_partitions()
 
-    def put(self, shard: int, key: str, obj: Any) -> None:
-        """File an object, in the place of what is filed under its key."""
-        filed = self._filed[shard]
-        values = self._values(key, obj)
+    def put(self, number: int, key: str, obj: ObjectT) -> None:
+        """File an object, in place of the one that is filed under its key."""
+        filed = self._filed[number]
+        values = self.function(key, obj)
         old = filed.get(key)
         if values == old:
             if type(values) is str:
@@ -151,31 +182,30 @@ class Index:
                 return
         self._move(filed, key, obj, old, values)
 
-    def remove(self, shard: int, key: str) -> None:
-        """Take out what is filed under a key."""
+    def remove(self, number: int, key: str) -> None:
+        """Remove the object of a key."""
         self.function.forget(key)
-        old = self._filed[shard].pop(key, None)
+        old = self._filed[number].pop(key, None)
         for value in _each(old):
             self._unlink(value, key)
 
-    def get(self, value: str) -> Objects:
-        """The objects that have a value."""
+    def get(self, value: str) -> Objects[ObjectT]:
+        """Return the objects that have a value."""
         bucket = self.buckets.get(value)
         return [] if bucket is None else list(bucket.values())
 
     def keys(self, value: str) -> Keys:
-        """The keys of the objects that have a value, in no order."""
+        """Return the keys of the objects that have a value, in no order."""
         bucket = self.buckets.get(value)
         return [] if bucket is None else list(chain.from_iterable(tables_of([bucket])))
 
     def values(self) -> Keys:
-        """All values that an object has."""
+        """Return all values that an object has."""
         return list(self.buckets)
 
-    def _values(self, key: str, obj: Any) -> _Filed:
-        return None if self.by_namespace and isinstance(obj, KubeObject) else self.function(key, obj)
-
-    def _move(self, filed: dict[str, Any], key: str, obj: Any, old: _Filed, values: _Filed) -> None:
+    def _move(
+        self, filed: dict[str, str | tuple[str, ...]], key: str, obj: ObjectT, old: _Filed, values: _Filed
+    ) -> None:
         # In before out: a reader in another thread never misses an object that has the value before and after.
         for value in _each(values):
             bucket = self.buckets.get(value)
@@ -200,76 +230,65 @@ class Index:
             del self.buckets[value]  # values come and go, as node names do: an empty bucket would stay for ever
 
 
-class IndexFork(Index):
-    """An index that starts as another one, shares its dicts, and copies each before it changes it.
+class IndexFork(Index[ObjectT]):
+    """A copy-on-write copy of an index: it shares the dicts of its origin, and copies each before it changes it.
 
-    While it grows, readers of the other one see none of it; `merge` makes it the other one's state in one step.
+    While it grows, readers of the origin see none of it; `merge` makes it the state of the origin in one step.
     """
 
-    __slots__ = ("_replaced", "_wide", "origin")
+    __slots__ = ("_copies", "origin")
 
-    def __init__(self, origin: Index) -> None:
+    def __init__(self, origin: Index[ObjectT]) -> None:
         self.origin = origin
         self.function = origin.function
         self.by_namespace = origin.by_namespace
         self.buckets = origin.buckets
         self._filed = origin._filed
-        self._replaced: list[Any] = []
-        self._wide: list[PartitionedDict[Any, Any]] = []
+        self._copies = TableCopies()
 
-    def put(self, shard: int, key: str, obj: Any) -> None:
-        """File an object, in the place of what is filed under its key."""
-        values = self._values(key, obj)
-        old = self._filed[shard].get(key)
+    def put(self, number: int, key: str, obj: ObjectT) -> None:
+        """File an object, in place of the one that is filed under its key."""
+        values = self.function(key, obj)
+        old = self._filed[number].get(key)
         if values == old:
             # Most changes leave an object where it is: its bucket changes, the record of where it is does not.
             for value in _each(values):
                 self._own_bucket(value)
                 self.buckets[value][key] = obj
             return
-        filed = self._own_filed(shard)
+        filed = self._own_filed(number)
         for value in (*_each(old), *_each(values)):
             self._own_bucket(value)
         self._move(filed, key, obj, old, values)
 
-    def remove(self, shard: int, key: str) -> None:
-        """Take out what is filed under a key."""
+    def remove(self, number: int, key: str) -> None:
+        """Remove the object of a key."""
         self.function.forget(key)
-        if key not in self._filed[shard]:
+        if key not in self._filed[number]:
             return
-        old = self._own_filed(shard).pop(key)
+        old = self._own_filed(number).pop(key)
         for value in _each(old):
             self._own_bucket(value)
             self._unlink(value, key)
 
-    def merge(self) -> list[Any]:
+    def merge(self) -> list[object]:
         """Make this the state of the origin; returns the dicts that it no longer needs."""
         self.origin.buckets = self.buckets
         self.origin._filed = self._filed
-        for wide in self._wide:
-            self._replaced += wide.settle()
-        return self._replaced
+        return self._copies.settle()
 
-    def _own_filed(self, shard: int) -> dict[str, Any]:
+    def _own_filed(self, number: int) -> dict[str, str | tuple[str, ...]]:
         if self._filed is self.origin._filed:
             self._filed = self._filed.copy()
-        filed = self._filed[shard]
-        if filed is self.origin._filed[shard]:
-            self._filed[shard] = filed = self._copy(filed)
+        filed = self._filed[number]
+        if filed is self.origin._filed[number]:
+            self._filed[number] = filed = self._copies.of(filed)
         return filed
 
     def _own_bucket(self, value: str) -> None:
         origin = self.origin.buckets
         if self.buckets is origin:
-            self.buckets = self._copy(origin)
+            self.buckets = self._copies.of(origin)
         bucket = self.buckets.get(value)
         if bucket is not None and bucket is origin.get(value):
-            self.buckets[value] = self._copy(bucket)
-
-    def _copy(self, table: Any) -> Any:
-        made = table.copy()
-        if type(made) is dict:
-            self._replaced.append(table)
-        else:
-            self._wide.append(made)
-        return made
+            self.buckets[value] = self._copies.of(bucket)

@@ -1,6 +1,6 @@
 """Read views of the cache: by name, namespace and selector, and by key and index.
 
-All reads are plain functions over snapshots; none asks the server (client-go, tools/cache/listers.go).
+All reads are plain functions over snapshots; none sends a request (client-go, tools/cache/listers.go).
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, Protocol, TypeAlias
 
-from kinformer._runtime.typevars import ObjectT
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
 from kinformer.objects.selectors import LabelSelector
+from kinformer.objects.types import ObjectT
 
 __all__ = ["IndexView", "Lister", "NamespaceLister", "ReadableIndexer", "Selector"]
 
 Selector: TypeAlias = str | Mapping[str, str] | LabelSelector
-"""A label selector: in kubectl's syntax, as the labels that have to be equal, or parsed."""
+"""A label selector: a string in kubectl's syntax, a mapping of labels that must be equal, or one that was parsed."""
 
 
 class ReadableIndexer(Protocol[ObjectT]):
-    """What a lister reads: an `Indexer`, or a view of one."""
+    """The reads that a lister needs: an `Indexer` has them, and a view of one."""
 
     @property
     def get_by_key(self) -> Callable[[str], ObjectT | None]: ...
@@ -45,16 +45,16 @@ class ReadableIndexer(Protocol[ObjectT]):
 
 @lru_cache(maxsize=512)
 def _parse(selector: str) -> LabelSelector:
-    # Programs ask with the same few selectors for ever; a parsed one costs a dict entry.
+    # Programs use the same few selectors over and over; a parsed one costs a dict entry.
     return LabelSelector.parse(selector)
 
 
 class Lister(Generic[ObjectT]):
-    """Reads of one cache. They return snapshots, may be called from any thread, and kept across awaits.
+    """The reads of one cache. They return snapshots, which may be kept across awaits, and may come from any thread.
 
     Args:
         indexer: An `Indexer`, or the `indexer` of an informer.
-        default_namespace: Where a name is looked for that comes without one, for the cache of a single namespace.
+        default_namespace: The namespace of names that come without one, for the cache of a single namespace.
     """
 
     def __init__(self, indexer: ReadableIndexer[ObjectT], *, default_namespace: str = "") -> None:
@@ -63,10 +63,10 @@ class Lister(Generic[ObjectT]):
         self.default_namespace = default_namespace
 
     def get(self, name: str, *, namespace: str = "") -> ObjectT | None:
-        """The object, or None where there is none of this name.
+        """Return the object of this name, or None if there is none.
 
         Raises:
-            ValueError: no namespace was given, and the keys here have one.
+            ValueError: No namespace was given, and the objects here have one.
         """
         namespace = namespace or self.default_namespace
         if namespace:
@@ -77,14 +77,16 @@ class Lister(Generic[ObjectT]):
         return found
 
     def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
-        """The reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
+        """Return the reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
         return NamespaceLister(self, namespace)
 
     def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[ObjectT]:
-        """The objects that match, in no order; without a selector all, without a namespace (or with `""`) of all.
+        """Return the objects that match, in no order.
+
+        Without a selector all objects match; without a namespace, or with `""`, those of all namespaces.
 
         Raises:
-            SelectorError: the selector does not parse; it has the position.
+            SelectorError: The selector does not parse; `position` says where.
         """
         if label_selector is not None:
             selector = (
@@ -95,23 +97,23 @@ class Lister(Generic[ObjectT]):
         return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
 
     def by_index(self, index: str, value: str) -> Objects[ObjectT]:
-        """The objects that have `value` in an index, in no order.
+        """Return the objects that have `value` in an index, in no order.
 
         Raises:
-            IndexNotFoundError: there is no such index; it names those that there are.
+            IndexNotFoundError: There is no such index; the text names those that exist.
         """
         return self._indexer.by_index(index, value)
 
     def index_values(self, index: str) -> Keys:
-        """All values in an index that an object has, in no order.
+        """Return all values in an index that an object has, in no order.
 
         Raises:
-            IndexNotFoundError: there is no such index; it names those that there are.
+            IndexNotFoundError: There is no such index; the text names those that exist.
         """
         return self._indexer.index_values(index)
 
     def keys(self) -> Keys:
-        """The keys of all objects, in no order."""
+        """Return the keys of all objects, in no order."""
         return self._indexer.list_keys()
 
     def __len__(self) -> int:
@@ -121,12 +123,12 @@ class Lister(Generic[ObjectT]):
         return True  # a lister of an empty cache is a lister
 
     def __iter__(self) -> Iterator[ObjectT]:
-        """Over a snapshot of the objects."""
+        """Iterate over a snapshot of the objects."""
         return iter(self._indexer.list())
 
     def _require_no_namespace(self, name: str) -> None:
         if "/" not in name and "/" in (self._indexer.any_key() or ""):
-            raise ValueError(f"the objects here are in namespaces: get({name!r}, namespace=...)")
+            raise ValueError(f"get({name!r}): the objects here have a namespace; pass it: get({name!r}, namespace=...)")
 
 
 class NamespaceLister(Generic[ObjectT]):
@@ -139,14 +141,14 @@ class NamespaceLister(Generic[ObjectT]):
         self.namespace = namespace
 
     def get(self, name: str) -> ObjectT | None:
-        """The object, or None where there is none of this name in the namespace."""
+        """Return the object of this name in the namespace, or None if there is none."""
         return self._lister.get(name, namespace=self.namespace)
 
     def list(self, label_selector: Selector | None = None) -> Objects[ObjectT]:
-        """The objects of the namespace that match, in no order; without a selector all.
+        """Return the objects of the namespace that match, in no order; without a selector all.
 
         Raises:
-            SelectorError: the selector does not parse; it has the position.
+            SelectorError: The selector does not parse; `position` says where.
         """
         return self._lister.list(label_selector, namespace=self.namespace)
 
@@ -157,15 +159,15 @@ class NamespaceLister(Generic[ObjectT]):
         return True
 
     def __iter__(self) -> Iterator[ObjectT]:
-        """Over a snapshot of the objects of the namespace."""
+        """Iterate over a snapshot of the objects of the namespace."""
         return iter(self.list())
 
 
 class IndexView(Generic[ObjectT]):
-    """The reads of an `Indexer` and none of its writes: an informer's cache has one writer.
+    """The reads of an `Indexer` without its writes, because an informer's cache has one writer.
 
-    Every read returns a snapshot, may be called from any thread, and may be kept across awaits.
-    The methods are the indexer's own, so that a read costs no extra call.
+    Every read returns a snapshot, which may be kept across awaits, and may come from any thread. The methods are those
+    of the indexer itself, so a read costs no extra call.
     """
 
     __slots__ = (

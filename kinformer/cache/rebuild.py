@@ -1,31 +1,32 @@
 """The next state of a cache, built beside the one that is read.
 
-A relist brings the whole state again, most of it unchanged. So a rebuild starts as the state there is, shares its
-dicts, copies each of them before its first change, and at the end becomes the state in one step. What has not changed
-costs one look-up; no index function is run for it, and nothing is copied.
+A relist delivers the whole state again, most of it unchanged. So a rebuild starts as the current state, shares its
+dicts, copies each of them before its first change, and at the end becomes the state in one step. An object that has not
+changed costs one lookup; no index function is called for it, and nothing is copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic
 
 from kinformer.cache.index import Index, IndexFork
 from kinformer.cache.label_groups import LabelGroups, LabelGroupsFork
-from kinformer.cache.store import SHARDS, Objects, Shards
+from kinformer.cache.store import PARTITIONS, Objects, Partitions
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ObjectT
 
 __all__ = ["IndexerRebuild"]
 
-# Objects that leave in one step of a sweep: each may be the first of its bucket, which is copied then.
+# Objects that one step of a sweep removes: each may be the first of its bucket to change, which is copied then.
 _STEP = 32
 
 
-class IndexerRebuild:
-    """What `Indexer.rebuild` gives: `add` every object that there is, then `commit`.
+class IndexerRebuild(Generic[ObjectT]):
+    """The next state of an indexer, made by `Indexer.rebuild`: `add` every object that there is, then `commit`.
 
-    Readers see the old state, whole, until `commit` has returned. Between the calls the loop may do anything but
-    write to the indexer, which raises RuntimeError while a rebuild is open.
+    Readers see the old state, whole, until `commit` has returned. Between the calls the event loop may do anything
+    except write to the indexer, which raises RuntimeError while a rebuild is open.
 
     ::
 
@@ -41,100 +42,103 @@ class IndexerRebuild:
 
     def __init__(
         self,
-        shards: Shards,
-        indexes: tuple[Index, ...],
-        groups: LabelGroups,
+        partitions: Partitions[ObjectT],
+        indexes: tuple[Index[ObjectT], ...],
+        groups: LabelGroups[ObjectT],
         *,
-        key_of: Callable[[Any], str],
+        key_of: Callable[[ObjectT], str],
         namespace: str | None,
-        mixed: Callable[[], None],
-        close: Callable[[Shards | None], None],
+        close: Callable[[Partitions[ObjectT] | None], None],
     ) -> None:
-        self._base: Shards = shards
-        self._shards: Shards = shards.copy()
-        self._own = bytearray(SHARDS)
-        # No sets: a collection looks through those, which takes 10 ms.
-        self._seen: list[dict[str, None]] = [{} for _ in range(SHARDS)]
+        self._base = partitions
+        self._partitions = partitions.copy()
+        self._own = bytearray(PARTITIONS)
+        # No sets: a collection scans those, which takes 10 ms.
+        self._seen: list[dict[str, None]] = [{} for _ in range(PARTITIONS)]
         self._swept = 0
-        self._indexes = [IndexFork(index) for index in indexes]
+        self._indexes: list[IndexFork[ObjectT]] = []
+        self._written: list[IndexFork[ObjectT]] = []  # those that file a KubeObject
+        for index in indexes:
+            self._follow(IndexFork(index))
         self._groups = LabelGroupsFork(groups)
         self._key_of = key_of
         self._prefix = None if namespace is None else f"{namespace}/"
-        self._mixed = mixed
         self._close = close
         self._open = True
 
-    def add(self, obj: Any) -> Any:
-        """Put an object into the new state: under a microsecond where it has not changed.
+    def add(self, obj: ObjectT) -> ObjectT | None:
+        """Put an object into the new state: less than a microsecond if it has not changed.
 
-        An object of the same uid and resourceVersion as the one there is keeps that one, so that no second copy
-        stays. Of objects with the same key the last one counts.
+        An object of the same uid and resourceVersion as the stored one keeps that one, so that there is no second copy.
+        Of objects with the same key the last one counts.
 
         Returns:
-            What is (or was, where `obj` differs) there under its key, or None.
+            The object that is stored under its key (or was, if `obj` differs), or None.
 
         Raises:
-            KeyFuncError: there is no key for it; it is left out.
-            RuntimeError: the rebuild has ended.
+            KeyFuncError: It has no key; it is left out.
+            RuntimeError: The rebuild has ended.
         """
         if not self._open:
             raise RuntimeError("this rebuild has been committed or discarded")
         key = self._key_of(obj)
-        shard = hash(key) & 255
-        self._seen[shard][key] = None
-        old = self._shards[shard].get(key)
+        number = hash(key) & 255
+        self._seen[number][key] = None
+        old = self._partitions[number].get(key)
         if old is obj and old is not None:
             return old
-        if not isinstance(obj, KubeObject):
-            self._mixed()
-        elif isinstance(old, KubeObject) and old == obj:
-            return old
-        self._own_shard(shard)[key] = obj
-        for index in self._indexes:
-            index.put(shard, key, obj)
+        indexes = self._indexes
+        if isinstance(obj, KubeObject) and (old is None or isinstance(old, KubeObject)):
+            if old is not None and old == obj:
+                return old
+            indexes = self._written
+        self._own_partition(number)[key] = obj
+        for index in indexes:
+            index.put(number, key, obj)
         self._groups.put(key, old, obj)
         return old
 
-    def sweep(self) -> Iterator[Objects]:
-        """Take out what was not added, step by step: each step gives the objects that leave, often none.
+    def sweep(self) -> Iterator[Objects[ObjectT]]:
+        """Remove what was not added, step by step; each step yields the objects that leave, often none.
 
-        After all `add`s. A step looks at no more than a 256th of the cache, and takes out no more than 32 objects.
-        `commit` does what is left of it at once, which is fine for a few thousand objects.
+        To be called after all `add`s. A step scans no more than a 256th of the cache, and removes no more than 32
+        objects. `commit` does at once what is left of it, which is fine for a few thousand objects.
         """
-        while self._swept < SHARDS:
-            shard = self._swept
-            gone: Objects = []
-            for key in self._unseen(shard):
-                old = self._own_shard(shard).pop(key)
+        while self._swept < PARTITIONS:
+            number = self._swept
+            gone: Objects[ObjectT] = []
+            for key in self._unseen(number):
+                old = self._own_partition(number).pop(key)
                 for index in self._indexes:
-                    index.remove(shard, key)
+                    index.remove(number, key)
                 self._groups.remove(key, old)
                 gone.append(old)
                 if len(gone) == _STEP:
                     yield gone
-                    if self._swept == SHARDS:
+                    if self._swept == PARTITIONS:
                         return  # committed or discarded meanwhile
                     gone = []
             self._swept += 1
             yield gone
 
-    def commit(self) -> list[Any]:
+    def commit(self) -> list[object]:
         """Make the new state the one that is read, in one step.
 
         Returns:
-            The dicts (and other pieces) of the old state that are no longer needed. Freeing many objects takes time:
-            who must not stall a loop pops them one by one.
+            The dicts (and other parts) of the old state that are no longer needed. Freeing many objects takes time: a
+            caller that must not stall the event loop pops them one by one.
 
         Raises:
-            RuntimeError: the rebuild has ended.
+            RuntimeError: The rebuild has ended.
         """
         if not self._open:
             raise RuntimeError("this rebuild has been committed or discarded")
         for _ in self.sweep():
             pass
-        garbage: list[Any] = [self._base[shard] for shard in range(SHARDS) if self._own[shard]]
-        self._close(self._shards)
-        # Buckets last, hence popped first: they only count down, and each old object is then freed with its shard.
+        garbage: list[object] = [self._base[number] for number in range(PARTITIONS) if self._own[number]]
+        self._close(self._partitions)
+        # Buckets last, so they are popped first: they only count down, and each old object is then freed with its
+        # partition.
         for index in self._indexes:
             garbage += index.merge()
         garbage += self._groups.merge()
@@ -143,42 +147,48 @@ class IndexerRebuild:
         return garbage
 
     def discard(self) -> None:
-        """Forget the new state; the old one has not been touched. After a `commit` or `discard`: nothing."""
+        """Drop the new state; the old one has not been touched. Does nothing after a `commit` or `discard`."""
         if self._open:
             self._close(None)
             self._forget()
 
-    def include(self, index: Index) -> None:
-        """An index has been added to the cache meanwhile, with the old state in it: let it follow."""
+    def include(self, index: Index[ObjectT]) -> None:
+        """Follow an index that was added to the cache meanwhile, with the old state in it."""
         fork = IndexFork(index)
-        for shard in range(SHARDS):
-            if not self._own[shard]:
+        for number in range(PARTITIONS):
+            if not self._own[number]:
                 continue
-            before, after = self._base[shard], self._shards[shard]
+            before, after = self._base[number], self._partitions[number]
             for key, obj in after.items():
                 if before.get(key) is not obj:
-                    fork.put(shard, key, obj)
+                    fork.put(number, key, obj)
             for key in before.keys() - after.keys():
-                fork.remove(shard, key)
+                fork.remove(number, key)
+        self._follow(fork)
+
+    def _follow(self, fork: IndexFork[ObjectT]) -> None:
         self._indexes.append(fork)
+        if not fork.by_namespace:
+            self._written.append(fork)
 
-    def _own_shard(self, shard: int) -> dict[str, Any]:
-        if not self._own[shard]:
-            self._own[shard] = 1
-            self._shards[shard] = self._shards[shard].copy()
-        return self._shards[shard]
+    def _own_partition(self, number: int) -> dict[str, ObjectT]:
+        if not self._own[number]:
+            self._own[number] = 1
+            self._partitions[number] = self._partitions[number].copy()
+        return self._partitions[number]
 
-    def _unseen(self, shard: int) -> list[str]:
-        keys, seen = self._shards[shard], self._seen[shard]
-        if len(keys) == len(seen):  # what was seen is there
+    def _unseen(self, number: int) -> list[str]:
+        keys, seen = self._partitions[number], self._seen[number]
+        if len(keys) == len(seen):  # everything that was seen is there
             return []
         if self._prefix is None:
             return [key for key in keys if key not in seen]
         return [key for key in keys if key.startswith(self._prefix) and key not in seen]
 
     def _forget(self) -> None:
-        # Whoever still holds this rebuild holds neither state.
+        # A caller that keeps this rebuild keeps neither state.
         self._open = False
-        self._swept = SHARDS
-        self._base, self._shards, self._seen, self._indexes = [], [], [], []
+        self._swept = PARTITIONS
+        self._base, self._partitions, self._seen = [], [], []
+        self._indexes, self._written = [], []
         self._groups = LabelGroupsFork(LabelGroups())

@@ -1,7 +1,7 @@
-"""The store: objects by key, read from anywhere, written by one.
+"""The store: objects by key, read from any thread and written by one.
 
-(client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map by a lock, so that somebody who
-lists all the time starves the writer; here a read is a copy made in one call into C, which needs no lock at all.)
+(client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map by a lock, so a reader that lists all
+the time starves the writer; here a read is a copy made by one call into C, which needs no lock.)
 """
 
 from __future__ import annotations
@@ -11,61 +11,61 @@ from functools import reduce
 from itertools import chain, islice
 from operator import iconcat
 from random import randrange
-from typing import Any, Generic, Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias
 
-from kinformer._runtime.typevars import ObjectT
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown, meta_namespace_key
+from kinformer.objects.types import ObjectT
 
 __all__ = [
-    "SHARDS",
+    "PARTITIONS",
     "KeyFunc",
     "Keys",
     "KnownObjects",
     "Objects",
-    "Shards",
+    "Partitions",
     "Store",
-    "new_shards",
+    "new_partitions",
     "object_key",
     "objects_of",
 ]
 
-KeyFunc = Callable[[Any], str]
+KeyFunc: TypeAlias = Callable[[ObjectT], str]
 Objects: TypeAlias = list[ObjectT]
 Keys = list[str]
-Shards = list[dict[str, Any]]
+Partitions: TypeAlias = list[dict[str, ObjectT]]
 
-SHARDS = 256
-"""Into how many dicts the objects are spread, by `hash(key) & 255`, so that no insert pays for one big resize."""
+PARTITIONS = 256
+"""The number of dicts that hold the objects, chosen by `hash(key) & 255`, so that no insert pays for one big resize."""
 
 _dict_values = dict.values
 
 
 class KnownObjects(Protocol):
-    """What a queue asks a cache: a `Store`, an `Indexer`, or the user's own."""
+    """The reads that a queue needs of a cache: a `Store`, an `Indexer`, or a cache of the program's own."""
 
     def list_keys(self) -> Iterable[str]: ...
-    def get_by_key(self, key: str) -> Any: ...
+    def get_by_key(self, key: str) -> object: ...
 
 
-def new_shards() -> Shards:
-    """Empty shards."""
-    return [{} for _ in range(SHARDS)]
+def new_partitions() -> Partitions[ObjectT]:
+    """Make empty partitions."""
+    return [{} for _ in range(PARTITIONS)]
 
 
-def objects_of(tables: Iterable[dict[Any, Any]]) -> Objects:
-    """All values of some dicts, of one moment.
+def objects_of(tables: Iterable[dict[str, ObjectT]]) -> Objects[ObjectT]:
+    """List all values of some dicts, of one moment.
 
-    It is one call into C, so that no other thread runs in between; and half the time of a `chain`.
+    It is one call into C, so no other thread runs in between; it also takes half the time of a `chain`.
     """
     return reduce(iconcat, map(_dict_values, tables), [])
 
 
-def object_key(key_func: KeyFunc, obj: Any) -> str:
-    """The key of an object, or of a tombstone, which knows its own.
+def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnknown) -> str:
+    """Return the key of an object, or of a tombstone, which has its own.
 
     Raises:
-        KeyFuncError: the key function failed, or gave something else than text.
+        KeyFuncError: The key function failed, or returned something other than a text.
     """
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.key
@@ -76,78 +76,82 @@ def object_key(key_func: KeyFunc, obj: Any) -> str:
     except Exception as error:
         raise KeyFuncError(f"no key for an object of type {type(obj).__name__}: {error!r}", obj) from error
     if not isinstance(key, str) or not key:
-        raise KeyFuncError(f"the key function gave {key!r} for an object of type {type(obj).__name__}, no key", obj)
+        raise KeyFuncError(
+            f"no key for an object of type {type(obj).__name__}: the key function returned {key!r}, expected a text"
+            " that is not empty",
+            obj,
+        )
     return key
 
 
 class Store(Generic[ObjectT]):
-    """Any objects by their key.
+    """Objects of any kind, by key.
 
-    Reads return snapshots: what `list` gave is the caller's list, may be kept across awaits, and is of one moment.
-    They may come from any thread. Writes come from one thread (or one event loop), and never block. The objects
-    themselves are shared with all readers: treat what is mutable as if it were not.
+    Reads return snapshots: the list that `list` returns belongs to the caller, may be kept across awaits, and is of one
+    moment. Reads may come from any thread. Writes come from one thread (or one event loop), and never block. Readers
+    share the objects themselves: treat mutable ones as if they were not.
 
     A store keeps nothing but its dicts, so a thousand small stores cost 16 KB each.
 
     Args:
-        key_func: object -> key, a text that is not empty; default `meta_namespace_key`.
+        key_func: Returns the key of an object, a text that is not empty; default `meta_namespace_key`.
     """
 
-    def __init__(self, key_func: Callable[[ObjectT], str] = meta_namespace_key) -> None:
+    def __init__(self, key_func: KeyFunc[ObjectT] = meta_namespace_key) -> None:
         self._key_func = key_func
-        self._shards = new_shards()
+        self._partitions: Partitions[ObjectT] = new_partitions()
         self._resource_version = ""
 
     # --- writes ------------------------------------------------------------------------------
 
     def add(self, obj: ObjectT) -> None:
-        """Put an object in; one of the same key gives way, as with `update`.
+        """Store an object, in place of the one that has its key, as `update` does.
 
         Raises:
-            KeyFuncError: there is no key for it; nothing has changed.
+            KeyFuncError: It has no key; nothing has changed.
         """
         self.put(object_key(self._key_func, obj), obj)
 
     def update(self, obj: ObjectT) -> None:
-        """The same as `add`: whether the object is new is not the caller's to know.
+        """Store an object; the same as `add`, since the caller need not know whether it is new.
 
         Raises:
-            KeyFuncError: there is no key for it; nothing has changed.
+            KeyFuncError: It has no key; nothing has changed.
         """
         self.put(object_key(self._key_func, obj), obj)
 
     def delete(self, obj: ObjectT | DeletedFinalStateUnknown) -> None:
-        """Take an object out, by its key; a tombstone will do. One that is not there is no error.
+        """Remove an object, by its key; takes a tombstone too. Does nothing if it is not stored.
 
         Raises:
-            KeyFuncError: there is no key for it.
+            KeyFuncError: It has no key.
         """
         self.pop(object_key(self._key_func, obj))
 
-    def put(self, key: str, obj: Any) -> Any:
-        """Put an object in under a key that the caller knows already; returns what was there before, or None."""
-        shard = self._shards[hash(key) & 255]
-        old = shard.get(key)
-        shard[key] = obj
+    def put(self, key: str, obj: ObjectT) -> ObjectT | None:
+        """Store an object under a key that the caller knows already; returns the one it replaces, or None."""
+        partition = self._partitions[hash(key) & 255]
+        old = partition.get(key)
+        partition[key] = obj
         return old
 
-    def pop(self, key: str) -> Any:
-        """Take out and return what is under a key, or None."""
-        return self._shards[hash(key) & 255].pop(key, None)
+    def pop(self, key: str) -> ObjectT | None:
+        """Remove and return the object of a key, or None if it has none."""
+        return self._partitions[hash(key) & 255].pop(key, None)
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
-        """Put `items` in the place of all there is, in one step: a reader sees all the old or all the new.
+        """Replace all objects by `items`, in one step: a reader sees all the old ones or all the new ones.
 
-        Of items with the same key the last one stays.
+        Of items with the same key the last one is stored.
 
         Raises:
-            KeyFuncError: there is no key for an item; nothing has changed.
+            KeyFuncError: An item has no key; nothing has changed.
         """
-        shards = new_shards()
+        partitions: Partitions[ObjectT] = new_partitions()
         for obj in items:
             key = object_key(self._key_func, obj)
-            shards[hash(key) & 255][key] = obj
-        self._shards = shards
+            partitions[hash(key) & 255][key] = obj
+        self._partitions = partitions
         self._resource_version = resource_version
 
     def bookmark(self, resource_version: str) -> None:
@@ -155,67 +159,67 @@ class Store(Generic[ObjectT]):
         self._resource_version = resource_version
 
     def resync(self) -> None:
-        """Nothing: a store has nobody to tell. It is here because a reflector calls it."""
+        """Do nothing: a store has no listeners. A reflector calls this."""
 
     # --- reads -------------------------------------------------------------------------------
 
     def list(self) -> Objects[ObjectT]:
-        """All objects, in no order."""
-        return objects_of(self._shards)
+        """Return all objects, in no order."""
+        return objects_of(self._partitions)
 
-    def tables(self) -> Iterator[dict[str, Any]]:
-        """All objects, by key, in dicts that are the caller's; each is copied when it is reached."""
-        return map(dict.copy, self._shards)
+    def tables(self) -> Iterator[dict[str, ObjectT]]:
+        """Iterate over all objects by key, in dicts that belong to the caller; each is copied when it is reached."""
+        return map(dict.copy, self._partitions)
 
     def list_keys(self) -> Keys:
-        """All keys, in no order."""
-        return list(chain.from_iterable(self._shards))
+        """Return all keys, in no order."""
+        return list(chain.from_iterable(self._partitions))
 
     def get(self, obj: ObjectT | DeletedFinalStateUnknown) -> ObjectT | None:
-        """What is stored under the key of `obj`, or None.
+        """Return the object that is stored under the key of `obj`, or None.
 
         Raises:
-            KeyFuncError: there is no key for it.
+            KeyFuncError: `obj` has no key.
         """
         return self.get_by_key(object_key(self._key_func, obj))
 
     def get_by_key(self, key: str) -> ObjectT | None:
-        """What is stored under `key`, or None."""
-        return self._shards[hash(key) & 255].get(key)
+        """Return the object that is stored under `key`, or None."""
+        return self._partitions[hash(key) & 255].get(key)
 
-    def known(self, key: str) -> Any:
-        """`get_by_key`, under the name by which a reflector asks, so that a relist need not hold a second copy."""
-        return self._shards[hash(key) & 255].get(key)
+    def known(self, key: str) -> ObjectT | None:
+        """Return the object of a key; a reflector calls this, so that a relist need not hold a second copy."""
+        return self._partitions[hash(key) & 255].get(key)
 
     def sample(self, count: int) -> Sequence[ObjectT]:
-        """Some `count` objects, or all where there are fewer; which ones is as good as chance, and differs by call."""
-        first = randrange(SHARDS)
-        shards = chain(self._shards[first:], self._shards[:first])
-        return list(islice(chain.from_iterable(map(list, map(_dict_values, shards))), count))
+        """Return some `count` objects, or all if there are fewer; which ones is nearly random, and differs by call."""
+        first = randrange(PARTITIONS)
+        partitions = chain(self._partitions[first:], self._partitions[:first])
+        return list(islice(chain.from_iterable(map(list, map(_dict_values, partitions))), count))
 
     def any_key(self) -> str | None:
-        """Some key, or None where there is none: it tells what keys look like here."""
-        for shard in self._shards:
-            if shard:
-                for key in list(shard):
+        """Return some key, or None if the store is empty; it shows the form of the keys."""
+        for partition in self._partitions:
+            if partition:
+                for key in list(partition):
                     return key
         return None
 
     @property
     def resource_version(self) -> str:
-        """That of the last `replace` or `bookmark`; `""` before."""
+        """The resourceVersion of the last `replace` or `bookmark`; `""` before."""
         return self._resource_version
 
     def __len__(self) -> int:
-        return sum(map(len, self._shards))
+        return sum(map(len, self._partitions))
 
     def __bool__(self) -> bool:
         return True  # an empty store is a store
 
     def __iter__(self) -> Iterator[ObjectT]:
-        """Over a snapshot of the objects."""
+        """Iterate over a snapshot of the objects."""
         return iter(self.list())
 
     def __contains__(self, key: object) -> bool:
-        """Whether something is stored under a key."""
-        return key in self._shards[hash(key) & 255]
+        """True if an object is stored under this key."""
+        return key in self._partitions[hash(key) & 255]

@@ -1,5 +1,5 @@
 """The HTTP client: configuration, credentials, connections, requests and discovery.
 
 May import: `objects` and below; aiohttp and kubernetes_asyncio are imported only here and in `listwatch`.
-Reading order: client, config, transport, body, responses.
+Reading order: client, config, transport, aiohttp_internals, body, responses.
 """

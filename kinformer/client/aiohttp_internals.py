@@ -1,39 +1,217 @@
-"""Everything that relies on the insides of aiohttp: sockets, and a reader that takes all that has arrived.
+"""Everything that relies on undocumented parts of aiohttp, and the sockets below it.
 
-A watch sends each event as an HTTP chunk of its own. aiohttp records where each chunk ends, which only its
-`readchunk` needs, and takes the chunks out of its buffer one by one: for events of 1 KB that costs 0.9 us of CPU each,
-beside 1.3 us for the rest of aiohttp's work.
+Four things cannot be done by documented means: to check a fence right before a request is written, to see the
+connection that a request has got, to read a body cheaply that arrives in small chunks, and to see the system's error
+below one of aiohttp. `FENCING`, `READING` and `ERRORS` list the attributes that these need; if aiohttp lacks one of
+them it is used as it is (`request_class`, `read_whole`, `system_error`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import pkgutil
 import socket
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import aiohttp
 from aiohttp import StreamReader
 
-__all__ = ["Connecting", "keepalive_socket", "low_watermark", "read_whole", "without_farewell"]
+from kinformer._runtime.fence import check_fences
+from kinformer.client.tls import is_outdated
+from kinformer.exceptions import KinformerError
+
+if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
+    from aiohttp.connector import Connection
+
+__all__ = [
+    "ERRORS",
+    "FENCING",
+    "READING",
+    "Connecting",
+    "FencedRequest",
+    "abort_on_cancel",
+    "has_all",
+    "keepalive_socket",
+    "low_watermark",
+    "on_a_current_connection",
+    "read_whole",
+    "reads_gzip_members",
+    "request_class",
+    "system_error",
+    "transport_of",
+    "without_close_notify",
+]
+
+FENCING = (
+    "aiohttp.ClientRequest.send",
+    "aiohttp.ClientRequest.write_bytes",
+    "aiohttp.connector.Connection.close",
+    "aiohttp.connector.Connection.protocol",
+    "aiohttp.connector.Connection.transport",
+    "aiohttp.client_proto.ResponseHandler.set_exception",
+)
+"""The attributes of aiohttp that `FencedRequest` overrides or uses."""
+
+READING = (
+    "aiohttp.StreamReader._buffer",
+    "aiohttp.StreamReader._buffer_offset",
+    "aiohttp.StreamReader._cursor",
+    "aiohttp.StreamReader._protocol",
+    "aiohttp.StreamReader._read_nowait",
+    "aiohttp.StreamReader._size",
+    "aiohttp.StreamReader.begin_http_chunk_receiving",
+    "aiohttp.StreamReader.end_http_chunk_receiving",
+    "aiohttp.base_protocol.BaseProtocol.resume_reading",
+)
+"""The attributes of aiohttp that `read_whole` overrides or uses."""
+
+ERRORS = (
+    "aiohttp.ClientConnectorCertificateError.certificate_error",
+    "aiohttp.ClientConnectorError.os_error",
+    "aiohttp.ClientProxyConnectionError.host",
+    "aiohttp.ClientProxyConnectionError.port",
+)
+"""The attributes of aiohttp that `system_error` uses."""
+
+
+@cache
+def has_all(attributes: tuple[str, ...]) -> bool:
+    """True if the installed aiohttp has all of these attributes."""
+    return all(map(_exists, attributes))
+
+
+def _exists(attribute: str) -> bool:
+    owner, _, name = attribute.rpartition(".")
+    try:
+        return hasattr(pkgutil.resolve_name(owner), name)
+    except (ImportError, AttributeError):
+        return False
+
+
+# --- requests ------------------------------------------------------------------------------------------
+
+# The connections of the request under way, for the case that it is cancelled.
+_used: ContextVar[list[asyncio.Transport | None] | None] = ContextVar("_used", default=None)
+
+
+class _OutdatedConnectionError(Exception):
+    """The connection was made before the certificates were replaced. Nothing was sent."""
+
+
+class FencedRequest(aiohttp.ClientRequest):
+    """A request that checks its fences right before it is written: waiting for a connection may outlast a lease.
+
+    It also refuses a connection with an outdated certificate, so it needs `on_a_current_connection`.
+    """
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        check_fences()
+        if is_outdated(conn.transport):
+            without_close_notify(conn.transport)
+            raise _OutdatedConnectionError
+        used = _used.get()
+        if used is not None:
+            used.append(conn.transport)
+        return await super().send(conn)
+
+    async def write_bytes(
+        self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
+    ) -> None:
+        try:
+            check_fences()  # up to Python 3.11 a body is written in a later turn of the loop, and its head with it
+        except KinformerError as lapsed:
+            if conn.protocol is not None:
+                conn.protocol.set_exception(lapsed)
+            conn.close()
+            return
+        await super().write_bytes(writer, conn, content_length)
+
+
+def request_class() -> type[aiohttp.ClientRequest]:
+    """Return the class for the requests of a session: `FencedRequest`, or that of aiohttp if it lacks any of `FENCING`.
+
+    With that of aiohttp, `on_a_current_connection` checks the fences before the request waits for a connection, and
+    nothing checks the age of its connection.
+    """
+    return FencedRequest if has_all(FENCING) else aiohttp.ClientRequest
+
+
+async def on_a_current_connection(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Middleware: skip the connections of the pool that show the server an outdated certificate."""
+    if not isinstance(request, FencedRequest):
+        check_fences()
+    while True:
+        try:
+            return await handler(request)
+        except _OutdatedConnectionError:
+            continue
+
+
+@contextmanager
+def abort_on_cancel() -> Iterator[None]:
+    """Make a request that is cancelled inside end the TLS of its connection at once."""
+    used: list[asyncio.Transport | None] = []
+    token = _used.set(used)
+    try:
+        yield
+    except asyncio.CancelledError:
+        for transport in used:
+            without_close_notify(transport)
+        raise
+    finally:
+        _used.reset(token)
+
+
+def system_error(error: BaseException) -> tuple[str, BaseException | None]:
+    """Return the proxy that failed ("host:port" or ""), and the system's error below one of aiohttp, or None."""
+    if not has_all(ERRORS):
+        return "", None
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"{error.host}:{error.port}", error.os_error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "", error.certificate_error
+    return "", error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+
+
+def transport_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None:
+    """Return the transport of a response; None once its last byte has arrived."""
+    connection = response.connection
+    return connection.transport if connection is not None else None
+
+
+def without_close_notify(transport: asyncio.Transport | None) -> None:
+    """End TLS at once, instead of sending `close_notify` and waiting for the reply, 30 s if a server is silent.
+
+    That may outlast the event loop, and a client that leaves in the middle of a response needs no reply.
+    """
+    if transport is not None and transport.get_extra_info("sslcontext") is not None:
+        transport.abort()
+
+
+# --- sockets -------------------------------------------------------------------------------------------
 
 # Two silent minutes are enough to know that a peer is gone; Linux waits two hours. Go's clients use 15-30 s.
 _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPALIVE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-_TURNS = 20  # of the loop, until asyncio has noticed the end of a socket and closed it; three or four in practice
+_TURNS = 20  # iterations of the loop until asyncio has noticed the end of a socket and closed it; in practice four
 
-# Those that the request under way has made, also in the tasks that aiohttp connects in.
+# The sockets that the request under way has made, also in the tasks that aiohttp connects in.
 _made: ContextVar[list[socket.socket] | None] = ContextVar("_made", default=None)
 
 
-def keepalive_socket(address: Any) -> socket.socket:
-    """A socket with TCP keep-alive for what getaddrinfo has found, as aiohttp's `socket_factory`."""
+def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Make a socket with TCP keep-alive for a result of getaddrinfo, as aiohttp's `socket_factory`."""
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)
-    with suppress(OSError):  # a platform that refuses one still gives a socket that works
+    with suppress(OSError):  # if the platform refuses an option the socket still works
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPALIVE:
             if hasattr(socket, name):
@@ -47,9 +225,9 @@ def keepalive_socket(address: Any) -> socket.socket:
 class Connecting:
     """Middleware for the sessions of one client: a request that is cancelled while it connects leaves no socket behind.
 
-    Cancelled in the turn in which the TLS handshake ends, asyncio's `create_connection` closes a transport that nobody
-    owns yet: it says farewell, and waits for the answer, 30 s where a server is silent. The loop may be gone by then. A
-    socket that is shut down ends at once.
+    If it is cancelled in the turn in which the TLS handshake ends, asyncio's `create_connection` closes a transport
+    that has no owner yet: it sends `close_notify` and waits for the reply, 30 s if a server is silent. The loop may be
+    gone by then. A socket that is shut down ends at once.
     """
 
     def __init__(self) -> None:
@@ -71,33 +249,24 @@ class Connecting:
     def _end(self, made: Iterable[socket.socket]) -> None:
         for one in made:
             if one.fileno() >= 0:
-                with suppress(OSError):  # it has not been connected, or not any more
+                with suppress(OSError):  # it is not connected, or no longer
                     one.shutdown(socket.SHUT_RDWR)
                 self._ended.add(one)
 
     async def settle(self) -> None:
-        """Gives asyncio the turns that it needs to close what has been ended, before the loop may be gone."""
+        """Give asyncio the turns that it needs to close the ended sockets, before the loop may be gone."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
             if all(one.fileno() < 0 for one in self._ended):
                 return
 
 
-def without_farewell(transport: asyncio.Transport | None) -> None:
-    """Ends TLS at once. Otherwise it says farewell and waits for the answer, 30 s where a server is silent.
-
-    That is longer than the loop may last, and who leaves in the middle of an answer has nothing more to hear.
-    """
-    if transport is not None and transport.get_extra_info("sslcontext") is not None:
-        transport.abort()
-
-
 @contextmanager
 def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterator[None]:
-    """Within it, fewer than `size` bytes wake nobody up, unless they are the end; what is there when it is left, does.
+    """Let fewer than `size` bytes wake no reader inside, unless the stream ends; those that are there on leaving do.
 
-    By SO_RCVLOWAT, and on Linux alone, which looks anew at what has arrived when the mark is lowered (since 4.18:
-    net/ipv4/tcp.c, tcp_set_rcvlowat). Elsewhere, and where the socket refuses, nothing is changed.
+    Uses SO_RCVLOWAT on Linux, which checks the arrived bytes again when the mark is lowered (since 4.18:
+    net/ipv4/tcp.c, tcp_set_rcvlowat). On other systems, and if the socket refuses it, nothing changes.
     """
     held: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
     if held is None or sys.platform != "linux":
@@ -108,16 +277,27 @@ def low_watermark(transport: asyncio.BaseTransport | None, size: int) -> Iterato
     try:
         yield
     finally:
-        with suppress(OSError):  # it has been closed meanwhile
+        with suppress(OSError):  # it was closed meanwhile
             held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
 
-# What of aiohttp's reader, beside its methods, is touched here. Where a version of it has these no more, its own reader
-# stays as it is.
-_TOUCHED = {"_buffer", "_buffer_offset", "_cursor", "_protocol", "_size"}
+# --- bodies --------------------------------------------------------------------------------------------
+
+
+def reads_gzip_members() -> bool:
+    """True if aiohttp decompresses a body of several gzip members; before 3.14 it stops after the first one."""
+    major, minor = aiohttp.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (3, 14)
 
 
 class _WholeReader(StreamReader):
+    """A faster reader of bodies, for callers that always read everything that has arrived.
+
+    A watch sends each event as an HTTP chunk of its own. aiohttp records the end of each chunk, which only its
+    `readchunk` needs, and takes the chunks out of its buffer one by one: for events of 1 KB that costs 0.9 us of CPU
+    each, beside 1.3 us for the rest of aiohttp's work.
+    """
+
     __slots__ = ()
 
     def begin_http_chunk_receiving(self) -> None:
@@ -138,12 +318,12 @@ class _WholeReader(StreamReader):
 
 
 def read_whole(content: StreamReader) -> bool:
-    """Make a reader one whose `readany` is quick, and whose `readchunk` must not be used.
+    """Make the `readany` of a reader faster; its `readchunk` must not be used afterwards.
 
-    Returns whether that could be done. If not, it reads as it always did: aiohttp has changed inside, or this is one
-    of its other readers.
+    Returns False, and leaves the reader as it is, if aiohttp lacks a part of `READING`, or it is another kind of
+    reader.
     """
-    if type(content) is not StreamReader or not _TOUCHED.issubset(getattr(StreamReader, "__slots__", ())):
+    if type(content) is not StreamReader or not has_all(READING):
         return False
     content.__class__ = _WholeReader
     return True

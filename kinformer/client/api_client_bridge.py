@@ -1,4 +1,4 @@
-"""Between a client and the `ApiClient` of kubernetes_asyncio, in both directions."""
+"""The bridge to the `ApiClient` of kubernetes_asyncio, in both directions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
+from kinformer.client.aiohttp_internals import on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.credentials import CredentialKind
 from kinformer.client.proxy import environment_proxy
-from kinformer.client.transport import FencedRequest, Transport, on_a_current_connection
+from kinformer.client.transport import Transport
 from kinformer.exceptions import ConfigError
 
 __all__ = ["ApiClientBridge", "connection_of"]
 
 
 class ApiClientBridge:
-    """An ApiClient on a transport's credentials and connections; `close` it before the transport.
+    """An ApiClient that uses a transport's credentials and connections; `close` it before the transport.
 
-    Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module does it only when one is made.
+    Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module does that only when one is made.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -42,18 +43,18 @@ class ApiClientBridge:
         self.api_client.user_agent = transport.user_agent
         for name, value in connection.headers:
             self.api_client.set_default_header(name, value)
-        # Its own session has another pool, no keep-alive, and reads netrc in a thread before each request.
+        # Its own session has a separate pool, no keep-alive, and reads netrc in a thread before each request.
         self._replaced = self.api_client.rest_client.pool_manager
         self.api_client.rest_client.pool_manager = aiohttp.ClientSession(
             connector=transport.connector,
             connector_owner=False,
             read_bufsize=2**21,
-            request_class=FencedRequest,
+            request_class=request_class(),
             middlewares=(_only_to(connection.server), on_a_current_connection, transport.connecting),
         )
 
     async def close(self) -> None:
-        """Closes the ApiClient and removes what was written for it."""
+        """Close the ApiClient, and remove the files that were written for it."""
         try:
             await self.api_client.close()
             await self._replaced.close()
@@ -62,14 +63,14 @@ class ApiClientBridge:
 
     def _set_tls(self, configuration: Any, tls: TLS) -> None:
         configuration.verify_ssl = tls.verify
-        configuration.disable_strict_ssl_verification = True  # as this client, and Go
+        configuration.disable_strict_ssl_verification = True  # like this client, and Go
         configuration.tls_server_name = tls.server_name
         configuration.ssl_ca_cert = self._path(tls.ca)
         configuration.cert_file = self._path(tls.cert)
         configuration.key_file = self._path(tls.key)
 
     def _path(self, pem: Pem | None) -> str | None:
-        # Files, for this library knows nothing else; readable by nobody else, and gone with the client.
+        # As files, because this library takes nothing else; only the owner can read them, and they go with the client.
         if pem is None or pem.path is not None:
             return pem.path if pem else None
         file = Path(self._folder.name, f"{len(list(Path(self._folder.name).iterdir()))}.pem")
@@ -82,7 +83,7 @@ class ApiClientBridge:
             return
         credential = transport.connection.credential
 
-        # A closure, and no method: configurations are copied deeply, and a method would take us along.
+        # A closure instead of a method: configurations are copied deeply, and a method would copy this bridge too.
         async def refresh(target: Any) -> None:
             target.api_key["BearerToken"] = await credential.authorization()
 
@@ -91,20 +92,20 @@ class ApiClientBridge:
 
 
 def _only_to(server: str) -> aiohttp.ClientMiddlewareType:
-    """Refuses requests to any other place: a redirect there would take headers and the client certificate along."""
+    """Make a middleware that refuses requests to other servers: a redirect would send them the credentials too."""
     origin = URL(server).origin()
 
     async def only_to(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         if request.url.origin() != origin:
             place = str(request.url.with_query(None).with_fragment(None))
-            raise aiohttp.InvalidUrlRedirectClientError(place, f"{origin} answers with a redirect to another place")
+            raise aiohttp.InvalidUrlRedirectClientError(place, f"{origin} redirects to another server")
         return await handler(request)
 
     return only_to
 
 
 class _Lent:
-    """The credential of an ApiClient that somebody else owns: whatever its configuration says at the time."""
+    """The credential of an ApiClient that the program owns; read from its configuration each time."""
 
     identity = None
     kind: CredentialKind = "api-client"
@@ -116,7 +117,7 @@ class _Lent:
         return "<credential of an ApiClient>"
 
     async def authorization(self) -> str | None:
-        # A coroutine in kubernetes_asyncio, a plain function in clients generated like it.
+        # A coroutine in kubernetes_asyncio, a plain function in other generated clients.
         settings = self._configuration.auth_settings()
         if inspect.isawaitable(settings):
             settings = await settings
@@ -126,21 +127,23 @@ class _Lent:
         return None
 
     async def renew(self) -> None:
-        """Nothing to do but to ask again: how a program renews its ApiClient is its own affair."""
+        """Do nothing: the program renews its ApiClient itself, and the configuration is read again."""
 
     async def close(self) -> None:
-        """Nothing: it stays the program's."""
+        """Do nothing: it belongs to the program."""
 
 
 def connection_of(api_client: Any) -> Connection:
-    """What an ApiClient of kubernetes_asyncio connects to.
+    """Return the connection settings of an ApiClient of kubernetes_asyncio.
 
     Raises:
-        ConfigError: That is no ApiClient, or its host is no URL.
+        ConfigError: It is not an ApiClient, or its host is not a URL.
     """
     configuration = getattr(api_client, "configuration", None)
     if configuration is None or not hasattr(configuration, "auth_settings"):
-        raise ConfigError(f"from_api_client: not an ApiClient of kubernetes_asyncio: {type(api_client).__name__}")
+        raise ConfigError(
+            f"from_api_client: expected an ApiClient of kubernetes_asyncio, got a {type(api_client).__name__}"
+        )
     where = "ApiClient.configuration"
     server = check_server(configuration.host, where=f"{where}.host")
 

@@ -1,11 +1,11 @@
-"""The body of an answer while it comes, and the patience that lets small pieces become large ones.
+"""The body of a response, read in chunks as it arrives; many small chunks are gathered into larger ones.
 
 A server that writes a list of 100,000 pods, or the initial stream of a watch, sends a record of some KB every 100
-microseconds, and each wakes the loop up: epoll, the socket, TLS, aiohttp, the reader, about 40 microseconds of CPU. So
-whoever reads quickly arriving small pieces lets 2 ms pass, in which the loop is free for others and the kernel gathers
-what comes. To drain a list of 3,000 pods from a kube-apiserver over TLS took 57 us of CPU a pod without and 29 with it,
-an initial stream 58 and 37, and neither took longer. Events that come one by one, as they do when they are fewer than
-2,000 a second, are never kept waiting.
+microseconds, and each wakes the event loop: epoll, the socket, TLS, aiohttp, the reader, about 40 microseconds of CPU.
+So a reader to which small chunks arrive quickly waits 2 ms, in which the loop is free for other tasks and the kernel
+gathers the data. Draining a list of 3,000 pods from a kube-apiserver over TLS took 57 us of CPU a pod without it and 29
+with it, an initial stream 58 and 37, and neither took longer. Events that arrive one by one, as they do below 2,000 a
+second, are never delayed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import aiohttp
 
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer.client.aiohttp_internals import low_watermark, read_whole, without_farewell
+from kinformer.client.aiohttp_internals import low_watermark, read_whole, transport_of, without_close_notify
 from kinformer.client.responses import reason_of
 from kinformer.exceptions import ConnectError
 
@@ -25,16 +25,16 @@ __all__ = ["Body", "BodyReader", "Pace"]
 
 log = get_logger("kinformer.body")
 
-_SMALL = 64 * 1024  # bytes: what is larger is worth a turn of the loop
-_QUICK = 0.0005  # seconds that a piece was waited for, at most, to count as one of a row
+_SMALL = 64 * 1024  # bytes: a larger chunk is worth an iteration of the loop
+_QUICK = 0.0005  # seconds: a chunk that took longer to arrive ends the row
 _WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
-_ROW = 4  # of small pieces that came quickly, until time is given to the next; an event comes in up to three
-_NAP = 0.002  # seconds: less than the jitter of a network answer
-_GATHERED = 256 * 1024  # bytes that end the nap of the socket; as much as is read at once
+_ROW = 4  # small chunks that arrived quickly in a row, before the reader waits; an event arrives in up to three
+_NAP = 0.002  # seconds: less than the jitter of a network response
+_GATHERED = 256 * 1024  # bytes that wake the reader earlier; as much as is read at once
 
 
 class Pace:
-    """How a stream comes, by its pieces: in a hurry and small, or not."""
+    """The pace of a stream: hurried if small chunks arrive quickly, one after another."""
 
     __slots__ = ("_row",)
 
@@ -42,17 +42,17 @@ class Pace:
         self._row = 0
 
     def note(self, size: int, waited: float) -> None:
-        """A piece of so many bytes came after so many seconds of waiting."""
+        """Note a chunk of `size` bytes, which arrived after `waited` seconds."""
         self._row = self._row + 1 if size < _SMALL and waited < _QUICK else 0
 
     @property
     def is_hurried(self) -> bool:
-        """Whether more will come if the reader lets some time pass."""
+        """True if more will arrive while the reader waits."""
         return self._row >= _ROW
 
 
 class Body:
-    """An answer whose head has been read; the body comes by `read`, or by `async for`, in chunks as they arrive."""
+    """A response whose head has been read; `read`, or `async for`, returns its body in chunks as they arrive."""
 
     __slots__ = ("_cut_is_end", "_pace", "_response", "_what")
 
@@ -73,16 +73,17 @@ class Body:
 
     @property
     def content_type(self) -> str:
-        """Media type without parameters, in lower case; "" where the server sent none."""
+        """The media type without parameters, in lower case; "" if the server sent none."""
         return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """What has arrived, after waiting for something; b"" at the end.
+        """Wait for data, and return all that has arrived; b"" at the end.
 
-        Of a stream that comes quickly in small pieces, up to 2 ms of it at a time.
+        A stream that arrives quickly in small chunks is gathered for up to 2 ms.
 
         Raises:
-            ConnectError: The body broke off, where that is not the end (a LIST cut short is no short list).
+            ConnectError: The connection was cut, unless that is how the body ends (a LIST that is cut is no short
+                list).
         """
         if self._pace.is_hurried:
             await self._gather()
@@ -98,14 +99,14 @@ class Body:
         return chunk
 
     async def _gather(self) -> None:
-        connection = self._response.connection
-        if connection is None:  # the last byte is here
+        transport = transport_of(self._response)
+        if transport is None:
             return
-        with low_watermark(connection.transport, _GATHERED):
+        with low_watermark(transport, _GATHERED):
             await asyncio.sleep(_NAP)
 
     async def read_all(self, limit: int | None = None) -> bytes:
-        """The rest of the body; at most about `limit` bytes of it."""
+        """Read the rest of the body, at most about `limit` bytes of it."""
         chunks, size = [], 0
         while (limit is None or size < limit) and (chunk := await self.read()):
             chunks.append(chunk)
@@ -122,13 +123,13 @@ class Body:
         return chunk
 
     def close(self) -> None:
-        """Gives the connection back if the body was read to its end, closes it otherwise. Never blocks."""
+        """Return the connection to the pool if the body was read to its end, close it otherwise. Never blocks."""
         if self._response.content.at_eof() and self._response.content.exception() is None:
             self._response.release()
             return
-        transport = self._response.connection.transport if self._response.connection else None
+        transport = transport_of(self._response)
         self._response.close()
-        without_farewell(transport)
+        without_close_notify(transport)
 
 
 class BodyReader:

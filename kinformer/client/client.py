@@ -1,11 +1,11 @@
-"""The client: one server, five ways to it, requests and streams."""
+"""The client of one API server: five ways to configure it, requests and streams."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import ssl as ssl_module
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -15,7 +15,9 @@ import msgspec
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.single_flight import SingleFlight
+from kinformer._runtime.tasks import Coro
 from kinformer._runtime.write_log import note_write
+from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import (
     Compression,
     Connection,
@@ -37,9 +39,9 @@ __all__ = ["Client"]
 
 T = TypeVar("T")
 
-_REQUEST_TIMEOUT = 30.0  # seconds: an API server gives up on a request after 60, and few take one
-_ERROR_BODY = 64 * 1024  # bytes of an error's body that are read
-_MOST_BYTES = 1024 * 1024 * 1024  # of an answer that is held as a whole; what is longer has no end, or is for `stream`
+_REQUEST_TIMEOUT = 30.0  # seconds: an API server aborts a request after 60, and few take one
+_ERROR_BODY = 64 * 1024  # bytes of the body of an error that are read
+_MOST_BYTES = 1024 * 1024 * 1024  # of a response that is held as a whole; a longer one has no end, or is for `stream`
 
 
 class Client:
@@ -50,19 +52,19 @@ class Client:
         async with Client() as client:          # KUBECONFIG, ~/.kube/config, else the pod's service account
             pod = await client.request("GET", "/api/v1/namespaces/default/pods/web-1")
 
-    The other ways are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. A constructor returns at
-    once; files are read, plugins run and TLS is set up on entering, which raises ConfigError (file and field in
-    its text) where that fails. A client is entered once, belongs to that loop, and everything of it is closed on
-    leaving. Credentials that expire are renewed by themselves. No repr, error or log line shows one.
+    The other ways are `from_kubeconfig`, `in_cluster`, `from_url` and `from_api_client`. A constructor returns at once;
+    entering reads files, runs plugins and sets up TLS, and raises ConfigError (with file and field in its text) if that
+    fails. A client is entered once, belongs to that event loop, and closes everything on leaving. Credentials that
+    expire are renewed automatically. They are in no repr, error or log line.
 
     Args:
-        compression: Of all constructors: whether the server is asked to gzip lists and other answers, which it does
-            with those above 128 KB (apiserver, endpoints/handlers/responsewriters/writers.go). "auto", the default,
-            asks for it, as client-go does, unless the server is on this machine (a loopback address) or the kubeconfig
-            has `disable-compression`; "gzip" and "none" do as they say. Over 100 Mbit/s a compressed list was here in a
-            seventh of the time, over 1 Gbit/s in half of it, and cost less CPU too. A watch is not compressed, but for
-            the initial stream of a server that can (1.37), for each event is a gzip member of its own.
-            See docs/transport.md.
+        compression: Requests that the server compresses lists and other responses with gzip, which it does with those
+            above 128 KB (apiserver, endpoints/handlers/responsewriters/writers.go); all constructors have it. "auto",
+            the default, requests it, as client-go does, unless the server is on this machine (a loopback address) or
+            the kubeconfig has `disable-compression`; "gzip" always does, "none" never. Over 100 Mbit/s a compressed
+            list arrived in a seventh of the time, over 1 Gbit/s in half of it, and cost less CPU too. A watch is not
+            compressed, because each event would be a gzip member of its own, except for the initial stream of a server
+            that can (1.37). See docs/transport.md.
 
     Raises:
         ConfigError: `compression` is none of the three.
@@ -74,7 +76,7 @@ class Client:
         self._load: Callable[[], Awaitable[Connection]] = _in_thread(load_default)
         self._connection: Connection | None = None
         self._transport: Transport | None = None
-        self._given: Any = None  # the ApiClient of `from_api_client`
+        self._given: object = None  # the ApiClient of `from_api_client`
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
 
@@ -86,18 +88,18 @@ class Client:
         context: str | None = None,
         compression: Compression = "auto",
     ) -> Self:
-        """By a kubeconfig file.
+        """Make a client of a kubeconfig file.
 
         Args:
-            path: None takes those of KUBECONFIG, merged, else `~/.kube/config`.
-            context: None takes the file's current one.
+            path: The file; None uses the files of KUBECONFIG, merged, else `~/.kube/config`.
+            context: The context; None uses the current one of the file.
             compression: See `Client`.
         """
         return cls._loading(_in_thread(lambda: load_kubeconfig(path, context=context)), compression)
 
     @classmethod
     def in_cluster(cls, *, compression: Compression = "auto") -> Self:
-        """As the service account of the pod that this runs in; its token is read again as the kubelet renews it."""
+        """Make a client of the service account of this pod; its token is read again when the kubelet renews it."""
         return cls._loading(_in_thread(load_in_cluster), compression)
 
     @classmethod
@@ -109,26 +111,26 @@ class Client:
         ssl: ssl_module.SSLContext | bool | None = None,
         compression: Compression = "auto",
     ) -> Self:
-        """By a URL: `kubectl proxy`, a test server.
+        """Make a client of a URL: `kubectl proxy`, a test server.
 
         Args:
-            url: Such as `http://127.0.0.1:8001`; a path is kept as a prefix.
+            url: The URL, such as `http://127.0.0.1:8001`; a path is kept as a prefix.
             token: A bearer token.
-            ssl: A context with the authorities and certificates to use; False verifies nothing; None (the
-                default) trusts the authorities of the system.
+            ssl: A context with the authorities and certificates to use; False verifies nothing; None (the default)
+                trusts the authorities of the system.
             compression: See `Client`.
 
         Raises:
-            ConfigError: The URL cannot be a server's (at once, not on entering).
+            ConfigError: The URL cannot be that of a server (at once, not on entering).
         """
         connection = from_url(url, token=token, ssl_=ssl)
         return cls._loading(_at_once(lambda: connection), compression)
 
     @classmethod
     def from_api_client(cls, api_client: Any, *, compression: Compression = "auto") -> Self:
-        """With the configuration and credentials of a kubernetes_asyncio `ApiClient` that the program already has.
+        """Make a client of the configuration and credentials of an existing `ApiClient` of kubernetes_asyncio.
 
-        The ApiClient stays the program's: it is not closed on leaving, and none of its connections is used.
+        The ApiClient still belongs to the program: it is not closed on leaving, and none of its connections is used.
         """
         from kinformer.client.api_client_bridge import connection_of
 
@@ -159,7 +161,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         if self._connection is not None:
-            raise RuntimeError("a client is entered once; make another one")
+            raise RuntimeError("a client can be entered once; make another one")
         self._connection = await self._load()
         transport = Transport(self._connection, user_agent=f"kinformer/{_version()}", compression=self._compression)
         await transport.open()
@@ -179,12 +181,12 @@ class Client:
 
     @property
     def server(self) -> str:
-        """The server's URL. RuntimeError before entering."""
+        """The URL of the server. Raises RuntimeError before entering."""
         return self._known().server
 
     @property
     def namespace(self) -> str:
-        """The namespace of the context or of the service account; "default" where neither names one."""
+        """The namespace of the context or of the service account; "default" if neither names one."""
         return self._known().namespace
 
     async def connection_info(self) -> ConnectionInfo:
@@ -199,11 +201,11 @@ class Client:
 
     @property
     def api_client(self) -> Any:
-        """A kubernetes_asyncio `ApiClient` for the same server and credentials: `CoreV1Api(client.api_client)`.
+        """An `ApiClient` of kubernetes_asyncio for the same server and credentials: `CoreV1Api(client.api_client)`.
 
-        Made at the first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the loop), and closed
-        with this client. It shares the pool of this client's requests; streams have one of their own, so that no
-        number of open watches keeps it waiting. For a client `from_api_client` it is the one that was given.
+        It is made at the first access, which imports kubernetes_asyncio (about 0.6 s and 40 MB, on the event loop), and
+        closed with this client. It shares the pool of this client's requests; streams have a pool of their own, so no
+        number of open watches makes it wait. For a client made by `from_api_client` it is the one that was passed.
         """
         if self._given is not None:
             return self._given
@@ -218,29 +220,29 @@ class Client:
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: object = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = _REQUEST_TIMEOUT,
     ) -> KubeObject | dict[str, Any]:
-        """One request; JSON in, an object out.
+        """Send a request, and return the decoded response.
 
         Args:
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
-            path: From `/api` or `/apis` on; see `GroupVersionResource.path`.
-            body: A KubeObject, anything that msgspec encodes (dict, list, Struct, dataclass), or bytes as they are.
+            path: The path from `/api` or `/apis` on; see `GroupVersionResource.path`.
+            body: A KubeObject, a value that msgspec encodes (dict, list, Struct, dataclass), or bytes as they are.
             params: Query parameters.
-            headers: Win over kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON patch if
-                the body is a list; for server-side apply send `application/apply-patch+yaml`.
+            headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
+                patch if the body is a list; for server-side apply send `application/apply-patch+yaml`.
             timeout: Seconds for everything, repetitions included; 30, because an API server's own limit is 60.
 
         Returns:
-            A KubeObject where the answer is one, else (lists, a Status, /version, nothing) a dict.
+            A KubeObject if the response is one, else (lists, a Status, /version, nothing) a dict.
 
         Raises:
-            APIError: A subclass by status and reason.
-            ConnectError: No answer in time, or not all of it.
-            DecodeError: An answer that is no JSON object (use `text` for those), or longer than 1 GiB.
+            APIError: The server refused; the subclass is that of the status and reason.
+            ConnectError: There was no response in time, or not all of it.
+            DecodeError: The response is not a JSON object (use `text` for those), or longer than 1 GiB.
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
@@ -250,7 +252,7 @@ class Client:
     async def text(
         self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = _REQUEST_TIMEOUT
     ) -> str:
-        """A GET of what is text: `/readyz`, `/metrics`, a pod's log. Errors as with `request`; timeout in seconds."""
+        """GET a text: `/readyz`, `/metrics`, a pod's log. Errors as of `request`; timeout in seconds."""
         return (await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout)).decode(errors="replace")
 
     @asynccontextmanager
@@ -263,23 +265,24 @@ class Client:
         watch: bool = False,
         timeout: float = _REQUEST_TIMEOUT,
     ) -> AsyncIterator[Body]:
-        """The answer to a GET while it comes: `async with client.stream(path) as body: async for chunk in body:`.
+        """GET a response as it arrives: `async with client.stream(path) as body: async for chunk in body:`.
 
-        On a pool without a limit. Leaving early, by an error and by cancellation too, closes the connection.
+        Streams have a pool without a limit. Leaving early, also by an error or by cancellation, closes the connection.
 
         Args:
             path: As in `request`.
             params: Query parameters.
             accept: The `Accept` header.
-            watch: A connection that is cut is the end of a watch; for anything else it is a ConnectError.
-            timeout: Seconds until the head of the answer; the body has no limit of its own.
+            watch: A cut connection is the end of a watch; for any other stream it is a ConnectError.
+            timeout: Seconds until the head of the response; the body has no limit of its own.
 
         Raises:
-            APIError, ConnectError: As with `request`, on entering.
+            APIError, ConnectError: As in `request`, on entering.
         """
         headers = {"Accept": accept}
-        if watch and (params or {}).get("sendInitialEvents") != "true":
-            headers["Accept-Encoding"] = "identity"  # a server that compresses events ends a gzip member with each
+        # A server that compresses events ends a gzip member with each: that pays in an initial stream alone.
+        if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
+            headers["Accept-Encoding"] = "identity"
         transport = self._opened()
         await transport.connection.credential.authorization()  # a plugin may take longer than an answer
         async with _limit(timeout, "GET", path, transport):
@@ -290,11 +293,11 @@ class Client:
         finally:
             body.close()
 
-    async def shared(self, key: Hashable, call: Callable[[], Coroutine[Any, Any, T]], *, ttl: float) -> T:
-        """The result of `call`, shared among all who ask for `key` while it runs and `ttl` seconds after.
+    async def shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
+        """Return the result of `call`, shared by all callers for `key` while it runs and `ttl` seconds after.
 
-        For questions that many would ask at once, such as where the server stands. The first caller's `call` and
-        `ttl` are kept for the key.
+        For requests that many tasks would send at once, such as one for the server's latest resourceVersion. The `call`
+        and `ttl` of the first caller are kept for the key.
         """
         flight = self._flights.get(key)
         if flight is None:
@@ -305,7 +308,7 @@ class Client:
         self,
         method: str,
         path: str,
-        body: Any,
+        body: object,
         params: Mapping[str, str] | None,
         headers: Mapping[str, str],
         timeout: float,
@@ -316,7 +319,7 @@ class Client:
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
-        check_fences()  # once more right before the first byte, but then a connection has been made in vain
+        check_fences()  # they are checked again right before the first byte, but a connection is made before that
         await transport.connection.credential.authorization()
         async with _limit(timeout, method, path, transport):
             answer = await transport.send(method, path, params=params, headers=merged, data=data)
@@ -324,19 +327,19 @@ class Client:
                 await _check(answer)
                 data = await answer.read_all(_MOST_BYTES + 1)
                 if len(data) > _MOST_BYTES:
-                    raise DecodeError(f"{method} {path}: the answer is longer than {_MOST_BYTES} bytes; use `stream`")
+                    raise DecodeError(f"{method} {path}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
                 return data
             finally:
                 answer.close()
 
     def _opened(self) -> Transport:
         if self._transport is None:
-            raise RuntimeError("the client is not open; use it within `async with`")
+            raise RuntimeError("the client is not open; use it inside `async with`")
         return self._transport
 
     def _known(self) -> Connection:
         if self._connection is None:
-            raise RuntimeError("the client has not been entered; its configuration is not read yet")
+            raise RuntimeError("the client has not been entered, so its configuration is unknown; use `async with`")
         return self._connection
 
 
@@ -376,8 +379,8 @@ async def _check(answer: Body) -> None:
     raise failure(answer.status, answer.headers, body)
 
 
-def _encode(method: str, body: Any) -> tuple[bytes | None, str]:
-    """The bytes to send and their Content-Type."""
+def _encode(method: str, body: object) -> tuple[bytes | None, str]:
+    """Return the bytes to send and their Content-Type."""
     if body is None:
         return None, ""
     if isinstance(body, KubeObject):
@@ -385,7 +388,7 @@ def _encode(method: str, body: Any) -> tuple[bytes | None, str]:
     elif isinstance(body, bytes | bytearray | memoryview):
         data = bytes(body)
     elif isinstance(body, str):
-        raise TypeError("a body of text; give a dict, a KubeObject or bytes")
+        raise TypeError("the body must be a dict, a KubeObject or bytes, got a str")
     else:
         try:
             data = msgspec.json.encode(body)
@@ -398,9 +401,9 @@ def _encode(method: str, body: Any) -> tuple[bytes | None, str]:
 
 
 def _version() -> str:
-    import importlib.metadata  # 10 ms, which only whoever connects has to spend
+    import importlib.metadata  # 10 ms, needed only for connecting
 
     try:
         return importlib.metadata.version("kinformer")
     except importlib.metadata.PackageNotFoundError:
-        return "0"  # run from a checkout that was not installed
+        return "0"  # it runs from a checkout that was not installed

@@ -1,4 +1,4 @@
-"""The configuration of a client: where the server is, who asks, and how answers are compressed."""
+"""The configuration of a client: the server, its TLS, the credentials, and the compression of responses."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """Certificates or a key: a file, or the bytes themselves. `where` is the file and field that gave it."""
+    """Certificates or a key: a file, or the bytes themselves. `where` names the file and field that it comes from."""
 
     where: str
     path: str | None = None
     data: bytes | None = field(default=None, repr=False)
 
     def read(self) -> bytes:
-        """The PEM text. Raises ConfigError where the file cannot be read."""
+        """Return the PEM text; raises ConfigError if the file cannot be read."""
         if self.data is not None:
             return self.data
         try:
@@ -59,13 +59,13 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLS:
-    """How the server proves who it is, and the client too. Verification is on unless it was switched off.
+    """The authentication of server and client. The server is verified unless that was switched off.
 
     Attributes:
         verify: False accepts any certificate (`insecure-skip-tls-verify`).
-        server_name: Name to verify and to send (SNI) in place of the URL's host.
-        ca: Trusted authorities; None trusts those of the system.
-        cert: Client certificate, with its `key`.
+        server_name: The name to verify and to send (SNI) instead of the URL's host.
+        ca: The trusted authorities; None trusts those of the system.
+        cert: The client certificate, with its `key`.
         context: A context of the program's own, used as it is.
     """
 
@@ -79,15 +79,15 @@ class TLS:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """All that a transport must know. Its repr shows no secret.
+    """The settings of a transport. Its repr shows no secret.
 
     Attributes:
-        server: Base URL, with no slash at the end.
-        source: Where this was read, for people.
-        proxy: URL of an HTTP proxy; from `proxy-url`, else from the environment.
-        headers: Further headers of each request (impersonation), as pairs, for names may repeat.
-        namespace: The namespace of the context, "default" where none is given.
-        compresses: Whether the server may be asked to compress where the program does not say; not with
+        server: The base URL, without a slash at the end.
+        source: The place that it was read from, for people.
+        proxy: The URL of an HTTP proxy; from `proxy-url`, else from the environment.
+        headers: Further headers of each request (impersonation), as pairs, because names may repeat.
+        namespace: The namespace of the context, "default" if it has none.
+        compresses: The server may be asked to compress if the program does not decide; False with
             `disable-compression` in a kubeconfig.
     """
 
@@ -144,18 +144,18 @@ class ConnectionInfo:
 
 
 def check_server(url: str, *, where: str) -> str:
-    """`url` with its scheme in lower case and without its last slash, if it can be an API server's.
+    """Return `url` with its scheme in lower case and without its last slash, if it can be that of an API server.
 
     Raises:
-        ConfigError: No http or https, no host, a wrong port, a query, or a password within.
+        ConfigError: It is not http or https, has no host, a wrong port, a query, or a password.
     """
     try:
         parts = urlsplit(url.strip())
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"{where}: not a URL: {error}") from None
+        raise ConfigError(f"{where}: not a valid URL: {error}") from None
     if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"{where}: a URL with a user or password in it; give a token or a client certificate instead")
+        raise ConfigError(f"{where}: the URL has a user or password; use a token or a client certificate instead")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{where}: {url!r} is not a URL such as https://host:6443")
     try:
@@ -165,14 +165,14 @@ def check_server(url: str, *, where: str) -> str:
     except UnicodeError:
         usable = False
     if not usable:
-        raise ConfigError(f"{where}: {url!r} has no host that could be found")
+        raise ConfigError(f"{where}: {url!r} has no valid host name")
     if parts.query or parts.fragment:
         raise ConfigError(f"{where}: {url!r} must end with its path, without ? and #")
     return parts.geturl().rstrip("/")
 
 
 def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool | None = None) -> Connection:
-    """A server by its URL; `ssl_` is a context, False for no verification, None or True for the system's trust."""
+    """Make the connection of a URL; `ssl_`: a context, False to verify nothing, else the system's CAs."""
     server = check_server(url, where="url")
     credential = StaticCredential(f"Bearer {header_text(token, where='token')}" if token else None)
     tls = TLS(context=ssl_) if isinstance(ssl_, ssl.SSLContext) else TLS(verify=ssl_ is not False)
@@ -180,10 +180,12 @@ def from_url(url: str, *, token: str | None = None, ssl_: ssl.SSLContext | bool 
 
 
 def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None = None) -> Connection:
-    """What each pod is given: the server in the environment, token and authority in files (client-go, rest/config.go).
+    """Make the connection of a pod: the server is in the environment, token and CA are in files.
+
+    (client-go, rest/config.go)
 
     Raises:
-        ConfigError: Not in a pod, or without a service account; the text names the variable or the file.
+        ConfigError: This is not a pod, or it has no service account; the text names the variable or the file.
     """
     environ = os.environ if environ is None else environ
     root = SERVICE_ACCOUNT if root is None else root
@@ -191,7 +193,7 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         values[name] = environ.get(name, "")
         if not values[name]:
-            raise ConfigError(f"{name} is not set: this is no pod of a cluster")
+            raise ConfigError(f"{name} is not set: this is not a pod of a cluster")
     for needed in ("token", "ca.crt"):
         if not (root / needed).is_file():
             raise ConfigError(f"{root / needed} does not exist: the pod has no service account token mounted")
@@ -211,20 +213,20 @@ def load_in_cluster(environ: Mapping[str, str] | None = None, root: Path | None 
 
 
 Compression = Literal["auto", "gzip", "none"]
-"""`"auto"`: gzip, unless the server is near; `"gzip"`, `"none"`: that."""
+"""`"auto"` is gzip unless the server is near; `"gzip"` is always gzip, `"none"` never."""
 
 
 def check_compression(compression: str) -> None:
-    """Raises ConfigError for what is no `Compression`."""
+    """Raise ConfigError unless this is a `Compression`."""
     if compression not in get_args(Compression):
         choices = ", ".join(repr(one) for one in get_args(Compression))
         raise ConfigError(f"compression: {compression!r} is none of {choices}")
 
 
 def accepted_encoding(compression: Compression, connection: Connection) -> str:
-    """The `Accept-Encoding` of requests whose answers may be long.
+    """Return the `Accept-Encoding` of requests whose responses may be long.
 
-    Near is this machine: where there is no network, compressing saves nobody any time. A proxy is elsewhere.
+    A server on this machine is near: without a network, compressing saves no time. A proxy is not near.
     """
     if compression == "auto":
         is_far = connection.compresses and (connection.proxy is not None or not _is_loopback(connection))

@@ -1,4 +1,4 @@
-"""Who asks: credentials that renew themselves, and never show what they hold."""
+"""Credentials: they renew themselves, and never show their secret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import anyio
 import anyio.to_thread
@@ -21,6 +21,7 @@ from anyio.abc import ByteReceiveStream
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError
+from kinformer.objects.types import JSON
 
 __all__ = [
     "Credential",
@@ -34,16 +35,16 @@ __all__ = [
 
 log = get_logger("kinformer.credentials")
 
-_REREAD = 60.0  # seconds between two looks at a token file: client-go, transport/token_source.go
-_REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 is no reason for another
-_PLUGIN_TIMEOUT = 60.0  # seconds for a plugin that has nobody to talk to
+_REREAD = 60.0  # seconds between two reads of a token file: client-go, transport/token_source.go
+_REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 causes no other one
+_PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
 
 
 CredentialKind = Literal["none", "token", "password", "token-file", "exec-plugin", "auth-provider", "api-client"]
 
 
 class Credential(Protocol):
-    """What a transport asks before each request, and after a 401."""
+    """The source of the `Authorization` header: a transport asks it before each request, and after a 401."""
 
     @property
     def kind(self) -> CredentialKind:
@@ -56,23 +57,23 @@ class Credential(Protocol):
         ...
 
     async def authorization(self) -> str | None:
-        """The value of the `Authorization` header, renewed where it is due; None sends none."""
+        """Return the value of the `Authorization` header, renewed if it is due; None for no header."""
         ...
 
     async def renew(self) -> None:
-        """The server answered 401: look for a newer credential at once."""
+        """Look for a newer credential at once, because the server answered 401."""
         ...
 
     async def close(self) -> None:
-        """Leave nothing running."""
+        """End everything that it runs."""
         ...
 
 
 def header_text(value: str, *, where: str) -> str:
-    """`value`, if it can stand in a header.
+    """Return `value` if it is valid in a header.
 
     Raises:
-        ConfigError: A line end, another control character, or what is no text; the value, a secret, is not quoted.
+        ConfigError: It has a line end or another control character; the value, a secret, is not quoted.
     """
     if not value.isprintable():
         raise ConfigError(f"{where}: must be one line of text")
@@ -103,18 +104,18 @@ class StaticCredential:
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else rewrites, as the kubelet does.
+    """A bearer token in a file that another program rewrites, as the kubelet does.
 
-    Read at most once a minute, and at once after a 401. A file that cannot be read later on leaves the last
-    token in use, with a warning: it may still be good, and the server is the one to say.
+    It is read at most once a minute, and at once after a 401. If the file cannot be read later on, the last token stays
+    in use, with a warning: it may still be valid, which the server decides.
 
     Args:
         path: The file.
-        where: File and field that named it, for messages.
-        token: What to use where the file cannot be read at all (`token` beside `tokenFile`).
+        where: The file and field that named it, for messages.
+        token: The token to use if the file has never been readable (`token` beside `tokenFile`).
 
     Raises:
-        ConfigError: (on first use) the file cannot be read or is empty, and there is no `token`.
+        ConfigError: (on first use) The file cannot be read or is empty, and there is no `token`.
     """
 
     identity = None
@@ -141,11 +142,11 @@ class TokenFile:
         return None
 
     def _read(self) -> None:
-        # On the loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
+        # On the event loop, on purpose: the file is a kilobyte in memory (tmpfs), a thread costs more than the read.
         token = ""
         try:
             token = self._path.read_text().strip()
-        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it, or bytes that are no text
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it, or bytes that are not UTF-8
             problem = f"{self._where}: cannot read {self._path}: {_reason(error)}"
         else:
             problem = "" if token else f"{self._where}: {self._path} is empty"
@@ -164,14 +165,14 @@ class TokenFile:
 class ExecPlugin:
     """A credential plugin: a program that prints an `ExecCredential` (client-go, plugin/pkg/client/auth/exec).
 
-    Run on entering the client, again when its `expirationTimestamp` is near (at a tenth of its life, at most
-    60 s, before the end), and after a 401, but not within 5 s of the last. Requests that need it meanwhile
-    share one run. It goes on where they are cancelled, for it may take longer than any of them waits; leaving the
-    client kills the program. It gets the terminal only if there is one and `interactiveMode` lets it.
+    It runs on entering the client, again when its `expirationTimestamp` is near (a tenth of its lifetime before the
+    end, at most 60 s), and after a 401, but not within 5 s of the last run. Requests that need it meanwhile share one
+    run, which goes on if they are cancelled, because it may take longer than any of them waits; leaving the client
+    kills the program. It gets the terminal only if there is one and `interactiveMode` permits it.
 
     Raises:
-        ConfigError: The program is not there, fails, takes longer than 60 s without a terminal, or prints
-            what is no `ExecCredential`; the text names file and field, and what it wrote to stderr.
+        ConfigError: The program does not exist, fails, takes longer than 60 s without a terminal, or does not print an
+            `ExecCredential`; the text has file and field, and the program's output on stderr.
     """
 
     where: str
@@ -181,11 +182,11 @@ class ExecPlugin:
     api_version: str = "client.authentication.k8s.io/v1"
     interactive_mode: str = "IfAvailable"
     install_hint: str = ""
-    cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    cluster: Mapping[str, object] | None = field(default=None, repr=False)
     kind: CredentialKind = field(default="exec-plugin", init=False, repr=False)
     identity: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False)
     _authorization: str | None = field(default=None, init=False, repr=False)
-    _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock; None: no end given
+    _renew_at: float | None = field(default=None, init=False, repr=False)  # wall clock; None: it does not expire
     _flight: SingleFlight[None] = field(init=False, repr=False)
     _ran: bool = field(default=False, init=False, repr=False)
     _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
@@ -199,12 +200,12 @@ class ExecPlugin:
         return self._authorization
 
     async def renew(self) -> None:
-        # The pause keeps a hundred informers that are all refused from starting a hundred programs.
+        # Without the pause a hundred informers that all get a 401 would start a hundred programs.
         loop = asyncio.get_running_loop()
         if loop.time() < self._pause_until:
             return
         await self._flight.get()
-        self._pause_until = loop.time() + _REFUSED_AGAIN  # a new token too: one that signs the time is always new
+        self._pause_until = loop.time() + _REFUSED_AGAIN  # also if the token is new: one that signs the time always is
 
     async def close(self) -> None:
         await self._flight.close()
@@ -213,13 +214,13 @@ class ExecPlugin:
         interactive = self.interactive_mode != "Never" and _has_terminal()
         if self.interactive_mode == "Always" and not interactive:
             raise ConfigError(f"{self.where}.interactiveMode: Always, but there is no terminal")
-        spec: dict[str, Any] = {"interactive": interactive}
+        spec: dict[str, object] = {"interactive": interactive}
         if self.cluster is not None:
             spec["cluster"] = dict(self.cluster)
         info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
         env = {**os.environ, **self.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
         try:
-            # Somebody who types a password may take his time; a program alone may not.
+            # A person who types a password may take a while; a program may not.
             with anyio.fail_after(None if interactive else _PLUGIN_TIMEOUT):
                 status, output, said = await _run_program([self.command, *self.args], env, interactive=interactive)
         except TimeoutError:
@@ -230,21 +231,23 @@ class ExecPlugin:
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
         if status:
-            text = said.decode(errors="replace").strip()[-500:] or "it said nothing"
-            raise ConfigError(f"{self.where}.command: {self.command} ended with {status}: {text}")
+            text = said.decode(errors="replace").strip()[-500:] or "without output on stderr"
+            raise ConfigError(f"{self.where}.command: {self.command} ended with status {status}: {text}")
         self._take(output)
 
     def _take(self, output: bytes) -> None:
-        # No part of the output may reach a message: it is a secret, even where it is malformed.
+        # No part of the output may get into a message: it is a secret, even if it is malformed.
         try:
-            answer = json.loads(output)
+            answer: JSON = json.loads(output)
         except (ValueError, RecursionError):
             raise ConfigError(f"{self.where}.command: {self.command} did not print JSON") from None
         status = answer.get("status") if isinstance(answer, dict) else None
-        if not isinstance(status, dict) or answer.get("kind") != "ExecCredential":
-            raise ConfigError(f"{self.where}.command: {self.command} printed no ExecCredential with a status")
+        if not isinstance(answer, dict) or not isinstance(status, dict) or answer.get("kind") != "ExecCredential":
+            raise ConfigError(f"{self.where}.command: {self.command} did not print an ExecCredential with a status")
         if answer.get("apiVersion") != self.api_version:
-            raise ConfigError(f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another one")
+            raise ConfigError(
+                f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another version"
+            )
         token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
         if bool(cert) != bool(key) or not (token or cert):
             raise ConfigError(
@@ -261,20 +264,23 @@ class ExecPlugin:
         try:
             end = datetime.fromisoformat(expires)
         except ValueError:
-            raise ConfigError(f"{self.where}.command: {self.command} printed a wrong expirationTimestamp") from None
+            raise ConfigError(f"{self.where}.command: {self.command} printed an invalid expirationTimestamp") from None
         at = (end if end.tzinfo else end.replace(tzinfo=UTC)).timestamp()
         return at - min(60.0, max(0.0, at - time.time()) * 0.1)
 
 
 def _has_terminal() -> bool:
-    # A daemon has closed it, and then it raises at every question but this; Python may have started without it.
+    # A daemon has closed it, and then its other methods raise; Python may have started without it.
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 async def _run_program(
     command: Sequence[str], env: Mapping[str, str], *, interactive: bool
 ) -> tuple[int, bytes, bytes]:
-    """Its status, stdout and stderr. Cancelled once, as asyncio does, anyio's `run_process` waits for the program."""
+    """Run a program, and return its status, stdout and stderr; cancelling kills it.
+
+    (anyio's `run_process`, cancelled once as asyncio does, waits for the program.)
+    """
     async with await anyio.open_process(
         command,
         env=env,
@@ -293,25 +299,37 @@ async def _all_of(stream: ByteReceiveStream | None) -> bytes:
     return b"".join([chunk async for chunk in stream]) if stream is not None else b""
 
 
+class _Configuration(Protocol):
+    """The Configuration of kubernetes_asyncio."""
+
+    api_key: dict[str, str]
+
+
+class _Loader(Protocol):
+    """The KubeConfigLoader of kubernetes_asyncio."""
+
+    async def load_and_set(self, client_configuration: _Configuration, /) -> object: ...
+
+
 class LibraryProvider:
     """The old `auth-provider`s, `oidc` and `gcp`, as far as kubernetes_asyncio renews them.
 
-    Looked at once a minute, and at once after a 401. Renewed tokens stay in memory: the kubeconfig is never
+    It checks them once a minute, and at once after a 401. Renewed tokens stay in memory: the kubeconfig is never
     written. Its first use imports kubernetes_asyncio (about 0.6 s and 40 MB), in a thread.
 
     Args:
-        kubeconfig: One context, cluster and user, as a dict.
-        where: File and field, for messages.
+        kubeconfig: A kubeconfig with one context, cluster and user, as a dict.
+        where: The file and field, for messages.
     """
 
     identity = None
     kind: CredentialKind = "auth-provider"
 
-    def __init__(self, kubeconfig: dict[str, Any], *, where: str) -> None:
+    def __init__(self, kubeconfig: dict[str, object], *, where: str) -> None:
         self._kubeconfig = kubeconfig
         self._where = where
-        self._loader: Any = None
-        self._configuration: Any = None
+        self._loader: _Loader | None = None
+        self._configuration: _Configuration | None = None
         self._looked_at = 0.0
         self._authorization: str | None = None
         self._flight = SingleFlight(self._load)
@@ -335,9 +353,10 @@ class LibraryProvider:
             if self._loader is None:
                 await anyio.to_thread.run_sync(self._prepare)
             assert self._loader is not None
+            assert self._configuration is not None
             await self._loader.load_and_set(self._configuration)
-        except Exception as error:  # noqa: BLE001 - whatever a provider raises is about this field
-            # The texts of the library are harmless; others are left out, with the cause: they may quote the token.
+        except Exception as error:  # noqa: BLE001 - any exception of a provider is about this field
+            # The texts of the library are harmless; others, and the cause, are left out: they may quote the token.
             text = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
             raise ConfigError(f"{self._where}: no credential: {text}") from None
         self._looked_at = asyncio.get_running_loop().time()
@@ -352,5 +371,5 @@ class LibraryProvider:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, without the file's name a second time."""
+    """Return the reason of an error without the name of the file, which the caller has."""
     return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__

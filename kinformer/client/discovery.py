@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.exceptions import APIError, ConfigError, ConnectError, DecodeError, NotFoundError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import JSON
 
 __all__ = ["APIResource", "Discovery", "discover", "nearest_resource", "presence"]
 
@@ -23,6 +23,8 @@ _AGGREGATED = ",".join(
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
 _REMEMBERED = 10.0  # seconds for which a result is reused to give hints
+
+_Document = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +175,13 @@ async def _version_presence(client: Client, resource: GroupVersionResource) -> b
     return None if resource.api_version in listed else False
 
 
-def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
+def _aggregated(document: _Document) -> Iterator[APIResource]:
     for group in _dicts(document, "items"):
         name = _text(group.get("metadata"), "name")
         for version in _dicts(group, "versions"):
             if _text(version, "freshness") == "Stale":
                 log.warning(
-                    "the server of %s/%s does not answer; its resources may be out of date",
+                    "the server of %s/%s does not respond; its resources may be out of date",
                     name,
                     _text(version, "version"),
                     reason="stale_group",
@@ -198,7 +200,7 @@ def _aggregated(document: Mapping[str, Any]) -> Iterator[APIResource]:
                 )
 
 
-async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) -> list[APIResource]:
+async def _one_by_one(client: Client, path: str, document: _Document) -> list[APIResource]:
     if path == "/api":
         names = list(_texts(document, "versions"))
     else:
@@ -219,13 +221,13 @@ async def _one_by_one(client: Client, path: str, document: Mapping[str, Any]) ->
     return [resource for task in tasks for resource in task.result()]
 
 
-def _preferred_first(group: Mapping[str, Any]) -> list[str]:
+def _preferred_first(group: _Document) -> list[str]:
     preferred = _text(group.get("preferredVersion"), "groupVersion")
     names = [_text(version, "groupVersion") for version in _dicts(group, "versions")]
     return sorted(names, key=lambda name: name != preferred)  # stable: the others keep the server's order
 
 
-def _listed(group_version: str, document: Mapping[str, Any]) -> Iterator[APIResource]:
+def _listed(group_version: str, document: _Document) -> Iterator[APIResource]:
     group, _, version = group_version.rpartition("/")
     for entry in _dicts(document, "resources"):
         name = _text(entry, "name")
@@ -277,20 +279,20 @@ def _nearest(resources: Iterable[APIResource], wanted: str) -> str | None:
     return names[close[0]] if close else None
 
 
-def _dict(answer: KubeObject | dict[str, Any]) -> dict[str, Any]:
+def _dict(answer: KubeObject | dict[str, JSON]) -> dict[str, JSON]:
     return answer.to_dict() if isinstance(answer, KubeObject) else answer
 
 
-def _dicts(document: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+def _dicts(document: _Document, name: str) -> Iterator[dict[str, JSON]]:
     values = document.get(name)
     return (value for value in (values if isinstance(values, list) else []) if isinstance(value, dict))
 
 
-def _text(document: Any, name: str) -> str:
+def _text(document: object, name: str) -> str:
     value = document.get(name) if isinstance(document, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _texts(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _texts(document: _Document, name: str) -> tuple[str, ...]:
     values = document.get(name)
     return tuple(value for value in (values if isinstance(values, list) else []) if isinstance(value, str))

@@ -1,8 +1,8 @@
 """Kubeconfig files, as kubectl reads them (client-go, tools/clientcmd).
 
-Read by kinformer itself and not by kubernetes_asyncio: every import of that package, of its configuration
-alone too, loads 858 modules of models (measured: 0.6-1.2 s, 38 MB), and its messages name neither the file
-nor the field; of several files it lets the last one win, kubectl the first.
+kinformer reads them itself instead of calling kubernetes_asyncio: every import of that package, even of its
+configuration, loads 858 modules of models (measured: 0.6-1.2 s, 38 MB), its messages name neither the file nor the
+field, and of several files it lets the last one win, kubectl the first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import binascii
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 from urllib.parse import quote
 
 from kinformer.client.config import TLS, Connection, Pem, check_server, load_in_cluster
@@ -29,12 +29,14 @@ from kinformer.exceptions import ConfigError
 
 __all__ = ["context_names", "load_default", "load_kubeconfig"]
 
+T = TypeVar("T")
+
 
 def load_default(environ: Mapping[str, str] | None = None) -> Connection:
-    """KUBECONFIG, else `~/.kube/config`, else the pod's service account.
+    """Load KUBECONFIG, else `~/.kube/config`, else the pod's service account.
 
     Raises:
-        ConfigError: As `load_kubeconfig` and `load_in_cluster`; where there is neither, the text names both.
+        ConfigError: As `load_kubeconfig` and `load_in_cluster`; if there is neither, the text names both.
     """
     environ = os.environ if environ is None else environ
     if environ.get("KUBECONFIG"):
@@ -54,16 +56,16 @@ def load_kubeconfig(
     context: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Connection:
-    """One context of a kubeconfig.
+    """Load one context of a kubeconfig.
 
     Args:
-        path: The file. None: those of KUBECONFIG (several are merged, the first to name a thing wins, one
-            that is missing is skipped), else `~/.kube/config`.
-        context: Its name; None takes `current-context`.
-        environ: Instead of `os.environ`.
+        path: The file. None: the files of KUBECONFIG (several are merged, the first that has a name wins, missing files
+            are skipped), else `~/.kube/config`.
+        context: The name of the context; None takes `current-context`.
+        environ: The environment instead of `os.environ`.
 
     Raises:
-        ConfigError: Anything that is missing, malformed or unknown; the text names file and field.
+        ConfigError: Something is missing, malformed or unknown; the text names file and field.
     """
     environ = os.environ if environ is None else environ
     files = _read_files(path, environ)
@@ -95,58 +97,62 @@ def load_kubeconfig(
 
 
 def context_names(path: str | os.PathLike[str] | None = None) -> list[str]:
-    """The contexts of a kubeconfig, in order; `path` as in `load_kubeconfig`. Raises ConfigError as that does."""
+    """Return the contexts of a kubeconfig, in order; `path` and ConfigError as for `load_kubeconfig`."""
     entries = _entries(_read_files(path, os.environ), "contexts")
     return list(dict.fromkeys(entry.text("name") for entry in entries))
 
 
 class _Field:
-    """A mapping at one place of a kubeconfig; knows file and path, so that whatever is wrong can be named."""
+    """A mapping in a kubeconfig, with its file and path for error messages."""
 
-    def __init__(self, file: Path, path: str, value: Any) -> None:
+    def __init__(self, file: Path, path: str, value: object) -> None:
         self.file = file
         self.path = path
         if not isinstance(value, dict):
             raise ConfigError(f"{file}: {path or 'the document'}: must be a mapping, is {_kind(value)}")
-        self.value: dict[Any, Any] = value
+        self.value: dict[object, object] = value
 
-    def at(self, name: str) -> str:
+    def at(self, name: object) -> str:
         return f"{self.file}: {self.path}.{name}" if self.path else f"{self.file}: {name}"
 
-    def get(self, name: str, kind: type, *, required: bool = False) -> Any:
+    def get(self, name: object, kind: type[T], *, required: bool = False) -> T:
         value = self.value.get(name)
         if value is None or value == "":
             if required:
                 raise ConfigError(f"{self.at(name)}: is missing")
             return kind()
         if not isinstance(value, kind):
-            # The value stays out of the text: it may be a token in the wrong place.
+            # The text does not quote the value: it may be a token in the wrong place.
             raise ConfigError(f"{self.at(name)}: must be {_KINDS[kind]}, is {_kind(value)}")
         return value
 
     def text(self, name: str, *, required: bool = False) -> str:
-        return str(self.get(name, str, required=required))
+        return self.get(name, str, required=required)
 
     def flag(self, name: str) -> bool:
-        return bool(self.get(name, bool))
+        return self.get(name, bool)
 
     def mapping(self, name: str) -> _Field:
         path = f"{self.path}.{name}" if self.path else name
         return _Field(self.file, path, self.value.get(name) or {})
 
-    def strings(self, name: str) -> list[str]:
-        values = self.get(name, list)
-        if not all(isinstance(value, str) for value in values):
+    def strings(self, name: object) -> list[str]:
+        values = self.items(name)
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) != len(values):
             raise ConfigError(f"{self.at(name)}: must be a list of strings")
-        return list(values)
+        return texts
+
+    def items(self, name: object) -> list[object]:
+        return self.get(name, list)
 
     def resolve(self, name: str) -> str:
-        """A path, relative to the file that names it (client-go, tools/clientcmd/loader.go)."""
+        """Return a path, relative to the file that names it (client-go, tools/clientcmd/loader.go)."""
         value = self.text(name)
         return str(self.file.parent / _home(Path(value), self.at(name))) if value else ""
 
     def pem(self, name: str) -> Pem | None:
-        """The data where it is given, else the file."""
+        """Return the data if it is there, else the file."""
         data = self.text(f"{name}-data")
         if data:
             where = self.at(f"{name}-data")
@@ -162,11 +168,11 @@ class _Field:
         return Pem(self.at(name), path=path)
 
 
-_HEADER_KEY = "!#$&'*+-.^_`|~"  # what may stand in the name of a header beside letters and digits (RFC 9110, 5.6.2)
+_HEADER_KEY = "!#$&'*+-.^_`|~"  # characters of the name of a header beside letters and digits (RFC 9110, 5.6.2)
 _KINDS: dict[type, str] = {str: "a string", bool: "true or false", list: "a list", dict: "a mapping"}
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
@@ -197,7 +203,7 @@ def _read_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str])
 
 
 def _read_file(file: Path) -> _Field:
-    import yaml  # 20 ms, needed here alone
+    import yaml  # 20 ms, needed only here
     from yaml.parser import ParserError
     from yaml.scanner import ScannerError
 
@@ -205,13 +211,13 @@ def _read_file(file: Path) -> _Field:
         document = yaml.safe_load(file.read_bytes())
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # a date that is none, a path with a NUL, a nesting without an end
+    except (ValueError, RecursionError) as error:  # an invalid date, a path with a NUL, an endless nesting
         raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
     except yaml.YAMLError as error:
-        # Its own text, and so the cause, quotes lines of the file: secrets, as like as not.
+        # The text of the error, and so the cause, quotes lines of the file, which may be secrets.
         mark = getattr(error, "problem_mark", None)
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        # Of grammar, the problem names punctuation alone; of anything else it may name a value.
+        # The problem of a grammar error names only punctuation; that of another error may quote a value.
         grammar = isinstance(error, ScannerError | ParserError)
         problem = getattr(error, "problem", None) if grammar else None
         raise ConfigError(f"{file}: {place}not YAML: {problem or type(error).__name__}") from None
@@ -223,19 +229,19 @@ def _current_context(files: list[_Field]) -> tuple[str, str]:
         name = file.text("current-context")
         if name:
             return name, file.at("current-context")
-    raise ConfigError(f"{files[0].at('current-context')}: is missing; name a context")
+    raise ConfigError(f"{files[0].at('current-context')}: is missing; set it, or name a context")
 
 
 def _entries(files: list[_Field], section: str) -> Iterator[_Field]:
     for file in files:
-        for number, entry in enumerate(file.get(section, list)):
+        for number, entry in enumerate(file.items(section)):
             found = _Field(file.file, f"{section}[{number}]", entry)
             found.path = f"{section}[{found.text('name', required=True)}]"
             yield found
 
 
 def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
-    """The first entry of this name, as in kubectl."""
+    """Return the first entry of this name, as kubectl does."""
     names = []
     for entry in _entries(files, section):
         if entry.text("name") == name:
@@ -247,7 +253,7 @@ def _named(files: list[_Field], section: str, name: str, where: str) -> _Field:
 
 
 def _credential(user: _Field, cluster: _Field) -> Credential:
-    """By client-go's order: a plugin, a provider, a token file, a token, a password."""
+    """Make the credential of a user; client-go's order is a plugin, a provider, a token file, a token, a password."""
     if user.value.get("exec"):
         return _exec_plugin(user.mapping("exec"), cluster)
     if user.value.get("auth-provider"):
@@ -255,7 +261,7 @@ def _credential(user: _Field, cluster: _Field) -> Credential:
         name = provider.text("name", required=True)
         if name not in ("oidc", "gcp"):
             raise ConfigError(f"{provider.at('name')}: {name!r} is not supported, only oidc and gcp; use exec")
-        alone = {
+        alone: dict[str, object] = {
             "current-context": "it",
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
             "clusters": [{"name": "it", "cluster": {"server": "http://unused"}}],
@@ -281,7 +287,7 @@ def _exec_plugin(plugin: _Field, cluster: _Field) -> ExecPlugin:
     if mode not in ("Never", "IfAvailable", "Always"):
         raise ConfigError(f"{plugin.at('interactiveMode')}: {mode!r} is none of Never, IfAvailable and Always")
     env = {}
-    for number, entry in enumerate(plugin.get("env", list)):
+    for number, entry in enumerate(plugin.items("env")):
         variable = _Field(plugin.file, f"{plugin.path}.env[{number}]", entry)
         env[variable.text("name", required=True)] = variable.text("value")
     return ExecPlugin(
@@ -296,16 +302,16 @@ def _exec_plugin(plugin: _Field, cluster: _Field) -> ExecPlugin:
     )
 
 
-def _cluster_info(cluster: _Field) -> dict[str, Any]:
-    """`spec.cluster` of the ExecCredential that a plugin gets (client-go, pkg/apis/clientauthentication)."""
-    info: dict[str, Any] = {"server": cluster.text("server")}
+def _cluster_info(cluster: _Field) -> dict[str, object]:
+    """Make `spec.cluster` of the ExecCredential that a plugin gets (client-go, pkg/apis/clientauthentication)."""
+    info: dict[str, object] = {"server": cluster.text("server")}
     for name in ("tls-server-name", "insecure-skip-tls-verify", "proxy-url"):
         if cluster.value.get(name):
             info[name] = cluster.value[name]
     ca = cluster.pem("certificate-authority")
     if ca is not None:
         info["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
-    for entry in cluster.get("extensions", list):
+    for entry in cluster.items("extensions"):
         if isinstance(entry, dict) and entry.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = entry.get("extension")
     return info
@@ -327,4 +333,4 @@ def _impersonation(user: _Field) -> Iterator[tuple[str, str]]:
         # Percent-encoded, as by client-go (transport/round_trippers.go, headerKeyEscape): a key may have a slash.
         header = f"Impersonate-Extra-{quote(str(key), safe=_HEADER_KEY)}"
         for value in extra.strings(key):
-            yield header, header_text(value, where=extra.at(str(key)))
+            yield header, header_text(value, where=extra.at(key))

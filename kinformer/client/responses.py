@@ -1,4 +1,4 @@
-"""Turns responses, and failures to get one, into errors that name the cause."""
+"""Turns responses, and failed requests, into results and errors that name the cause."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import aiohttp
 import msgspec
 
+from kinformer.client.aiohttp_internals import system_error
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import JSON
 
 __all__ = ["decode_answer", "failure", "reason_of"]
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason alone: "connection refused", "the name does not resolve", "TLS: certificate has expired".
+    """Return the reason alone: "connection refused", "the name does not resolve", "TLS: certificate has expired".
 
-    Host and port are the caller's to name, but for those of a proxy, which nobody else names. Never empty.
+    The caller adds host and port; those of a proxy are in the reason, since no caller knows them. Never empty.
     """
-    if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy {error.host}:{error.port}: {_of_system(error.os_error)}"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return _of_system(error.certificate_error)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _of_system(error.os_error)
+    proxy, cause = system_error(error)
+    if cause is not None:
+        return f"the proxy {proxy}: {_of_system(cause)}" if proxy else _of_system(cause)
     if isinstance(error, OSError) and (error.errno is not None or isinstance(error, ssl.SSLError)):
         return _of_system(error)
     return str(error) or type(error).__name__
@@ -44,30 +42,30 @@ def _of_system(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
         return f"the name does not resolve: {error.strerror or error}"
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        # asyncio puts the address in the place of the kernel's words.
+        # asyncio replaces the text of the kernel by the address.
         words = os.strerror(error.errno)
         return words[:1].lower() + words[1:]
     return str(error) or type(error).__name__
 
 
 _EXCERPT = 300  # characters of a text that an error quotes
-_decode = msgspec.json.Decoder().decode
+_decode: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 
 
 def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
-    """A KubeObject where the body is one; a dict for lists, a Status, versions and an empty body.
+    """Decode a body: a KubeObject if it is one; a dict for lists, a Status, versions and an empty body.
 
     Raises:
-        DecodeError: The body is no JSON object; the text quotes its beginning.
+        DecodeError: The body is not a JSON object; the text quotes its beginning.
     """
     if not body.strip():
         return {}
     try:
         document = _decode(body)
     except MALFORMED as error:
-        raise DecodeError(f"the answer is not JSON: {error}: {_excerpt(body)!r}") from error
+        raise DecodeError(f"the response is not JSON: {error}: {_excerpt(body)!r}") from error
     if not isinstance(document, dict):
-        raise DecodeError(f"the answer is no JSON object: {_excerpt(body)!r}")
+        raise DecodeError(f"the response is not a JSON object: {_excerpt(body)!r}")
     metadata = document.get("metadata")
     is_object = isinstance(metadata, dict) and bool(metadata.get("name"))
     if is_object and document.get("apiVersion") and document.get("kind") not in (None, "", "Status"):
@@ -76,21 +74,21 @@ def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:
 
 
 def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
-    """The error that an answer other than 2xx stands for.
+    """Make the error of a response other than 2xx.
 
-    The body is believed to be a Status if it looks like one, whatever its Content-Type: that of the request
-    timeout comes without one, and without a kind (apiserver, pkg/server/filters/timeout.go). Else it is quoted,
-    tags removed. The code is that of HTTP; `Retry-After` wins over `details.retryAfterSeconds`.
+    The body is taken as a Status if it looks like one, whatever its Content-Type: that of the request timeout has none,
+    and no kind (apiserver, pkg/server/filters/timeout.go). Otherwise it is quoted without its tags. The code is that of
+    HTTP; `Retry-After` takes precedence over `details.retryAfterSeconds`.
     """
     try:
         parsed = _decode(body) if body.lstrip()[:1] == b"{" else None
     except MALFORMED:
-        parsed = None  # quoted below, as any other text
+        parsed = None  # it is quoted below, like any other text
     retry_after = _retry_after(headers)
     if not isinstance(parsed, dict) or not (parsed.get("kind") == "Status" or "status" in parsed):
         message = _excerpt(body)
         if 300 <= status < 400:
-            message = f"the server sends us to {_place(headers.get('Location', ''))}; configure that URL"
+            message = f"the server redirects to {_place(headers.get('Location', ''))}; configure that URL instead"
         return api_error(status, "", message, retry_after)
     details = parsed.get("details")
     details = details if isinstance(details, dict) else {}
@@ -101,7 +99,7 @@ def failure(status: int, headers: Mapping[str, str], body: bytes) -> APIError:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from now; a date is read against the server's own clock where it tells (RFC 9110, 10.2.3)."""
+    """Return the seconds from now; a date is relative to the server's clock if it sends its time (RFC 9110, 10.2.3)."""
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None
@@ -128,5 +126,5 @@ def _excerpt(body: bytes) -> str:
 
 
 def _place(location: str) -> str:
-    # The query of a login page may hold a secret.
+    # The query of a login page may contain a secret.
     return location.partition("?")[0] or "another place"

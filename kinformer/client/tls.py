@@ -1,4 +1,4 @@
-"""TLS contexts that follow their files: certificates that are replaced on disk are loaded into the same context."""
+"""TLS contexts that reload their files: certificates that are replaced on disk are loaded into the same context."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ssl
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kinformer.client.config import Connection, Pem
 from kinformer.exceptions import ConfigError
@@ -16,8 +16,11 @@ from kinformer.exceptions import ConfigError
 __all__ = ["TLSMaterials", "is_outdated"]
 
 
+_Stamp: TypeAlias = tuple[int, int] | None  # the time and size of a file
+
+
 class _Context(ssl.SSLContext):
-    """Changed in place, while a connection keeps what there was when it began: each is marked with its generation."""
+    """A context that is changed in place; each connection is marked with the generation that it was made with."""
 
     generation = 0
 
@@ -28,6 +31,7 @@ class _Context(ssl.SSLContext):
 
 
 def is_outdated(transport: asyncio.Transport | None) -> bool:
+    """True if the certificates have been replaced since the connection was made."""
     made = transport.get_extra_info("ssl_object") if transport is not None else None
     if made is None or not isinstance(made.context, _Context):
         return False
@@ -35,29 +39,29 @@ def is_outdated(transport: asyncio.Transport | None) -> bool:
 
 
 class TLSMaterials:
-    """What a TLS context is built of; reloads files that were replaced into the same context.
+    """Builds a TLS context from its files, and reloads those that were replaced into the same context.
 
-    The same one, so that whoever shares it has the new certificates with his next connection.
+    It stays the same context, so that every session that shares it uses the new certificates for its next connection.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._tls = connection.tls
         self._credential = connection.credential
         self._context: _Context | None = None
-        self._loaded: tuple[Any, ...] = ()
+        self._loaded: tuple[tuple[bytes, bytes] | None, tuple[_Stamp, ...]] | None = None
         self._loading = threading.Lock()
 
     @property
     def generation(self) -> int:
-        """Another number after each `reload` that found something new."""
+        """A number that changes with each `reload` that found new files."""
         return self._context.generation if self._context is not None else 0
 
     def build(self) -> ssl.SSLContext:
-        """The context. Blocks up to 60 ms: the system's authorities are many."""
+        """Build the context. Blocks up to 60 ms, because the system has many authorities."""
         if self._tls.context is not None:
             return self._tls.context
-        # Not create_default_context: from 3.13 on it refuses authorities without a key identifier, which clusters
-        # have and Go accepts. This protocol alone verifies names and certificates.
+        # Not create_default_context: from 3.13 on it rejects authorities without a key identifier, which clusters have
+        # and Go accepts. The protocol by itself verifies names and certificates.
         context = _Context(ssl.PROTOCOL_TLS_CLIENT)
         context.set_alpn_protocols(["http/1.1"])
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Go, a trusted authority need not be a root
@@ -72,14 +76,14 @@ class TLSMaterials:
         return context
 
     def reload(self) -> None:
-        """Looks for something new, which the context then has. Blocks for some milliseconds if there is."""
+        """Load files that were replaced. Blocks for some milliseconds if there are any."""
         with self._loading:
             state = self._state()
             if self._context is None or state == self._loaded:
                 return
             self._load(self._context)
             self._loaded = state
-            self._context.generation += 1  # after it: what is made meanwhile counts as old
+            self._context.generation += 1  # last, so that a connection that is made meanwhile counts as old
 
     def _load(self, context: ssl.SSLContext) -> None:
         ca = self._tls.ca
@@ -87,18 +91,18 @@ class TLSMaterials:
             try:
                 context.load_verify_locations(cadata=ca.read().decode("latin-1"))
             except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(f"{ca.where}: no certificates in PEM: {error}") from error
+                raise ConfigError(f"{ca.where}: not certificates in PEM: {error}") from error
         if self._credential.identity is not None:
             _load_identity(context, "the credential plugin", *self._credential.identity)
         elif self._tls.cert is not None:
             key = self._tls.key or self._tls.cert
             _load_identity(context, self._tls.cert.where, self._tls.cert.read(), key.read())
 
-    def _state(self) -> tuple[Any, ...]:
-        return (self._credential.identity, *(_stamp(pem) for pem in (self._tls.ca, self._tls.cert, self._tls.key)))
+    def _state(self) -> tuple[tuple[bytes, bytes] | None, tuple[_Stamp, ...]]:
+        return self._credential.identity, tuple(_stamp(pem) for pem in (self._tls.ca, self._tls.cert, self._tls.key))
 
 
-def _stamp(pem: Pem | None) -> tuple[int, int] | None:
+def _stamp(pem: Pem | None) -> _Stamp:
     if pem is None or pem.path is None:
         return None
     try:
@@ -109,13 +113,15 @@ def _stamp(pem: Pem | None) -> tuple[int, int] | None:
 
 
 def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:
-    # OpenSSL takes a chain from files alone: they are in a folder of our own, for these few microseconds.
+    # OpenSSL loads a chain only from files: these are in a folder of our own, for a few microseconds.
     with tempfile.TemporaryDirectory(prefix="kinformer-") as folder:
         file = Path(folder, "identity.pem")
         file.touch(mode=0o600)
         file.write_bytes(cert + b"\n" + (key if key != cert else b""))
         try:
-            # The password is given, for otherwise an encrypted key would be asked for on the terminal.
+            # With a password, because OpenSSL would prompt for that of an encrypted key on the terminal.
             context.load_cert_chain(file, password="")
         except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"{where}: no certificate and key that fit, in PEM and not encrypted: {error}") from error
+            raise ConfigError(
+                f"{where}: expected a certificate and its key, in PEM and not encrypted: {error}"
+            ) from error

@@ -8,8 +8,7 @@ from collections.abc import Coroutine, Sequence
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer._runtime.write_log import logged_writes
 from kinformer.controller.metrics import ControllerMetrics

@@ -10,7 +10,6 @@ from typing import Any, Self, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.typevars import M
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe
@@ -24,6 +23,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
+from kinformer.objects.types import M
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["SharedInformerFactory"]

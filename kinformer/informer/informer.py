@@ -17,7 +17,6 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
-from kinformer._runtime.typevars import M
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
@@ -29,6 +28,7 @@ from kinformer.informer.wiring import Wiring
 from kinformer.list_watcher import ListerWatcher, by_scope, capabilities_of, followed_namespaces
 from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
@@ -257,7 +257,7 @@ class SharedInformer(Generic[M]):
     @property
     def has_synced(self) -> bool:
         """The first full list is in the cache (of every namespace, where there are several)."""
-        return bool(self._parts.processor.synced)
+        return self._parts.processor.synced.is_open
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
         """Until `has_synced`.

@@ -1,35 +1,41 @@
 """The typed informer: an informer whose objects have a model.
 
-It is the same informer, looked at with a model: one cache, one watch and one life, whatever number of models it is read
-as, and whoever asks for none pays nothing. What a typed reader pays is a view more for each object that it is shown.
+It is a view of the same informer: there is one cache, one watch and one lifetime, however many models it is read as,
+and a reader without a model pays nothing. A typed reader pays for one more view of each object that it gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from kinformer._runtime.typevars import M
+from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
+from kinformer.objects.types import M
+from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.mailbox import Mailbox
 
 __all__ = ["ModelInformer", "with_model"]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+_M = TypeVar("_M")
 
-def with_model(informer: SharedInformer[Any], model: type[M]) -> SharedInformer[M]:
-    """The same informer, whose objects have ``.model``, an instance of `model`; what `for_resource(model=...)` gives.
 
-    For an informer that is used without a factory. The result equals the informer, and entering, leaving or releasing
-    either is doing so with both.
+def with_model(informer: SharedInformer, model: type[M]) -> SharedInformer[M]:
+    """Return the same informer with objects that have ``.model``, an instance of `model`, as `for_resource(model=...)`.
+
+    It is for an informer that is used without a factory. The result equals the informer; entering, leaving or releasing
+    one of them does so with both.
 
     Raises:
-        ConfigError: `model` is nothing that an object can be decoded as.
+        ConfigError: No object can be decoded as `model`.
     """
     return ModelInformer(informer, model)
 
@@ -37,26 +43,26 @@ def with_model(informer: SharedInformer[Any], model: type[M]) -> SharedInformer[
 class ModelInformer(SharedInformer[M]):
     """See `with_model`."""
 
-    # What differs from the informer has a slot here; all else is its own state, in its own dict.
+    # The differences from the informer have a slot here; the rest is its own state, in its own dict.
     __slots__ = ("_informer", "_reads_as", "indexer", "lister")
 
-    def __init__(self, informer: SharedInformer[Any], model: type[M]) -> None:
+    def __init__(self, informer: SharedInformer, model: type[M]) -> None:
         informer = informer._informer if isinstance(informer, ModelInformer) else informer
         self.__dict__ = informer.__dict__
-        self._informer: SharedInformer[Any] = informer
+        self._informer: SharedInformer = informer
         self._reads_as: Model[M] = Model(model, informer.name)
         self.indexer = _ModelIndexView(informer._parts.indexer, self._reads_as)
         self.lister = Lister(self.indexer, default_namespace=informer.lister.default_namespace)
 
     def add_event_handler(
         self,
-        handler: Any = None,
+        handler: EventHandler[M] | None = None,
         *,
-        on_add: Any = None,
-        on_update: Any = None,
-        on_delete: Any = None,
+        on_add: OnAdd[M] | None = None,
+        on_update: OnUpdate[M] | None = None,
+        on_delete: OnDelete[M] | None = None,
         resync_period: float | None = None,
-        filter: Callable[[Any], Any] | None = None,  # noqa: A002 - the contract's name
+        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         queue_size: int = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
@@ -70,10 +76,10 @@ class ModelInformer(SharedInformer[M]):
         self,
         *,
         queue_size: int = 1024,
-        filter: Callable[[Any], Any] | None = None,  # noqa: A002 - the contract's name
+        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[M]:
-        """See `SharedInformer.events`; the events' objects have the model."""
+        """See `SharedInformer.events`; the objects of the events have the model."""
         only = None if filter is None else self._reads_as.reading(filter)
         return self._handlers.stream(
             name or "events",
@@ -83,15 +89,15 @@ class ModelInformer(SharedInformer[M]):
             make=partial(_ModelStream, self._reads_as),
         )
 
-    def add_indexers(self, indexers: Mapping[str, Any]) -> None:
+    def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """See `SharedInformer.add_indexers`; the functions get objects with the model."""
         super().add_indexers(self._reading(indexers))
 
-    async def build_indexers(self, indexers: Mapping[str, Any]) -> None:
+    async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """See `SharedInformer.build_indexers`; the functions get objects with the model."""
         await super().build_indexers(self._reading(indexers))
 
-    def _reading(self, indexers: Mapping[str, Any]) -> dict[str, Any]:
+    def _reading(self, indexers: Indexers[KubeObject[M]]) -> Indexers[KubeObject]:
         reading = self._reads_as.reading
         return {name: reading(func) if callable(func) else func for name, func in indexers.items()}
 
@@ -104,34 +110,43 @@ class ModelInformer(SharedInformer[M]):
 
 
 class _ModelHandler(Handler):
-    """Callbacks that get objects with the model; what they return is returned, so nothing is awaited in between."""
+    """Callbacks that get objects with the model; their results are returned, so nothing is awaited in between."""
 
-    def __init__(self, model: Model[Any], handler: Any, **callbacks: Any) -> None:
-        super().__init__(handler, **callbacks)
-        read = model.read
-        self._on_add, self._on_delete = _of_one(read, self._on_add), _of_one(read, self._on_delete)
-        self.on_update = _of_two(read, self.on_update)
+    def __init__(
+        self,
+        model: Model[M],
+        handler: EventHandler[M] | None,
+        *,
+        on_add: OnAdd[M] | None,
+        on_update: OnUpdate[M] | None,
+        on_delete: OnDelete[M] | None,
+    ) -> None:
+        super().__init__(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
+        self._on_add, self._on_delete = _of_one(model, self._on_add), _of_one(model, self._on_delete)
+        self.on_update = _of_two(model, self.on_update)
 
 
-def _of_one(read: Callable[[Any], Any], callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def _of_one(model: Model[_M], callback: Callable[..., R] | None) -> Callable[..., R] | None:
     if callback is None:
         return None
+    read = model.read
 
     @wraps(callback)
-    def of_one(obj: KubeObject, **flag: bool) -> Any:
+    def of_one(obj: KubeObject, **flag: bool) -> R:
         return callback(read(obj), **flag)
 
     return of_one
 
 
-def _of_two(read: Callable[[Any], Any], callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
+def _of_two(model: Model[_M], callback: Callable[..., R] | None) -> Callable[..., R] | None:
     if callback is None:
         return None
+    read = model.read
 
     @wraps(callback)
-    def of_two(old: KubeObject, new: KubeObject) -> Any:
+    def of_two(old: KubeObject, new: KubeObject) -> R:
         seen = read(new)
-        return callback(seen if old is new else read(old), seen)  # a resync: one object, twice
+        return callback(seen if old is new else read(old), seen)  # a resync passes one object twice
 
     return of_two
 
@@ -139,8 +154,15 @@ def _of_two(read: Callable[[Any], Any], callback: Callable[..., Any] | None) -> 
 class _ModelStream(EventStream[M]):
     """A stream whose objects have the model."""
 
-    def __init__(self, model: Model[M], mailbox: Mailbox, **ends: Any) -> None:
-        super().__init__(mailbox, **ends)
+    def __init__(
+        self,
+        model: Model[M],
+        mailbox: Mailbox,
+        *,
+        attach: Callable[[EventStream[Any]], None],
+        detach: Callable[[EventStream[Any]], None],
+    ) -> None:
+        super().__init__(mailbox, attach=attach, detach=detach)
         self._read = model.read
 
     async def __anext__(self) -> InformerEvent[M]:
@@ -157,29 +179,33 @@ class _ModelStream(EventStream[M]):
 
 
 class _ModelIndexView(IndexView[KubeObject[M]]):
-    """The reads of a cache, each of which gives objects with the model: new ones, so that nobody shares a model."""
+    """The reads of a cache, whose results have the model: new views each time, so that no two readers share a model."""
 
     __slots__ = ()
 
-    def __init__(self, indexer: Any, model: Model[M]) -> None:
+    def __init__(self, indexer: Indexer, model: Model[M]) -> None:
         super().__init__(indexer)
         read = model.read
 
-        def one(get: Callable[..., Any]) -> Callable[..., Any]:
+        def one(get: Callable[P, KubeObject | None]) -> Callable[P, KubeObject[M] | None]:
             @wraps(get)
-            def typed(*args: Any) -> Any:
-                found = get(*args)
+            def typed(*args: P.args, **kwargs: P.kwargs) -> KubeObject[M] | None:
+                found = get(*args, **kwargs)
                 return None if found is None else read(found)
 
             return typed
 
-        def several(find: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+        def several(find: Callable[P, list[KubeObject]]) -> Callable[P, list[KubeObject[M]]]:
             @wraps(find)
-            def typed(*args: Any) -> list[Any]:
-                return [read(found) for found in find(*args)]
+            def typed(*args: P.args, **kwargs: P.kwargs) -> list[KubeObject[M]]:
+                return [read(found) for found in find(*args, **kwargs)]
 
             return typed
 
         self.get, self.get_by_key = one(indexer.get), one(indexer.get_by_key)
         self.list, self.in_namespace = several(indexer.list), several(indexer.in_namespace)
-        self.index, self.by_index, self.select = map(several, (indexer.index, indexer.by_index, indexer.select))
+        self.index, self.by_index, self.select = (
+            several(indexer.index),
+            several(indexer.by_index),
+            several(indexer.select),
+        )

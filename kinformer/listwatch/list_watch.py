@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
 from kinformer.client.discovery import nearest_resource, presence

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page

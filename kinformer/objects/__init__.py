@@ -1,5 +1,5 @@
 """The Kubernetes object: its key, its metadata, and the ways to read, select and type it. Holds no state.
 
 May import: `_runtime` and the root modules.
-Reading order: meta, object, accessors, then any other.
+Reading order: types, meta, object, accessors, then any other.
 """

@@ -1,11 +1,12 @@
-"""What a reflector reads of an object, whatever form a source gives it: `KubeObject`, dict, or a client's model."""
+"""Readers of an object's identity, whatever its form: a `KubeObject`, a dict, or a model of another client."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TypeAlias
 
 from kinformer.objects.meta import meta_namespace_key
+from kinformer.objects.types import ObjectT
 
 __all__ = [
     "INITIAL_EVENTS_END",
@@ -17,19 +18,19 @@ __all__ = [
     "uid_of",
 ]
 
-Known = Callable[[str], object | None]
-"""The object that a store holds under a key, or None."""
+Known: TypeAlias = Callable[[str], ObjectT | None]
+"""Returns the object that a store holds under a key, or None."""
 
 # apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-def _metadata(obj: Any) -> Any:
+def _metadata(obj: object) -> object:
     return obj.get("metadata") if isinstance(obj, Mapping) else getattr(obj, "metadata", None)
 
 
-def _field(obj: Any, attribute: str, wire_name: str) -> Any:
-    found = getattr(obj, attribute, None)
+def _field(obj: object, attribute: str, wire_name: str) -> object:
+    found: object = getattr(obj, attribute, None)
     if found is not None:
         return found
     metadata = _metadata(obj)
@@ -38,30 +39,37 @@ def _field(obj: Any, attribute: str, wire_name: str) -> Any:
     return getattr(metadata, attribute, None)
 
 
-def key_of(obj: Any) -> str:
-    """The key, `"namespace/name"`; KeyFuncError where there is none."""
+def _text(obj: object, attribute: str, wire_name: str) -> str:
+    found: object = getattr(obj, attribute, None)
+    if not isinstance(found, str):
+        found = _field(obj, attribute, wire_name)
+    return found if isinstance(found, str) else ""
+
+
+def key_of(obj: object) -> str:
+    """Return the key, `"namespace/name"`; raises KeyFuncError if the object has none."""
     key = getattr(obj, "key", None)
     return key if isinstance(key, str) else meta_namespace_key(obj)
 
 
-def uid_of(obj: Any) -> str:
-    """`metadata.uid`, or ""."""
-    return _field(obj, "uid", "uid") or ""
+def uid_of(obj: object) -> str:
+    """Return `metadata.uid`, or ""."""
+    return _text(obj, "uid", "uid")
 
 
-def resource_version_of(obj: Any) -> str:
-    """`metadata.resourceVersion`, or ""."""
-    return _field(obj, "resource_version", "resourceVersion") or ""
+def resource_version_of(obj: object) -> str:
+    """Return `metadata.resourceVersion`, or ""."""
+    return _text(obj, "resource_version", "resourceVersion")
 
 
-def ends_initial_events(bookmark: Any) -> bool:
-    """Whether this bookmark says that all that was there has been sent; the annotation must be the text "true"."""
+def ends_initial_events(bookmark: object) -> bool:
+    """True if this bookmark ends the initial events of a stream; its annotation must be the text "true"."""
     annotations = _field(bookmark, "annotations", "annotations")
     return isinstance(annotations, Mapping) and annotations.get(INITIAL_EVENTS_END) == "true"
 
 
-def known_or_new(known: Known | None, obj: Any) -> Any:
-    """What the store holds of the same uid and resourceVersion, so that a relist needs no second copy; else `obj`."""
+def known_or_new(known: Known[ObjectT] | None, obj: ObjectT) -> ObjectT:
+    """Return the stored object of the same uid and resourceVersion, or `obj`: a relist needs no second copy."""
     if known is None:
         return obj
     version, uid = resource_version_of(obj), uid_of(obj)

@@ -1,4 +1,4 @@
-"""Status conditions: what an object's controller says of it, in the form that kubectl and people read."""
+"""Status conditions: what a controller reports about its object, in the form that kubectl and people read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kinformer.objects.object import KubeObject
 
 __all__ = ["Condition", "condition_of", "has_condition", "with_conditions"]
 
-# apimachinery, pkg/apis/meta/v1/types.go, Condition: what a server's validation asks for.
+# apimachinery, pkg/apis/meta/v1/types.go, Condition: the rules of the server's validation.
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _STATUS = {True: "True", False: "False", None: "Unknown"}
@@ -25,13 +25,13 @@ class Condition:
     """One condition.
 
     Args:
-        type: In CamelCase, `"Ready"`.
+        type: The type in CamelCase, such as `"Ready"`.
         status: True, False, or None for unknown.
-        reason: Why, as one word in CamelCase: it is part of an API, programs read it.
-        message: Why, for people; may be empty.
+        reason: The reason as one word in CamelCase: it is part of an API, programs read it.
+        message: The reason for people; may be empty.
 
     Raises:
-        ValueError: A part that the server would not take, by name.
+        ValueError: The server would reject a part; the text names it.
     """
 
     type: str
@@ -41,24 +41,24 @@ class Condition:
 
     def __post_init__(self) -> None:
         if not _TYPE.fullmatch(self.type) or len(self.type) > 316:
-            raise ValueError(f"Condition(type={self.type!r}): a word such as 'Ready' is needed")
+            raise ValueError(f"Condition(type={self.type!r}): must be a word such as 'Ready'")
         if self.status not in (True, False, None):
-            raise ValueError(f"Condition(status={self.status!r}): True, False or None")
+            raise ValueError(f"Condition(status={self.status!r}): must be True, False or None")
         if not _REASON.fullmatch(self.reason) or len(self.reason) > 1024:
-            raise ValueError(f"Condition(reason={self.reason!r}): a word such as 'MinimumReplicasAvailable' is needed")
+            raise ValueError(f"Condition(reason={self.reason!r}): must be a word such as 'MinimumReplicasAvailable'")
         if len(self.message) > _MESSAGE:
-            raise ValueError(f"Condition(message=...): {len(self.message)} characters; the server takes {_MESSAGE}")
+            raise ValueError(f"Condition(message=...): {len(self.message)} characters, must be at most {_MESSAGE}")
 
 
-def condition_of(obj: Mapping[str, Any], type: str) -> dict[str, Any] | None:  # noqa: A002 - the field's word
-    """The condition of this type in `status.conditions`, as a dict; None where there is none."""
+def condition_of(obj: Mapping[str, object], type: str) -> dict[str, Any] | None:  # noqa: A002 - the field's word
+    """Return the condition of this type in `status.conditions`, as a dict; None if there is none."""
     return next((one for one in _conditions(obj) if one.get("type") == type), None)
 
 
-def has_condition(obj: Mapping[str, Any] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
-    """Whether the condition is there with this status, and speaks of the object's present generation.
+def has_condition(obj: Mapping[str, object] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
+    """True if the object has the condition with this status, for its current generation.
 
-    A condition without an observedGeneration is believed.
+    A condition without an observedGeneration is taken as current.
     """
     found = None if obj is None else condition_of(obj, type)
     if found is None or obj is None:
@@ -66,11 +66,13 @@ def has_condition(obj: Mapping[str, Any] | None, type: str, status: bool | None 
     return found.get("status") == _STATUS[status] and found.get("observedGeneration", 0) in (0, _generation(obj))
 
 
-def with_conditions(obj: Mapping[str, Any], *conditions: Condition, clock: Clock = SYSTEM) -> list[dict[str, Any]]:
-    """The object's list of conditions with these in it, for its next status (apimachinery, pkg/api/meta/conditions.go).
+def with_conditions(obj: Mapping[str, object], *conditions: Condition, clock: Clock = SYSTEM) -> list[dict[str, Any]]:
+    """Return the conditions of an object with these set, for its next status.
 
-    Each gets the generation of `obj` as its observedGeneration. `lastTransitionTime` is kept where the status stays,
-    and is now where it changes; so where nothing has changed the list equals the one that is there, and there is
+    (apimachinery, pkg/api/meta/conditions.go)
+
+    Each gets the generation of `obj` as its observedGeneration. `lastTransitionTime` is kept if the status stays the
+    same, and is set to now if it changes; so if nothing has changed the list equals the current one, and there is
     nothing to write. Other conditions stay, in their order, and so do further fields of one; new ones come last.
     """
     result = [dict(one) for one in _conditions(obj)]
@@ -91,23 +93,24 @@ def with_conditions(obj: Mapping[str, Any], *conditions: Condition, clock: Clock
                     entry["lastTransitionTime"] = old["lastTransitionTime"]
                 result[index] = {**old, **entry}
                 if not condition.message and "message" not in old:
-                    del result[index]["message"]  # of a pod's conditions the server leaves out what is empty
+                    del result[index]["message"]  # the server omits an empty one in the conditions of a pod
                 break
         else:
             result.append(entry)
     return result
 
 
-def _conditions(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _conditions(obj: Mapping[str, object]) -> list[dict[str, Any]]:
     status = obj.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _generation(obj: Mapping[str, Any]) -> int:
+def _generation(obj: Mapping[str, object]) -> int:
     if isinstance(obj, KubeObject):
         return obj.generation
-    return (obj.get("metadata") or {}).get("generation") or 0
+    metadata = obj.get("metadata")
+    return (metadata.get("generation") or 0) if isinstance(metadata, Mapping) else 0
 
 
 def _timestamp(seconds: float) -> str:

@@ -1,20 +1,23 @@
-"""JSON paths: what `spec.containers[*].image` finds in an object, and what is left of one when only paths are kept."""
+"""JSON paths such as `spec.containers[*].image`: reading their values, and keeping only these of an object."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from types import GenericAlias, UnionType
+from typing import Any, TypeAlias
 
 import msgspec
 
 from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
+from kinformer.objects.types import JSON
 
 __all__ = [
     "ALWAYS_KEPT",
     "JSONPath",
     "PathIndex",
+    "PathTree",
     "Projection",
     "covers",
     "parse_path",
@@ -29,7 +32,7 @@ Segment = str | int | None
 _NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
 _BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
 
-# Identity, and what the attributes of an object are read from: kept whatever `fields` says.
+# The identity, and the sources of an object's attributes: kept whatever `fields` says.
 ALWAYS_KEPT = (
     "apiVersion",
     "kind",
@@ -44,7 +47,7 @@ ALWAYS_KEPT = (
     "metadata.ownerReferences",
 )
 
-_decode_any = msgspec.json.Decoder().decode
+_decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -63,8 +66,8 @@ def _parse(text: str) -> tuple[Segment, ...]:
         if wants_name:
             name = _NAME.match(text, position)
             if name is None:
-                what = repr(text[position]) if position < len(text) else "the end"
-                raise ConfigError(f"the path {text!r} has {what} at position {position} where a name should stand")
+                found = repr(text[position]) if position < len(text) else "the end"
+                raise ConfigError(f"the path {text!r} has {found} at position {position}, expected a name")
             segments.append(re.sub(r"\\(.)", r"\1", name.group()))
             position = name.end()
             wants_name = False
@@ -80,52 +83,51 @@ def _parse(text: str) -> tuple[Segment, ...]:
                 segments.append(bracket["single"] if bracket["single"] is not None else bracket["double"])
             position = bracket.end()
         elif text[position] == "[":
-            raise ConfigError(f"the path {text!r} has a bracket at position {position} that is no [0], [*] or ['key']")
+            raise ConfigError(f"the path {text!r} has a bracket at position {position}, expected [0], [*] or ['key']")
         else:
-            raise ConfigError(
-                f"the path {text!r} has {text[position]!r} at position {position}; '.' or '[' may stand there"
-            )
+            raise ConfigError(f"the path {text!r} has {text[position]!r} at position {position}, expected '.' or '['")
     if len(segments) > _MOST_SEGMENTS:
-        raise ConfigError(f"the path {text[:40]!r}... goes down {len(segments)} levels; {_MOST_SEGMENTS} are the most")
+        raise ConfigError(f"the path {text[:40]!r}... has {len(segments)} levels; at most {_MOST_SEGMENTS} are allowed")
     for segment in segments:
-        # JSON would have to escape it, and a field of a decoder knows no escapes.
+        # JSON would have to escape it, and the field names of a decoder have no escapes.
         if isinstance(segment, str) and _NO_KEY.search(segment):
-            raise ConfigError(f"the path {text!r} names {segment!r}: no quotes, backslashes or control characters")
+            raise ConfigError(
+                f"the path {text!r} has the key {segment!r}: quotes, backslashes and control characters are not allowed"
+            )
     return tuple(segments)
 
 
-def _reader_of(keys: Sequence[str]) -> Callable[[bytes], Any]:
-    """A function from JSON to what stands under nested keys, which skips all else: 5 us for a Pod of 8 KB."""
-    kind: Any = Any
+def _reader_of(keys: Sequence[str]) -> Callable[[bytes], JSON]:
+    """Make a function that reads the value under nested keys, and skips the rest: 5 us for a Pod of 8 KB."""
+    kind: object = Any
     for depth, key in enumerate(reversed(keys)):
-        kind = msgspec.defstruct(
-            f"_Path{depth}", [("value", kind | None if depth else kind, None)], rename={"value": key}
-        )
+        kind = msgspec.defstruct(f"_Path{depth}", [("value", kind, None)], rename={"value": key}) | None
     decode = msgspec.json.Decoder(kind).decode
 
-    def read(raw: bytes) -> Any:
+    def read(raw: bytes) -> JSON:
         try:
-            value = decode(raw)
+            value: Any = decode(raw)
             for _ in keys:
                 if value is None:
                     return None
                 value = value.value
         except msgspec.ValidationError:
-            return None  # on the way stands something that has no keys, so nothing stands at the end
+            return None  # one of the values on the way has no keys
         except MALFORMED as error:
             raise DecodeError(f"cannot read {'.'.join(keys) or 'the document'}: {error}: {raw[:80]!r}") from error
-        return value
+        found: JSON = value
+        return found
 
     return read
 
 
 class JSONPath:
-    """A path that has been parsed; made by `parse_path`.
+    """A parsed path; made by `parse_path`.
 
     Attributes:
-        text: As it was given.
+        text: The text that was parsed.
         segments: Keys (`str`), indexes (`int`) and None for each `[*]`.
-        is_multiple: Whether it has a wildcard, and so finds a list.
+        is_multiple: True if it has a wildcard, so that its value is a list.
     """
 
     __slots__ = ("_read_head", "_rest", "is_multiple", "segments", "text")
@@ -142,20 +144,20 @@ class JSONPath:
         self._read_head = _reader_of(keys)
         self._rest = self.segments[len(keys) :]
 
-    def values(self, document: Any) -> list[Any]:
-        """All that the path finds in a decoded document (a mapping, or a list); nulls are nothing."""
+    def values(self, document: object) -> list[object]:
+        """Return all values that the path finds in a decoded document (a mapping, or a list), except nulls."""
         return _walk([document], self.segments)
 
-    def read(self, raw: bytes) -> list[Any]:
-        """All that the path finds in JSON, without decoding the rest of it.
+    def read(self, raw: bytes) -> list[object]:
+        """Return all values that the path finds in JSON, without decoding the rest of it.
 
         Raises:
-            DecodeError: the bytes are no JSON.
+            DecodeError: The bytes are not JSON.
         """
         return _walk([self._read_head(raw)], self._rest)
 
-    def value(self, source: bytes | Mapping[str, Any], default: Any = None) -> Any:
-        """What stands at the path, else `default`; for a path with a wildcard the list of all it finds."""
+    def value(self, source: bytes | Mapping[str, object], default: object = None) -> Any:
+        """Return the value at the path, else `default`; for a path with a wildcard the list of all that it finds."""
         found = self.read(source) if isinstance(source, bytes) else self.values(source)
         if self.is_multiple:
             return found
@@ -165,9 +167,9 @@ class JSONPath:
         return f"JSONPath({self.text!r})"
 
 
-def _walk(found: list[Any], segments: Sequence[Segment]) -> list[Any]:
+def _walk(found: list[object], segments: Sequence[Segment]) -> list[object]:
     for segment in segments:
-        onward: list[Any] = []
+        onward: list[object] = []
         for value in found:
             if segment is None:
                 if isinstance(value, list):
@@ -185,33 +187,33 @@ def _walk(found: list[Any], segments: Sequence[Segment]) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def parse_path(text: str) -> JSONPath:
-    r"""Parses `spec.nodeName`, `metadata.labels['a.b/c']`, `spec.containers[*].image`, `status.conditions[0].type`.
+    r"""Parse `spec.nodeName`, `metadata.labels['a.b/c']`, `spec.containers[*].image` or `status.conditions[0].type`.
 
-    A dot within a key is written in brackets, or as kubectl does with a backslash: `metadata.labels.a\.b/c`.
+    A key with a dot is written in brackets, or with a backslash as kubectl does: `metadata.labels.a\.b/c`.
 
     Raises:
-        ConfigError: the text is no such path; the message names the position.
+        ConfigError: The text is not such a path; the message names the position.
     """
     if not isinstance(text, str):
-        raise ConfigError(f"a path is text such as 'spec.nodeName', not {text!r}")
+        raise ConfigError(f"a path must be text such as 'spec.nodeName', got {text!r}")
     return JSONPath(text)
 
 
-def path_value(raw: bytes, path: str, default: Any = None) -> Any:
-    """What stands at `path` in JSON, else `default`; for a path with a wildcard the list of all it finds.
+def path_value(raw: bytes, path: str, default: object = None) -> Any:
+    """Return the value at `path` in JSON, else `default`; for a path with a wildcard the list of all that it finds.
 
     Raises:
-        ConfigError: the path does not parse.
-        DecodeError: the bytes are no JSON.
+        ConfigError: The path does not parse.
+        DecodeError: The bytes are not JSON.
     """
     return parse_path(path).value(raw, default)
 
 
 class PathIndex:
-    """An index function made of a path: object -> the text of what the path finds. Equal for equal paths.
+    """An index function that returns the values of a path as texts. Those of equal paths are equal.
 
-    Numbers and booleans are written as in JSON. An object or array at the end of the path is a TypeError, since no text
-    stands for it.
+    Numbers and booleans are written as in JSON. An object or array at the end of the path raises TypeError, since it
+    has no text.
     """
 
     __slots__ = ("path",)
@@ -219,15 +221,17 @@ class PathIndex:
     def __init__(self, path: str) -> None:
         self.path = parse_path(path)
 
-    def __call__(self, obj: Any) -> list[str]:
+    def __call__(self, obj: object) -> list[str]:
         raw = getattr(obj, "raw", None)
         found = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)
         return [value if isinstance(value, str) else self._text(value) for value in found]
 
-    def _text(self, value: Any) -> str:
+    def _text(self, value: object) -> str:
         if isinstance(value, (bool, int, float)):
             return _encode(value).decode()
-        raise TypeError(f"the index path {self.path.text!r} ends at {type(value).__name__}, not at text")
+        raise TypeError(
+            f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a text, number or boolean"
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PathIndex) and self.path.segments == other.path.segments
@@ -239,36 +243,36 @@ class PathIndex:
         return f"PathIndex({self.path.text!r})"
 
 
-class _Node:
-    """What is kept below one place: all of it, some keys, or something of each element."""
+class PathTree:
+    """The part of a value that some paths keep: all of it, some keys, or a part of each element."""
 
     __slots__ = ("elements", "keys", "whole")
 
     def __init__(self) -> None:
         self.whole = False
-        self.keys: dict[str, _Node] = {}
-        self.elements: _Node | None = None
+        self.keys: dict[str, PathTree] = {}
+        self.elements: PathTree | None = None
 
-    def child(self, segment: Segment) -> _Node:
+    def child(self, segment: Segment) -> PathTree:
         if isinstance(segment, str):
-            return self.keys.setdefault(segment, _Node())
-        # An index keeps its path in all elements: to keep one alone would move it to another index.
+            return self.keys.setdefault(segment, PathTree())
+        # An index keeps its path in all elements: keeping one alone would move it to another index.
         if self.elements is None:
-            self.elements = _Node()
+            self.elements = PathTree()
         return self.elements
 
-    def find(self, segment: Segment) -> _Node | None:
+    def find(self, segment: Segment) -> PathTree | None:
         return self.keys.get(segment) if isinstance(segment, str) else self.elements
 
     @property
     def is_kept_whole(self) -> bool:
-        # Keys and elements of one place cannot both be: it is an object or an array. So take what is there.
+        # A value cannot have both keys and elements: it is an object or an array. So keep all of it.
         return self.whole or bool(self.keys and self.elements)
 
 
-def tree_of(paths: Iterable[str]) -> _Node:
-    """What is kept where these paths are."""
-    root = _Node()
+def tree_of(paths: Iterable[str]) -> PathTree:
+    """Return the tree of what is kept of an object if these paths are."""
+    root = PathTree()
     for path in paths:
         node = root
         for segment in parse_path(path).segments:
@@ -279,15 +283,17 @@ def tree_of(paths: Iterable[str]) -> _Node:
 
 _ABSENT = msgspec.Raw()
 
+_Kind: TypeAlias = type | UnionType | GenericAlias
 
-def struct_of(node: _Node, name: str) -> Any:
-    """A type that decodes what is kept and skips the rest: structs of the fields f0, f1 and so on, and raw JSON."""
+
+def struct_of(node: PathTree, name: str) -> _Kind:
+    """Make a type that decodes what is kept and skips the rest: structs of fields f0, f1 and so on, and raw JSON."""
     if node.is_kept_whole:
         return msgspec.Raw
     if node.elements is not None:
         element = struct_of(node.elements, f"{name}_")
-        return list[element] | dict[str, element] | None  # type: ignore[valid-type]
-    fields: list[tuple[str, Any, Any]] = []
+        return GenericAlias(list, (element,)) | GenericAlias(dict, (str, element)) | None
+    fields: list[tuple[str, _Kind, object]] = []
     names: dict[str, str] = {}
     for number, (key, child) in enumerate(node.keys.items()):
         field = f"f{number}"
@@ -300,7 +306,7 @@ def struct_of(node: _Node, name: str) -> Any:
     return struct | None
 
 
-def _prune(value: Any, node: _Node) -> Any:
+def _prune(value: JSON, node: PathTree) -> JSON:
     if node.is_kept_whole:
         return value
     if isinstance(value, dict):
@@ -309,18 +315,18 @@ def _prune(value: Any, node: _Node) -> Any:
         return {key: _prune(value[key], child) for key, child in node.keys.items() if key in value}
     if isinstance(value, list) and node.elements is not None:
         return [_prune(child, node.elements) for child in value]
-    # Something else than the path expects: there is nothing below it that could have been meant.
+    # Not the kind of value that the path expects, so the path finds nothing in it.
     return None
 
 
 class Projection:
-    """Keeps only the declared paths of an object's JSON, and what identifies it.
+    """Keeps only the declared paths of an object's JSON, and its identity.
 
-    Kept whatever is declared: apiVersion, kind, and of the metadata name, namespace, uid, resourceVersion, generation,
-    labels, ownerReferences and the two timestamps. Annotations are kept where they are declared.
+    Always kept: apiVersion, kind, and of the metadata name, namespace, uid, resourceVersion, generation, labels,
+    ownerReferences and the two timestamps. Annotations are kept if they are declared.
 
     Raises:
-        ConfigError: a path does not parse.
+        ConfigError: A path does not parse.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
@@ -329,10 +335,10 @@ class Projection:
         self._decode = msgspec.json.Decoder(struct_of(self._root, "_Kept")).decode
 
     def __call__(self, raw: bytes) -> bytes:
-        """The JSON of what is kept.
+        """Return the JSON of the kept parts.
 
         Raises:
-            DecodeError: the bytes are no JSON.
+            DecodeError: The bytes are not JSON.
         """
         try:
             try:
@@ -340,21 +346,21 @@ class Projection:
             except msgspec.ValidationError:
                 return _encode(_prune(_decode_any(raw), self._root))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(f"no object to keep fields of: {error}: {raw[:80]!r}") from error
+            raise DecodeError(f"cannot keep fields of an object: {error}: {raw[:80]!r}") from error
 
 
 def covers(fields: Sequence[str] | None, path: str, *, metadata_only: bool = False) -> bool:
-    """Whether all that `path` may find is kept by an informer with these `fields`, or with `metadata_only`.
+    """True if an informer with these `fields`, or with `metadata_only`, keeps everything that `path` may find.
 
     Raises:
-        ConfigError: a path does not parse.
+        ConfigError: A path does not parse.
     """
     segments = parse_path(path).segments
     if metadata_only and segments[0] not in ("apiVersion", "kind", "metadata"):
         return False
     if fields is None:
         return True
-    node: _Node | None = tree_of((*ALWAYS_KEPT, *fields))
+    node: PathTree | None = tree_of((*ALWAYS_KEPT, *fields))
     for segment in segments:
         if node is None or node.is_kept_whole:
             break

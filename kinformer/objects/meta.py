@@ -34,10 +34,10 @@ _RESOURCE_VERSION = re.compile(r"[1-9][0-9]*")
 class GroupVersionResource:
     """A resource of the API: `GroupVersionResource("apps", "v1", "deployments")`; the core group is `""`.
 
-    Hashable and ordered. `str()` gives the text that `parse` reads.
+    Hashable and ordered. `str()` returns the text that `parse` reads.
 
     Raises:
-        ConfigError: a part is not what the API server would serve under.
+        ConfigError: A part is not a name that an API server would use.
     """
 
     group: str
@@ -46,44 +46,49 @@ class GroupVersionResource:
 
     def __post_init__(self) -> None:
         if self.group and not _GROUP.fullmatch(self.group):
-            raise ConfigError(f"resource {str(self)!r}: {self.group!r} is no API group (as 'apps' or 'example.com')")
+            raise ConfigError(
+                f"resource {str(self)!r}: invalid API group {self.group!r}, expected one such as 'apps' or 'batch'"
+            )
         if not _LABEL.fullmatch(self.version):
-            raise ConfigError(f"resource {str(self)!r}: {self.version!r} is no API version (as 'v1' or 'v1beta1')")
+            raise ConfigError(
+                f"resource {str(self)!r}: invalid API version {self.version!r}, expected one such as 'v1' or 'v1beta1'"
+            )
         if not _LABEL.fullmatch(self.resource):
             raise ConfigError(
-                f"resource {str(self)!r}: {self.resource!r} is no resource name (the plural in lower case, as 'pods')"
+                f"resource {str(self)!r}: invalid resource name {self.resource!r}, expected a lower-case plural such as"
+                " 'pods'"
             )
 
     @classmethod
     def parse(cls, text: str | GroupVersionResource) -> GroupVersionResource:
-        """Reads `"v1/pods"` or `"apps/v1/deployments"`; a GroupVersionResource is given back as it is.
+        """Parse `"v1/pods"` or `"apps/v1/deployments"`; a GroupVersionResource is returned as it is.
 
         Raises:
-            ConfigError: the text is neither, and is named in the message.
+            ConfigError: The text has neither form; the message quotes it.
         """
         if isinstance(text, GroupVersionResource):
             return text
         if not isinstance(text, str):
-            raise ConfigError(f"a resource is text such as 'v1/pods' or 'apps/v1/deployments', not {text!r}")
+            raise ConfigError(f"a resource must be text such as 'v1/pods' or 'apps/v1/deployments', got {text!r}")
         parts = text.split("/")
-        # A core version looks like v1; anything else before one slash is a group that has lost its version, and a core
+        # A core version looks like v1; anything else before a single slash is a group without its version, and a core
         # version before two slashes is followed by a subresource.
         is_core = bool(_CORE_VERSION.fullmatch(parts[0]))
         if len(parts) == 3 and parts[0] and not is_core:
             return cls(*parts)
         if len(parts) == 2 and is_core:
             return cls("", *parts)
-        raise ConfigError(f"resource {text!r} is not of the form 'v1/pods' or 'apps/v1/deployments'")
+        raise ConfigError(f"invalid resource {text!r}: expected the form 'v1/pods' or 'apps/v1/deployments'")
 
     @property
     def api_version(self) -> str:
-        """`"v1"`, or `"apps/v1"`: what objects of this resource carry as apiVersion."""
+        """The apiVersion of objects of this resource: `"v1"`, or `"apps/v1"`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The path on the API server: `"/api/v1/namespaces/default/pods/web-1/log"`.
+        """Return the path on the API server, such as `"/api/v1/namespaces/default/pods/web-1/log"`.
 
-        Without a namespace it is the path over all namespaces, which is also that of a cluster-scoped resource.
+        Without a namespace it is the path of all namespaces, which is also that of a cluster-scoped resource.
         """
         parts = [f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"]
         if namespace:
@@ -102,7 +107,7 @@ class GroupVersionResource:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who owns an object (apimachinery, pkg/apis/meta/v1/types.go). Shared by all objects of the same owners."""
+    """A reference to an owner (apimachinery, pkg/apis/meta/v1/types.go). Objects of the same owners share it."""
 
     api_version: str = ""
     kind: str = ""
@@ -113,7 +118,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class _OwnerReferenceOnTheWire(msgspec.Struct, gc=False, rename="camel"):
-    # As sent, where the two flags are pointers in Go: absent, null, true or false.
+    # As sent: the two flags are pointers in Go, so they may be absent, null, true or false.
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -126,7 +131,7 @@ _decode_owners = msgspec.json.Decoder(list[_OwnerReferenceOnTheWire] | None).dec
 
 
 def decode_owner_references(raw: bytes | msgspec.Raw) -> tuple[OwnerReference, ...]:
-    """The owners in the JSON of `metadata.ownerReferences`; absent and null are no owners."""
+    """Decode the JSON of `metadata.ownerReferences`; no owners if it is absent or null."""
     if not raw:
         return ()
     owners = _decode_owners(raw) or ()
@@ -144,7 +149,7 @@ def decode_owner_references(raw: bytes | msgspec.Raw) -> tuple[OwnerReference, .
 
 
 class DeletedFinalStateUnknown(NamedTuple):
-    """A tombstone: the object is gone, but its delete was missed, so `object` is the last state that was known.
+    """A tombstone: the object is gone, but its deletion was missed, so `object` is the last known state.
 
     Upstream: client-go, tools/cache/delta_fifo.go.
     """
@@ -153,22 +158,23 @@ class DeletedFinalStateUnknown(NamedTuple):
     object: Any
 
 
-def meta_namespace_key(obj: Any) -> str:
-    """The key of an object: `"namespace/name"`, or `"name"` for one that is cluster-scoped.
+def meta_namespace_key(obj: object) -> str:
+    """Return the key of an object: `"namespace/name"`, or `"name"` if it is cluster-scoped.
 
-    Takes what kinformer hands out (tombstones too), dicts, and anything whose `metadata` is a mapping or has the
-    attributes `name` and `namespace`, as the models of kubernetes_asyncio. Upstream: client-go, tools/cache/store.go,
-    DeletionHandlingMetaNamespaceKeyFunc.
+    Takes the objects of kinformer (tombstones too), dicts, and any object whose `metadata` is a mapping or has the
+    attributes `name` and `namespace`, such as the models of kubernetes_asyncio. Upstream: client-go,
+    tools/cache/store.go, DeletionHandlingMetaNamespaceKeyFunc.
 
     Raises:
-        KeyFuncError: the object has no metadata or no name; the message says which.
+        KeyFuncError: The object has no metadata or no name; the message says which.
     """
     if isinstance(obj, DeletedFinalStateUnknown):
         return obj.key
+    metadata: object
     if isinstance(obj, dict):
         metadata = obj.get("metadata")
     else:
-        # What kinformer hands out has its key ready; reading its metadata would decode it.
+        # A KubeObject has its key; reading its metadata would decode it.
         metadata = getattr(obj, "metadata", None)
         if metadata is None:
             key = getattr(obj, "key", None)
@@ -185,49 +191,51 @@ def meta_namespace_key(obj: Any) -> str:
     if not isinstance(name, str) or not name:
         raise KeyFuncError(
             f"no key for an object of type {type(obj).__name__}: metadata.name is "
-            + ("missing" if name is None or name == "" else f"{name!r}, no text"),
+            + ("missing" if name is None or name == "" else f"{name!r}, expected a text"),
             obj,
         )
     if namespace is not None and not isinstance(namespace, str):
         raise KeyFuncError(
-            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, no text", obj
+            f"no key for an object of type {type(obj).__name__}: metadata.namespace is {namespace!r}, expected a text",
+            obj,
         )
     return f"{namespace}/{name}" if namespace else name
 
 
 def split_meta_namespace_key(key: str) -> tuple[str, str]:
-    """The namespace (`""` for a cluster-scoped object) and the name of a key.
+    """Split a key into the namespace (`""` for a cluster-scoped object) and the name.
 
     Upstream: client-go, tools/cache/store.go, SplitMetaNamespaceKey.
 
     Raises:
-        ValueError: the key has more than one slash.
+        ValueError: The key has more than one slash.
     """
     parts = key.split("/")
     if len(parts) > 2:
-        raise ValueError(f"the key {key!r} has more than one slash; it is 'namespace/name' or 'name'")
+        raise ValueError(f"the key {key!r} has more than one slash, expected 'namespace/name' or 'name'")
     return (parts[0], parts[1]) if len(parts) == 2 else ("", key)
 
 
 def compare_resource_versions(a: str, b: str) -> int:
-    """-1, 0 or 1 as resourceVersion `a` is older than, equal to or newer than `b`, of one resource on one server.
+    """Return -1, 0 or 1 if resourceVersion `a` is older than, equal to or newer than `b`.
 
-    KEP-5504 allows this comparison: decimal numbers of up to 128 bits, so the longer one is greater, and of two that
-    are equally long the text decides. Upstream: apimachinery, pkg/util/resourceversion.
+    Both must be of one resource on one server. KEP-5504 allows this comparison: they are decimal numbers of up to 128
+    bits, so the longer one is greater, and two of equal length compare as texts. Upstream: apimachinery,
+    pkg/util/resourceversion.
 
     Raises:
-        ValueError: one of them is no decimal number from 1 up without leading zeros (`""` and `"0"` are not).
+        ValueError: One of them is not a decimal number from 1 up without leading zeros (`""` and `"0"` are not).
     """
     for version in (a, b):
         if not isinstance(version, str) or not _RESOURCE_VERSION.fullmatch(version):
-            raise ValueError(f"the resourceVersion {version!r} is no number that can be compared")
+            raise ValueError(f"the resourceVersion {version!r} cannot be compared, expected a decimal number from 1 up")
     if len(a) != len(b):
         return -1 if len(a) < len(b) else 1
     return (a > b) - (a < b)
 
 
 def version_number(resource_version: str) -> int:
-    """The number that a resourceVersion is (KEP-5504); ValueError where it is none."""
+    """Return a resourceVersion as a number (KEP-5504); raises ValueError if it is not one."""
     if not (resource_version.isascii() and resource_version.isdigit()) or resource_version.startswith("0"):
         raise ValueError(f"resourceVersion {resource_version!r} is not a number, so it cannot be waited for")
     return int(resource_version)

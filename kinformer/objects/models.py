@@ -1,38 +1,39 @@
-"""Models: the JSON of an object as an instance of a type of the user's choice."""
+"""Models: decodes the JSON of an object as an instance of a type of the program's choice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Protocol, TypeGuard, TypeVar, cast
 
 import msgspec
 
 from kinformer.exceptions import ConfigError, DecodeError
+from kinformer.objects.types import JSON
 
 __all__ = ["check_model", "decode_as"]
 
 T = TypeVar("T")
 
-Decode = Callable[[bytes], Any]
+Decode = Callable[[bytes], object]
 
-_decode_any = msgspec.json.Decoder().decode
+_decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 
 
 def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - the word of msgspec and pydantic
-    """A new instance of `type`, made of JSON.
+    """Decode JSON as a new instance of `type`.
 
-    `type` is anything that msgspec decodes to (Struct, dataclass, TypedDict ...), a pydantic model or dataclass (it has
+    `type` is any type that msgspec decodes (Struct, dataclass, TypedDict ...), a pydantic model or dataclass (it has
     `__pydantic_validator__`), or a model of kubernetes_asyncio (it has `openapi_types` and `attribute_map`).
 
     Raises:
-        DecodeError: the JSON does not fit the type; the message names `source` and the field, `__cause__` has the
-            details. What pydantic says is in `__context__` instead, because it quotes the object: a traceback in a log
-            is no place for what stands in a Secret.
+        DecodeError: The JSON does not fit the type; the text names `source` and the field, `__cause__` has the details.
+            The error of pydantic is in `__context__` instead, because it quotes the object: the contents of a Secret
+            must not be in a traceback in a log.
     """
     try:
-        return cast("T", _decoder_of(cast("Any", type))(raw))
+        return cast("T", _decoder_of(cast("object", type))(raw))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         text = f"{source} does not fit {_name_of(type)}: {_reason(error)}"
         if hasattr(error, "errors"):
@@ -40,40 +41,77 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
         raise DecodeError(text) from error
 
 
-def check_model(model: Any) -> None:
-    """Refuse what no object can be decoded as, before the first of them comes.
+def check_model(model: object) -> None:
+    """Check that objects can be decoded as a type, before the first of them arrives.
 
     Raises:
-        ConfigError: This is no such type.
+        ConfigError: They cannot.
     """
     try:
         if not callable(model):
-            raise TypeError("it is no type")
+            raise TypeError("it is not a type")
         _decoder_of(model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise ConfigError(
-            f"model={model!r}: a msgspec Struct, a dataclass, a TypedDict, a pydantic model or a model of "
-            f"kubernetes_asyncio is needed: {error}"
+            f"model={model!r}: expected a msgspec Struct, a dataclass, a TypedDict, a pydantic model or a model of "
+            f"kubernetes_asyncio: {error}"
         ) from error
 
 
-@lru_cache(maxsize=256)  # a decoder holds its type, so only so many
-def _decoder_of(kind: Any) -> Decode:
-    if hasattr(kind, "openapi_types") and hasattr(kind, "attribute_map"):
+class _PydanticModel(Protocol):
+    """A model of pydantic."""
+
+    def model_validate_json(self, json_data: bytes, /) -> object: ...
+
+
+class _PydanticValidator(Protocol):
+    def validate_json(self, data: bytes, /) -> object: ...
+
+
+class _PydanticType(Protocol):
+    """A model or dataclass of pydantic."""
+
+    __pydantic_validator__: _PydanticValidator
+
+
+class _OpenAPIModel(Protocol):
+    """A model of kubernetes_asyncio."""
+
+    openapi_types: Mapping[str, str]
+    attribute_map: Mapping[str, str]
+
+    def __call__(self, *, local_vars_configuration: object, **fields: object) -> object: ...
+
+
+def _is_pydantic_model(kind: object) -> TypeGuard[_PydanticModel]:
+    return hasattr(kind, "model_validate_json")
+
+
+def _is_pydantic_type(kind: object) -> TypeGuard[_PydanticType]:
+    return hasattr(kind, "__pydantic_validator__")
+
+
+def _is_openapi_model(kind: object) -> TypeGuard[_OpenAPIModel]:
+    return hasattr(kind, "openapi_types") and hasattr(kind, "attribute_map")
+
+
+@lru_cache(maxsize=256)  # bounded, because a decoder keeps its type alive
+def _decoder_of(kind: object) -> Decode:
+    if _is_openapi_model(kind):
         return _openapi_decoder(kind)
-    if hasattr(kind, "model_validate_json"):
-        return cast("Decode", kind.model_validate_json)
-    if hasattr(kind, "__pydantic_validator__"):  # its dataclasses, which msgspec would fill past their validation
-        return cast("Decode", kind.__pydantic_validator__.validate_json)
+    if _is_pydantic_model(kind):
+        return kind.model_validate_json
+    if _is_pydantic_type(kind):  # a dataclass, which msgspec would fill without its validation
+        return kind.__pydantic_validator__.validate_json
     return msgspec.json.Decoder(kind).decode
 
 
-def _name_of(kind: Any) -> str:
+def _name_of(kind: object) -> str:
     return str(getattr(kind, "__qualname__", kind))
 
 
 def _reason(error: Exception) -> str:
-    """The words of an error, with the field; of pydantic's without the value that it quotes."""
+    """Return the text of an error, with the field; that of pydantic's without the value that it quotes."""
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
@@ -85,9 +123,9 @@ def _reason(error: Exception) -> str:
 
 
 class _Misfit(ValueError):
-    """A value that is not what its place is for; the path grows on the way out."""
+    """A value of the wrong type; its path grows as the exception is raised through the levels of the document."""
 
-    def __init__(self, expected: str, value: Any) -> None:
+    def __init__(self, expected: str, value: object) -> None:
         self.path: list[str] = []
         self._text = f"Expected `{expected}`, got `{type(value).__name__}`"
 
@@ -106,63 +144,64 @@ _PRIMITIVES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _openapi_decoder(model: Any) -> Decode:
-    """As ApiClient.deserialize of kubernetes_asyncio, which needs a response, and an ApiClient with its session."""
+def _openapi_decoder(model: _OpenAPIModel) -> Decode:
+    """Make a decoder like ApiClient.deserialize of kubernetes_asyncio, without its response and ApiClient."""
     # Imported here, since the models cost 0.6 s and 60 MB.
     from kubernetes_asyncio.client import Configuration, models
 
-    # What a server sends is not to be refused by a client's validation; and one configuration for all, since a model
-    # without one makes its own, 50 of them for a Pod.
+    # The validation of a client must not reject what a server sends. All models share one configuration, because each
+    # makes one of its own otherwise, 50 of them for a Pod.
     configuration = Configuration()
     configuration.client_side_validation = False
 
-    def build(value: Any, kind: Any) -> Any:
+    def build(value: JSON, kind: str) -> object:
         if value is None or kind == "object":
             return value
-        if isinstance(kind, str):
-            if kind.startswith("list["):
-                return [inside(str(at), element, kind[5:-1]) for at, element in enumerate(_needs(list, value))]
-            if kind.startswith("dict("):
-                element_kind = kind[5:-1].split(", ", 1)[1]
-                return {key: inside(key, element, element_kind) for key, element in _needs(dict, value).items()}
-            if kind in _PRIMITIVES:
-                return _primitive(value, kind)
-            kind = getattr(models, kind, None)
-            if kind is None:  # a type that they name and do not have
-                return value
-        _needs(dict, value)
+        if kind.startswith("list["):
+            return [inside(str(at), element, kind[5:-1]) for at, element in enumerate(_needs(list, value))]
+        if kind.startswith("dict("):
+            element_kind = kind[5:-1].split(", ", 1)[1]
+            return {key: inside(key, element, element_kind) for key, element in _needs(dict, value).items()}
+        if kind in _PRIMITIVES:
+            return _primitive(value, kind)
+        found = getattr(models, kind, None)
+        return value if found is None else build_model(value, found)  # kubernetes_asyncio lacks some that it names
+
+    def build_model(value: JSON, kind: _OpenAPIModel) -> object:
+        document = _needs(dict, value)
         fields = {
-            attribute: inside(wire, value[wire], field_kind)
+            attribute: inside(wire, document[wire], field_kind)
             for attribute, field_kind in kind.openapi_types.items()
-            if (wire := kind.attribute_map[attribute]) in value
+            if (wire := kind.attribute_map[attribute]) in document
         }
         return kind(local_vars_configuration=configuration, **fields)
 
-    def inside(step: str, value: Any, kind: Any) -> Any:
+    def inside(step: str, value: JSON, kind: str) -> object:
         try:
             return build(value, kind)
         except _Misfit as misfit:
             misfit.path.insert(0, step)
             raise
 
-    def decode(raw: bytes) -> Any:
-        return build(_decode_any(raw), model)
+    def decode(raw: bytes) -> object:
+        value = _decode_any(raw)
+        return None if value is None else build_model(value, model)
 
     return decode
 
 
-def _needs(kind: type, value: Any) -> Any:
+def _needs(kind: type[T], value: object) -> T:
     if not isinstance(value, kind):
         raise _Misfit(kind.__name__, value)
     return value
 
 
-def _primitive(value: Any, kind: str) -> Any:
+def _primitive(value: JSON, kind: str) -> object:
     if isinstance(value, bool) and kind != "bool":
         raise _Misfit(kind, value)
     if not isinstance(value, _PRIMITIVES[kind]):
         if kind == "str" and isinstance(value, int | float):
-            return str(value)  # a quantity that was written as a number; upstream does the same
+            return str(value)  # a quantity that is written as a number; upstream does the same
         raise _Misfit(kind, value)
     if kind in ("date", "datetime"):
         try:

@@ -1,9 +1,9 @@
-"""The object: immutable, invisible to the garbage collector, decoded when it is read.
+"""The object: immutable, untracked by the garbage collector, and decoded when it is read.
 
 A cache of a million objects must not make a collection slower, so a `KubeObject` is a struct that the collector does
-not track. The price is a rule: no slot of it ever holds anything that could lead back to it, for such a cycle would
-never be freed. It holds text, a dict of text, a tuple of flat structs and bytes; all else is decoded afresh when it is
-asked for.
+not track. The price is a rule: no field of it ever holds anything that could lead back to it, because such a cycle
+would never be freed. It holds text, a dict of text, a tuple of flat structs and bytes; everything else is decoded anew
+at each read.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from kinformer._runtime.typevars import M_co
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.json_path import parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
+from kinformer.objects.types import JSON, M_co
 
-__all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "view"]
+__all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "force_setattr", "view"]
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    # StructMeta and ABCMeta do not go together at run time, where `Mapping.register` says it; type checkers read this.
+    # StructMeta and ABCMeta do not combine at run time, so `Mapping.register` is called there; type checkers read this.
     class _Base(Mapping[str, Any]):
         __struct_fields__: tuple[str, ...]
 
-        def __init__(self, *fields: Any) -> None: ...
+        def __init__(self, *fields: object) -> None: ...
         def __init_subclass__(cls, *, frozen: bool = False, gc: bool = True, eq: bool = True) -> None: ...
 
 else:
@@ -88,24 +88,24 @@ _decode_timed = msgspec.json.Decoder(_Timed).decode
 _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_any = msgspec.json.Decoder().decode
+_decode_any: Callable[[msgspec.Raw], JSON] = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
-    """One object of the API: an immutable mapping over its JSON, with the parts of its identity at hand.
+    """One object of the API: an immutable mapping over its JSON, with the parts of its identity as attributes.
 
-    Objects come from `from_dict`, `from_json`, informers and clients; the constructor is no part of the contract.
+    Objects come from `from_dict`, `from_json`, informers and clients; the constructor is not part of the contract.
 
-    `obj["spec"]` and its kin decode at each read, so what they return belongs to the caller: change it freely, it
-    reaches neither the cache nor anybody else. Attributes cost nothing, but for `annotations`, `generation` and the
-    two timestamps, which read the JSON. Reads are safe from any thread.
+    `obj["spec"]` and the like decode at each read, so the result belongs to the caller: change it freely, neither the
+    cache nor any other reader sees it. Attributes cost nothing, except for `annotations`, `generation` and the two
+    timestamps, which read the JSON. Reads are safe from any thread.
 
-    Equal are objects of the same uid and resourceVersion, whatever they were decoded from; without these two, objects
-    of the same bytes. A mapping that is no KubeObject is never equal; compare it with `to_dict()`.
+    Two objects are equal if they have the same uid and resourceVersion, whatever they were decoded from; without these
+    two, if they have the same bytes. A mapping that is no KubeObject is never equal; compare it with `to_dict()`.
     """
 
-    # Text, shared text, a shared dict of text, a shared tuple of flat structs, bytes: nothing here can lead back.
+    # Text, shared text, a shared dict of text, a shared tuple of flat structs, bytes: none of these can lead back.
     key: str
     namespace: str
     uid: str
@@ -118,21 +118,21 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @classmethod
     def from_json(cls, raw: bytes | bytearray | memoryview | str) -> KubeObject:
-        """An object of its JSON, which is kept byte for byte.
+        """Make an object of its JSON, which is kept byte for byte.
 
         Raises:
-            DecodeError: this is no JSON, or no object with a `metadata.name`.
+            DecodeError: The bytes are not JSON, or not an object with a `metadata.name`.
         """
         data = raw.encode() if isinstance(raw, str) else bytes(raw)
         try:
             head = _decode_head(data)
-            data.decode()  # what msgspec skips it does not check to be UTF-8
+            data.decode()  # msgspec does not check that the parts it skips are UTF-8
             owners = decode_owner_references(head.metadata.owner_references)
         except MALFORMED as error:
-            raise DecodeError(f"no Kubernetes object: {error}: {data[:80]!r}") from error
+            raise DecodeError(f"not a Kubernetes object: {error}: {data[:80]!r}") from error
         metadata = head.metadata
         if not metadata.name:
-            raise DecodeError(f"no Kubernetes object: metadata.name is missing: {data[:80]!r}")
+            raise DecodeError(f"not a Kubernetes object: metadata.name is missing: {data[:80]!r}")
         namespace = sys.intern(metadata.namespace or "")
         return KubeObject(
             f"{namespace}/{metadata.name}" if namespace else metadata.name,
@@ -147,18 +147,18 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         )
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> KubeObject:
-        """An object of a dict, as YAML and JSON give it; the dict is copied by encoding it.
+    def from_dict(cls, document: Mapping[str, object]) -> KubeObject:
+        """Make an object of a dict, as YAML and JSON readers return it; the dict is copied by encoding it.
 
         Raises:
-            DecodeError: the dict holds what JSON cannot, or has no `metadata.name`.
+            DecodeError: The dict holds a value that JSON cannot express, or has no `metadata.name`.
         """
         if isinstance(document, KubeObject):
             return cls.from_json(document.raw)
         try:
             data = _encode(dict(document))
         except (TypeError, ValueError, RecursionError) as error:
-            raise DecodeError(f"no Kubernetes object: {error}") from error
+            raise DecodeError(f"not a Kubernetes object: {error}") from error
         return cls.from_json(data)
 
     @property
@@ -168,12 +168,12 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @property
     def raw(self) -> bytes:
-        """The JSON as it is kept: without managedFields unless these were asked for."""
+        """The JSON as it is kept: without managedFields, unless these were requested."""
         return self._data
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The labels, read-only; `dict(obj.labels)` for a copy. Objects of the same labels share one dict behind it."""
+        """The labels, read-only; `dict(obj.labels)` copies them. Objects with equal labels share one dict behind it."""
         return MappingProxyType(self._labels)
 
     @property
@@ -183,57 +183,59 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     @property
     def generation(self) -> int:
-        """`metadata.generation`, which the server raises with every change of the spec; 0 where there is none."""
+        """`metadata.generation`, which the server raises with every change of the spec; 0 if there is none."""
         return _checked(_decode_timed, self).metadata.generation or 0
 
     @property
     def creation_timestamp(self) -> datetime | None:
-        """When the server made the object, aware; None where it did not say."""
+        """The time at which the server created the object, as an aware datetime; None if it is missing."""
         return _aware(_checked(_decode_timed, self).metadata.creation_timestamp)
 
     @property
     def deletion_timestamp(self) -> datetime | None:
-        """When the object was, or is to be, deleted, aware; None while nobody asked for it."""
+        """The time at which the object was, or will be, deleted, as an aware datetime; None if it is not."""
         return _aware(_checked(_decode_timed, self).metadata.deletion_timestamp)
 
-    def path(self, path: str, default: Any = None) -> Any:
-        """What stands at a JSON path, such as `"spec.nodeName"` or `"metadata.labels['app.kubernetes.io/name']"`.
+    def path(self, path: str, default: object = None) -> Any:
+        """Return the value at a JSON path, such as `"spec.nodeName"` or `"metadata.labels['app.kubernetes.io/name']"`.
 
-        `default` is returned where nothing (or null) stands there. A path with a wildcard,
-        `"spec.containers[*].image"`, gives the list of all it finds, perhaps an empty one.
+        Returns `default` if there is no value, or null. A path with a wildcard, `"spec.containers[*].image"`, returns
+        the list of all values that it finds, perhaps an empty one.
 
         Raises:
-            ConfigError: the path does not parse; the message names the position.
+            ConfigError: The path does not parse; the text names the position.
         """
         return path_value(self.raw, path, default)
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole object as a fresh dict, the caller's to change."""
+        """Decode the whole object as a new dict, which belongs to the caller."""
         return _checked(_decode_whole, self)
 
     def decode(self, type: type[T]) -> T:  # noqa: A002 - the word of msgspec and pydantic
-        """The object as a new instance of `type`.
+        """Decode the object as a new instance of `type`.
 
         `type` is a msgspec Struct, a dataclass or a TypedDict with the names of the wire, a pydantic model, or a model
         of kubernetes_asyncio. Fields that the type does not have are left out.
 
         Raises:
-            DecodeError: the object does not fit the type; `__cause__` has the details.
+            DecodeError: The object does not fit the type; `__cause__` has the details.
         """
         return decode_as(self.raw, type, self)
 
     @property
     def model(self) -> M_co:
-        """The object as an instance of the model that its informer was asked for with, ``model=`` of `for_resource`.
+        """The object as an instance of its informer's model, ``model=`` of `for_resource`.
 
         Raises:
-            AttributeError: It was asked for without one; `decode` needs none.
+            AttributeError: The informer has no model; `decode` needs none.
             DecodeError: The object does not fit the model; the text names the resource, the key and the field.
         """
-        raise AttributeError(f"{self!r} was read without a model: for_resource(..., model=...), or decode(...)")
+        raise AttributeError(
+            f"{self!r} comes from an informer without a model: pass model= to for_resource, or use decode(...)"
+        )
 
     def _members(self) -> Mapping[str, Any]:
-        # The values at the top, not yet decoded.
+        # The top-level values, not yet decoded.
         return _checked(_decode_members, self)
 
     def __getitem__(self, key: str) -> Any:
@@ -242,9 +244,9 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     @overload
     def get(self, key: str, /) -> Any: ...
     @overload
-    def get(self, key: str, /, default: Any) -> Any: ...
-    def get(self, key: str, /, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """`obj[key]`, or `default` where there is no such key."""
+    def get(self, key: str, /, default: object) -> Any: ...
+    def get(self, key: str, /, default: object = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return `obj[key]`, or `default` if there is no such key."""
         try:
             return self[key]
         except KeyError:
@@ -263,15 +265,15 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return True
 
     def keys(self) -> KeysView[str]:
-        """The keys at the top: apiVersion, kind, metadata and so on."""
+        """Return the top-level keys: apiVersion, kind, metadata and so on."""
         return self._members().keys()
 
     def items(self) -> ItemsView[str, Any]:
-        """The keys and values at the top, of a fresh `to_dict()`."""
+        """Return the top-level keys and values of a new `to_dict()`."""
         return self.to_dict().items()
 
     def values(self) -> ValuesView[Any]:
-        """The values at the top, of a fresh `to_dict()`."""
+        """Return the top-level values of a new `to_dict()`."""
         return self.to_dict().values()
 
     def __eq__(self, other: object) -> bool:
@@ -284,7 +286,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return self.raw == other.raw
 
     def __ne__(self, other: object) -> bool:
-        # Said here because the one that msgspec's Struct has is no inverse of the one above.
+        # Defined because that of msgspec's Struct is not the inverse of the one above.
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
@@ -300,7 +302,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     def __copy__(self) -> KubeObject:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> KubeObject:
+    def __deepcopy__(self, memo: dict[int, object]) -> KubeObject:
         return self
 
     def _view(self) -> ObjectView:
@@ -310,28 +312,29 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
-_force_setattr = cast("Callable[[KubeObject, str, Any], None]", msgspec.structs.force_setattr)
-fields_of = cast("Callable[[KubeObject], tuple[Any, ...]]", msgspec.structs.astuple)
-"""What an object is made of: `ObjectView(*fields_of(obj))` is its view, for a loop that has no time to call `view`."""
+force_setattr = cast("Callable[[KubeObject, str, object], None]", msgspec.structs.force_setattr)
+fields_of = cast("Callable[[KubeObject], tuple[object, ...]]", msgspec.structs.astuple)
+"""The fields of an object: `ObjectView(*fields_of(obj))` is its view, for a loop that has no time to call `view`."""
 _FIELDS = len(KubeObject.__struct_fields__)
 
 
-class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
-    """An object as a handler gets it with an event: the same value, which remembers what it decoded.
+class ObjectView(KubeObject[M_co], frozen=True, gc=True, eq=False):
+    """An object as a handler gets it with an event: the same value, which keeps what it has decoded.
 
-    Unlike the object in the cache it is tracked by the garbage collector, so it may hold what a program does to what
-    it read: `view["spec"]` is the same dict at each read, also after a change, and nobody else sees that change.
-    `to_dict()`, `decode()` and `raw` stay as the server sent it. Equal to, and hashed as, the object it was made of.
+    Unlike the object in the cache it is tracked by the garbage collector, so it may hold values that the program
+    changes: `view["spec"]` is the same dict at each read, also after a change, and no other reader sees that change.
+    `to_dict()`, `decode()` and `raw` stay as the server sent them. It equals the object that it was made of, and has
+    its hash.
     """
 
-    # None, or key -> value, where a value that nobody has read yet is msgspec.Raw.
+    # None, or key -> value; a value that has not been read is msgspec.Raw.
     _memo: dict[str, Any] | None = None
 
     def _members(self) -> dict[str, Any]:
         memo = self._memo
         if memo is None:
             memo = dict(super()._members())
-            _force_setattr(self, "_memo", memo)
+            force_setattr(self, "_memo", memo)
         return memo
 
     def __getitem__(self, key: str) -> Any:
@@ -341,41 +344,41 @@ class ObjectView(KubeObject, frozen=True, gc=True, eq=False):
             value = memo[key] = _decode_any(value)
         return value
 
-    def path(self, path: str, default: Any = None) -> Any:
-        """As `KubeObject.path`, but read from what this view has decoded, and remembered there."""
+    def path(self, path: str, default: object = None) -> Any:
+        """Like `KubeObject.path`, but reads the values that this view has decoded, and keeps those that it decodes."""
         return parse_path(path).value(self, default)
 
     def _decoded(self) -> dict[str, Any]:
         return {key: self[key] for key in self._members()}
 
     def items(self) -> ItemsView[str, Any]:
-        """The keys and values at the top, as `view[key]` gives them."""
+        """Return the top-level keys and values, as `view[key]` returns them."""
         return self._decoded().items()
 
     def values(self) -> ValuesView[Any]:
-        """The values at the top, as `view[key]` gives them."""
+        """Return the top-level values, as `view[key]` returns them."""
         return self._decoded().values()
 
     def __copy__(self) -> ObjectView:
         return view(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ObjectView:
+    def __deepcopy__(self, memo: dict[int, object]) -> ObjectView:
         return view(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return ObjectView, fields_of(self)[:_FIELDS]
 
 
 class UndecodableObject(KubeObject, frozen=True, gc=False, eq=False):
-    """What is left of an object whose new state cannot be kept: its key and version, in the place of a last state.
+    """The key and version of an object whose new state cannot be decoded.
 
-    A source gives it in a DELETED event, so that whoever holds the object lets go of it and goes on from this version;
-    where not even the name is known, in a BOOKMARK. The event may stand in the place of an initial one.
+    A source sends it in a DELETED event, so that the object is dropped from the cache and the watch goes on from this
+    version; if not even the name is known, in a BOOKMARK. The event may replace one of an initial list.
     """
 
     @classmethod
     def of(cls, key: str, resource_version: str) -> UndecodableObject:
-        """Of `"namespace/name"` or `"name"`; `""` where there is no name."""
+        """Make one of a key, `"namespace/name"` or `"name"`; `""` if the name is unknown."""
         namespace, _, name = key.rpartition("/")
         metadata = {"name": name, "resourceVersion": resource_version}
         raw = _encode({"metadata": metadata | ({"namespace": namespace} if namespace else {})})
@@ -386,10 +389,10 @@ class UndecodableObject(KubeObject, frozen=True, gc=False, eq=False):
 def view(obj: KubeObject) -> ObjectView: ...
 @overload
 def view(obj: T) -> T: ...
-def view(obj: Any) -> Any:
-    """A view of an object for one handler, with nothing decoded yet; 0.2 us.
+def view(obj: object) -> object:
+    """Make a view of an object for one handler, with nothing decoded yet; 0.2 us.
 
-    What is no KubeObject, as a source of the user's own may give, is returned as it is.
+    An object that is no KubeObject, which a source of the program's own may return, is returned as it is.
     """
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))
@@ -397,12 +400,12 @@ def view(obj: Any) -> Any:
 
 
 def decode_bookmark(raw: bytes | msgspec.Raw) -> KubeObject:
-    """The object of a BOOKMARK: kind, apiVersion, resourceVersion and annotations, with the key `""`.
+    """Decode the object of a BOOKMARK: kind, apiVersion, resourceVersion and annotations, with the key `""`.
 
     Servers fill the rest of it with zero values that fit no type (`"versions": null`), so it is dropped unread.
 
     Raises:
-        DecodeError: this is no object, or its metadata is malformed.
+        DecodeError: The bytes are not an object, or its metadata is malformed.
     """
     try:
         bookmark = _decode_bookmark(raw)
@@ -429,5 +432,5 @@ def _checked(decode: Callable[[bytes], T], obj: KubeObject) -> T:
 
 
 def _aware(moment: datetime | None) -> datetime | None:
-    # The API server always says Z; a dict of the user's own may not, and means it.
+    # The API server always writes Z; a dict of the program's own may not, and means UTC.
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment

@@ -1,4 +1,4 @@
-"""Owner references: what ties an object to the one that it was made for."""
+"""Owner references, which tie an object to the one that it was created for."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ __all__ = ["controller_of", "owned_by", "owner_reference"]
 
 
 def owner_reference(owner: KubeObject, *, controller: bool = True, block_owner_deletion: bool = True) -> dict[str, Any]:
-    """The entry of `metadata.ownerReferences` that names `owner` (controller-runtime, SetControllerReference).
+    """Make the entry of `metadata.ownerReferences` for `owner` (controller-runtime, SetControllerReference).
 
-    The garbage collector deletes what is owned when its last owner is gone.
+    The garbage collector deletes an object when its last owner is gone.
 
     Args:
-        owner: As the server has it, with its uid.
-        controller: Whether it is the one that manages the object; an object has one such at most, and
-            `Controller.owns` looks for it.
-        block_owner_deletion: A foreground deletion of the owner waits for the object. True, as there.
+        owner: The owner as the server has it, with its uid.
+        controller: The owner manages the object. An object has at most one such owner; `Controller.owns` looks for it.
+        block_owner_deletion: A foreground deletion of the owner waits for the object. True, as upstream.
 
     Raises:
         ValueError: The owner has no uid, kind or apiVersion.
@@ -37,14 +36,14 @@ def owner_reference(owner: KubeObject, *, controller: bool = True, block_owner_d
     }
 
 
-def owned_by(child: Mapping[str, Any], owner: KubeObject, *, controller: bool = True) -> dict[str, Any]:
-    """A copy of `child`, as a dict, with a reference to `owner`; one that it has already is replaced.
+def owned_by(child: Mapping[str, object], owner: KubeObject, *, controller: bool = True) -> dict[str, Any]:
+    """Copy `child` into a dict with a reference to `owner`; an existing reference to it is replaced.
 
     Raises:
         ValueError: The owner is in another namespace (the garbage collector would delete the child), is in one while
             the child is in none, or the child has another controller already.
     """
-    document = child.to_dict() if isinstance(child, KubeObject) else dict(child)
+    document: dict[str, Any] = child.to_dict() if isinstance(child, KubeObject) else dict(child)
     metadata = dict(document.get("metadata") or {})
     namespace = metadata.get("namespace") or ""
     if owner.namespace and owner.namespace != namespace:
@@ -55,12 +54,14 @@ def owned_by(child: Mapping[str, Any], owner: KubeObject, *, controller: bool = 
         for other in references:
             if other.get("controller"):
                 name = f"{other.get('kind')} {other.get('name')}"
-                raise ValueError(f"{metadata.get('name')!r} is controlled by {name}; it cannot be by {owner!r}")
+                raise ValueError(
+                    f"{owner!r} cannot control {metadata.get('name')!r}, which is controlled by {name} already"
+                )
     metadata["ownerReferences"] = [*references, owner_reference(owner, controller=controller)]
     document["metadata"] = metadata
     return document
 
 
 def controller_of(obj: KubeObject) -> OwnerReference | None:
-    """The owner that manages the object, or None."""
+    """Return the owner that manages the object, or None."""
     return next((owner for owner in obj.owner_references if owner.controller), None)

@@ -1,7 +1,7 @@
-"""Selectors: kubectl's text for choosing objects by labels and by fields.
+"""Selectors: kubectl's syntax for choosing objects by labels and by fields.
 
-Syntax and meaning are those of apimachinery (pkg/labels/selector.go, pkg/fields/selector.go), which is what the API
-server does with the same text.
+Syntax and meaning are those of apimachinery (pkg/labels/selector.go, pkg/fields/selector.go), which the API server uses
+for the same text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class _Token(NamedTuple):
 class LabelRequirement:
     """One condition on a label: `operator` is one of `=`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`.
 
-    `values` is sorted and has no duplicates. `!=` and `notin` are also met by an object without the label; `>` and `<`
-    compare integers, and are not met by a label that is none.
+    `values` is sorted and has no duplicates. An object without the label matches `!=` and `notin` too; `>` and `<`
+    compare integers, and a label that is not an integer does not match them.
     """
 
     key: str
@@ -46,7 +46,7 @@ class LabelRequirement:
         object.__setattr__(self, "_set", frozenset(self.values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels meets the condition."""
+        """True if an object with these labels meets the condition."""
         value = labels.get(self.key)
         match self.operator:
             case "=" | "in":
@@ -75,7 +75,7 @@ class LabelRequirement:
 
 
 def _integer(text: str | None) -> int | None:
-    # As strconv.ParseInt(text, 10, 64): ASCII digits, and within 64 bits.
+    # Like strconv.ParseInt(text, 10, 64): ASCII digits, and within 64 bits.
     if text is None or len(text) > 64 or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -83,16 +83,16 @@ def _integer(text: str | None) -> int | None:
 
 
 def _requirement(key: str, operator: str, values: set[str]) -> LabelRequirement:
-    # One form for each meaning, so that selectors that say the same are equal.
+    # One form for each meaning, so that equivalent selectors are equal.
     if len(values) == 1 and operator in ("in", "notin"):
         operator = "=" if operator == "in" else "!="
     return LabelRequirement(key, operator, tuple(sorted(values)))
 
 
 class LabelSelector:
-    """A set of conditions on labels, all of which must be met; made by `parse`.
+    """A set of conditions on labels, which must all be met; made by `parse`.
 
-    `str()` is canonical: selectors that mean the same by other spacing, order, `==` or a set of one give the same text,
+    `str()` is canonical: selectors that differ only by spacing, order, `==` or a set of one value have the same text,
     and are equal. The empty selector matches everything.
 
     Attributes:
@@ -108,14 +108,14 @@ class LabelSelector:
 
     @classmethod
     def parse(cls, selector: str | Mapping[str, str] | LabelSelector | None) -> LabelSelector:
-        """Reads `"app=web,tier in (front, back),!canary"`, or a dict of labels that must be equal.
+        """Parse `"app=web,tier in (front, back),!canary"`, or a dict of labels that must be equal.
 
-        kubectl's whole syntax: `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `key`, `!key`, joined by commas. None and ""
-        match everything.
+        Takes kubectl's whole syntax: `=`, `==`, `!=`, `in`, `notin`, `>`, `<`, `key`, `!key`, joined by commas. None
+        and "" match everything.
 
         Raises:
-            SelectorError: the text does not parse, or a key or value is not one that a label may have; `position`
-                is the offset in the text.
+            SelectorError: The text does not parse, or a key or value is not valid for a label; `position` is the offset
+                in the text.
         """
         if isinstance(selector, LabelSelector):
             return selector
@@ -124,7 +124,7 @@ class LabelSelector:
         if isinstance(selector, str):
             return cls(_LabelParser(selector).parse())
         if not isinstance(selector, Mapping):
-            raise SelectorError(f"a label selector is text or a dict of text, not {selector!r}")
+            raise SelectorError(f"a label selector must be text or a dict of texts, got {selector!r}")
         requirements = []
         for key, value in selector.items():
             text = f"{key}={value}"
@@ -135,11 +135,11 @@ class LabelSelector:
         return cls(tuple(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is chosen."""
+        """True if an object with these labels meets all conditions."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for at all."""
+        """True if there is at least one condition."""
         return bool(self.requirements)
 
     def __eq__(self, other: object) -> bool:
@@ -157,7 +157,7 @@ class LabelSelector:
 
 def _key_problem(key: object) -> str:
     if not isinstance(key, str):
-        return f"the key {key!r} is no text"
+        return f"the key {key!r} is not a text"
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return f"the prefix of the key {key!r} must be a DNS subdomain of at most 253 characters"
@@ -171,7 +171,7 @@ def _key_problem(key: object) -> str:
 
 def _value_problem(value: object) -> str:
     if not isinstance(value, str):
-        return f"the value {value!r} is no text"
+        return f"the value {value!r} is not a text"
     if value and (len(value) > 63 or not _NAME.fullmatch(value)):
         return (
             f"the value {value!r} must be at most 63 of the characters A-Z a-z 0-9 - _ ., "
@@ -181,7 +181,7 @@ def _value_problem(value: object) -> str:
 
 
 class _LabelParser:
-    # apimachinery, pkg/labels/selector.go: Parser. `in` and `notin` are words of their own only behind a key.
+    # apimachinery, pkg/labels/selector.go: Parser. `in` and `notin` are operators only after a key.
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = [
@@ -243,7 +243,7 @@ class _LabelParser:
             self._fail(opening, f"'(' after {operator.text!r}")
         values: set[str] = set()
         while True:
-            # Nothing between two commas, or between the brackets, is the empty value.
+            # Two commas with nothing between them, or empty brackets, mean the empty value.
             if self._peek().kind in (",", ")"):
                 values.add("")
             else:
@@ -280,7 +280,7 @@ class _LabelParser:
 
 
 def _error(kind: str, text: str, problem: str, position: int) -> SelectorError:
-    # One line, with the place marked in it, since a caret below would be lost in a log.
+    # One line, with the position marked in it, because a caret on a second line would be lost in a log.
     marked = f"{text[:position]}>>>{text[position:]}"
     return SelectorError(
         f"{kind} selector {text!r}: {problem} at position {position}: {marked}", selector=text, position=position
@@ -291,7 +291,7 @@ _FIELD_TERM = re.compile(r"(?P<field>.*?)(?P<operator>!=|==|=)", re.DOTALL)
 
 
 class FieldSelector:
-    r"""A set of conditions on fields, all of which must be met; made by `parse`.
+    r"""A set of conditions on fields, which must all be met; made by `parse`.
 
     The server decides which fields can be selected: `metadata.name` and `metadata.namespace` of every resource, more of
     some.
@@ -332,7 +332,7 @@ class FieldSelector:
         return all(((get(name) or "") == value) == (operator == "=") for name, operator, value in self.requirements)
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for at all."""
+        """True if there is at least one condition."""
         return bool(self.requirements)
 
     def __eq__(self, other: object) -> bool:
@@ -353,7 +353,7 @@ def _escape(value: str) -> str:
 
 
 def _terms(text: str) -> list[tuple[int, int]]:
-    # The places between commas that no backslash stands before; empty ones are passed over.
+    # The spans between commas without a backslash before them; empty spans are skipped.
     bounds = [-1]
     position = 0
     while position < len(text):
@@ -379,7 +379,7 @@ def _unescape(text: str, start: int, end: int) -> str:
             position += 2
             continue
         if character == "=":
-            raise _error("field", text, "found '=' in a value, where it is to be written \\=", position)
+            raise _error("field", text, "found '=' in a value, expected it to be escaped as \\=", position)
         value.append(character)
         position += 1
     return "".join(value)

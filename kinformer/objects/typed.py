@@ -1,9 +1,10 @@
-"""An object with its model: what a typed informer shows in the place of an object.
+"""An object with its model: what a typed informer shows instead of an object.
 
-The model is decoded when it is first read, and kept in the view, which belongs to one reader: a handler has a view of
-its own with each event, and each read of a lister gives a new one. So a model may be mutable (dataclasses and the
-models of kubernetes_asyncio are): what a program does to it reaches neither the cache nor anybody else. Sharing one
-decoded model among all handlers would save decodes, and would make a change in one handler the next one's truth.
+The model is decoded when it is first read, and kept in the view, which belongs to one reader: a handler gets a view of
+its own with each event, and each read of a lister returns a new one. So a model may be mutable (dataclasses and the
+models of kubernetes_asyncio are): a change that a program makes to it reaches neither the cache nor any other reader.
+Sharing one decoded model among all handlers would save decodes, but a change by one handler would be visible to the
+next.
 """
 
 from __future__ import annotations
@@ -13,25 +14,24 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer._runtime.typevars import M
 from kinformer.objects.models import check_model, decode_as
-from kinformer.objects.object import KubeObject, ObjectView, view
+from kinformer.objects.object import KubeObject, ObjectView, fields_of, force_setattr, view
+from kinformer.objects.types import M, M_co
 
 __all__ = ["Model", "ModelView"]
 
+_M = TypeVar("_M")
 _T = TypeVar("_T")
 
 _FIELDS = len(ObjectView.__struct_fields__)
-_as_tuple = cast("Callable[[KubeObject], tuple[Any, ...]]", msgspec.structs.astuple)
-_force_setattr = cast("Callable[[KubeObject, str, Any], None]", msgspec.structs.force_setattr)
 
 
 class Model(Generic[M]):
-    """A type of the user's choice, and the resource whose objects are read as it.
+    """A type of the program's choice, and the resource whose objects are read as it.
 
     Args:
         type: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio.
-        resource: Named in errors.
+        resource: The resource that errors name.
 
     Raises:
         ConfigError: Nothing can be decoded as this type.
@@ -44,23 +44,18 @@ class Model(Generic[M]):
         self.type = type
         self.resource = resource
 
-    def read(self, obj: Any) -> Any:
-        """A view of an object with the model, nothing decoded yet; 0.5 us, and what unpacking takes where it is packed.
-
-        What is no KubeObject stays as it is.
-        """
-        if not isinstance(obj, KubeObject):
-            return obj
-        # A handler's own view is taken over with what it has decoded: it is the same reader's.
+    def read(self, obj: KubeObject) -> ModelView[M]:
+        """Make a view of an object with the model, nothing decoded yet; 0.5 us, and the time to unpack a packed one."""
+        # A handler's own view is taken over with the values that it has decoded: it has the same reader.
         mine = obj if type(obj) is ObjectView else view(obj)
         if type(mine) is not ObjectView:
-            mine = KubeObject._view(mine)  # its JSON, where that is packed
-        return ModelView(*_as_tuple(mine)[:_FIELDS], self)
+            mine = KubeObject._view(mine)  # unpacks the JSON of a packed one
+        return ModelView(*fields_of(mine)[:_FIELDS], self)
 
-    def reading(self, function: Callable[[Any], _T]) -> Callable[[Any], _T]:
-        """A function of one object (a filter, an index function), which gets it with the model.
+    def reading(self, function: Callable[[KubeObject[M]], _T]) -> Callable[[KubeObject], _T]:
+        """Wrap a function of one object (a filter, an index function), which gets the object with its model.
 
-        Equal for equal functions: an informer that is asked for the same index twice has it once.
+        The results for equal functions are equal: an informer that is asked for the same index twice has it once.
         """
         return _Reading(self, function)
 
@@ -76,11 +71,11 @@ class _Reading(Generic[_T]):
 
     __slots__ = ("_function", "_model")
 
-    def __init__(self, model: Model[Any], function: Callable[[Any], _T]) -> None:
+    def __init__(self, model: Model[_M], function: Callable[[KubeObject[_M]], _T]) -> None:
         self._model = model
         self._function = function
 
-    def __call__(self, obj: Any) -> _T:
+    def __call__(self, obj: KubeObject) -> _T:
         return self._function(self._model.read(obj))
 
     def __eq__(self, other: object) -> bool:
@@ -93,32 +88,32 @@ class _Reading(Generic[_T]):
         return repr(self._function)
 
 
-class ModelView(ObjectView, Generic[M], frozen=True, gc=True, eq=False):
-    """A view with a model; equal to, and hashed as, the object that it was made of."""
+class ModelView(ObjectView[M_co], frozen=True, gc=True, eq=False):
+    """A view with a model; it equals the object that it was made of, and has its hash."""
 
     _reads_as: Model[Any] | None = None
-    _value: Any = msgspec.UNSET
+    _value: object = msgspec.UNSET
 
     @property
-    def model(self) -> M:
+    def model(self) -> M_co:
         """See `KubeObject.model`; the same instance at each read of this view."""
         value = self._value
         if value is msgspec.UNSET:
             reads_as = self._model()
             value = decode_as(self.raw, reads_as.type, f"{reads_as.resource} {self.key}")
-            _force_setattr(self, "_value", value)
-        return cast("M", value)
+            force_setattr(self, "_value", value)
+        return cast("M_co", value)
 
     def _model(self) -> Model[Any]:
         assert self._reads_as is not None
         return self._reads_as
 
-    def _view(self) -> ObjectView:
-        return cast("ObjectView", self._model().read(super()._view()))
+    def _view(self) -> ModelView[M_co]:
+        return self._model().read(super()._view())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (super().__reduce__()[1], self._model().type, self._model().resource)
 
 
-def _unpickled(fields: tuple[Any, ...], kind: type[Any], resource: str) -> KubeObject:
-    return cast("KubeObject", Model(kind, resource).read(ObjectView(*fields)))
+def _unpickled(fields: tuple[object, ...], kind: type[_T], resource: str) -> KubeObject[_T]:
+    return Model(kind, resource).read(ObjectView(*fields))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from kinformer._runtime.typevars import M, M_contra
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M, M_contra
 
 __all__ = ["EventHandler", "Filter", "OnAdd", "OnDelete", "OnUpdate", "Transform"]
 

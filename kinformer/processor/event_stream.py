@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from kinformer._runtime.typevars import M, M_co
 from kinformer.objects.object import KubeObject, view
+from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Mailbox
 
 __all__ = ["EventStream", "InformerEvent"]

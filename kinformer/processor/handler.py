@@ -11,8 +11,7 @@ from types import CoroutineType
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import get_logger
+from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.processor.callbacks import Filter

@@ -209,7 +209,7 @@ class Mailbox:
 
     def _announce_synced(self) -> None:
         if self.has_synced:
-            self._synced.set()
+            self._synced.open()
 
     def _passes(self, obj: KubeObject) -> bool:
         assert self._filter is not None

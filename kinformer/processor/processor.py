@@ -67,7 +67,7 @@ class Processor:
         Called between two deltas, as everything on the loop is: no gap, nothing twice.
         """
         mailbox.replay(ChunkedList(self._indexer.tables()))
-        if self.synced:
+        if self.synced.is_open:
             mailbox.upstream_synced()
         self._mailboxes.append(mailbox)
 
@@ -86,9 +86,9 @@ class Processor:
     def scope_synced(self, scope: str | None) -> None:
         """The first list of one source is in the cache (or will never be, and need not be)."""
         self._missing.discard(scope)
-        if self._missing or self.synced:
+        if self._missing or self.synced.is_open:
             return
-        self.synced.set()
+        self.synced.open()
         for mailbox in self._mailboxes:
             mailbox.upstream_synced()
 

@@ -131,9 +131,9 @@ class InitialEvents:
     async def take(self, budget: YieldBudget) -> ChunkedList[object]:
         """The objects; nothing of them is kept here."""
         objects, self._objects = self._objects, PartitionedDict()
-        pieces: ChunkedList[object] = ChunkedList()
-        while objects.parts:  # part by part: freeing 100,000 keys at once is a stall too
-            pieces.add_table(objects.parts.pop())
+        chunks: ChunkedList[object] = ChunkedList()
+        while objects.partitions:  # part by part: freeing 100,000 keys at once is a stall too
+            chunks.add_table(objects.partitions.pop())
             if budget.exhausted():
                 await budget.pause()
-        return pieces
+        return chunks

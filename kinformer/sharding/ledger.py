@@ -167,7 +167,7 @@ class ShardLedger:
             self.initial_doubt = Doubt(newest, self._now())
         self._gap = Tombstone("", version, self._now())
         self.applied = max(self.applied, version)
-        for part in old.parts:
+        for part in old.partitions:
             yield
             part.clear()  # freeing 100,000 keys takes time too
 
@@ -222,14 +222,14 @@ class ShardLedger:
         """Do the rest of `confirm` in steps; call nothing else of the ledger between them."""
         now = self._now()
         number = 0
-        for part in self.doubts.parts:
+        for part in self.doubts.partitions:
             for key, doubt in list(part.items()):
                 if _covers(doubt.version, doubt.since, seen, asked):
                     del part[key]
                 number += 1
                 if number % STEP == 0:
                     yield
-        for stones in self.tombstones.parts:
+        for stones in self.tombstones.partitions:
             for key, stone in list(stones.items()):
                 if _confirm_tombstone(stone, seen, asked, now, forget_after):
                     del stones[key]

@@ -1,16 +1,17 @@
-"""Decoding: one line of a watch, or one item of a list, becomes an object."""
+"""The decoder: makes objects of the lines of a watch and of the items of a list."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import intern
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, decode_bookmark
+from kinformer.objects.types import JSON
 from kinformer.wire.fast_path import FastPath, Metadata, ObjectPrefix, decode_untyped, without_managed_fields
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.json_scan import identity_of, members
@@ -18,7 +19,7 @@ from kinformer.wire.json_scan import identity_of, members
 __all__ = ["EntryDecoder", "PoisonObjectError"]
 
 
-# What a server, or a proxy before it, may put where an object should be.
+# Documents that a server, or a proxy before it, may send instead of an object.
 _NO_OBJECTS = {
     "Status": ("v1",),
     "Table": ("meta.k8s.io/v1", "meta.k8s.io/v1beta1"),
@@ -27,14 +28,14 @@ _NO_OBJECTS = {
 
 
 class PoisonObjectError(DecodeError):
-    """One object that cannot be kept, in an answer that is otherwise sound: without a name, or with labels of numbers.
+    """One object that cannot be kept, in a valid response: it has no name, for example, or labels that are numbers.
 
-    To be counted and left out, while the stream goes on from `resource_version`.
+    The object is counted and left out, and the stream goes on from `resource_version`.
 
     Attributes:
-        key: `"namespace/name"` or `"name"`; "" where the object has no name that is text.
-        resource_version: Of the object, or "".
-        type: Of the event that brought it (`"ADDED"`, `"MODIFIED"`, `"DELETED"`), or "" for an item of a list.
+        key: `"namespace/name"` or `"name"`; "" if the object has no name that is a text.
+        resource_version: The resourceVersion of the object, or "".
+        type: The type of the event that carried it (`"ADDED"`, `"MODIFIED"`, `"DELETED"`), or "" for an item of a list.
     """
 
     def __init__(self, message: str, *, key: str = "", resource_version: str = "") -> None:
@@ -45,7 +46,7 @@ class PoisonObjectError(DecodeError):
 
 
 class _Object(msgspec.Struct, gc=False, rename="camel"):
-    # All else is skipped, which checks it to be JSON: 5 us for a Pod of 8 KB, a fifth of a dict.
+    # The rest is skipped, which checks that it is JSON: 5 us for a Pod of 8 KB, a fifth of decoding a dict.
     metadata: Metadata
     api_version: str | None = None
     kind: str | None = None
@@ -61,33 +62,33 @@ class _Status(msgspec.Struct, rename="camel"):
     message: str | None = None
     reason: str | None = None
     code: int | None = None
-    details: dict[str, Any] | None = None
+    details: dict[str, object] | None = None
 
 
 _decode_object = msgspec.json.Decoder(_Object).decode
 _decode_event = msgspec.json.Decoder(_Event).decode
 _decode_status = msgspec.json.Decoder(_Status).decode
-_decode_any = msgspec.json.Decoder().decode
+_decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 class EntryDecoder:
-    """Makes objects of the bytes of one resource, as they stand in watches and lists.
+    """Decodes the objects of one resource, from the bytes of its watches and lists.
 
-    Labels and owners that are written alike are one and the same dict and tuple in all objects of one decoder; the
-    texts of namespaces and kinds are shared too. The JSON that an object keeps is as the server wrote it, without
-    managedFields (a third to a half of it).
+    Labels and owner references with equal bytes are one and the same dict and tuple in all objects of one decoder; the
+    texts of namespaces and kinds are shared too. An object keeps its JSON as the server wrote it, without managedFields
+    (a third to a half of it).
 
     Args:
-        keep_managed_fields: Keep them; False by default, since few programs read them and all would pay for them.
-        fields: JSON paths; only these, and what identifies the object, are kept. None keeps everything.
+        keep_managed_fields: Keep managedFields; False by default, since few programs read them and all would pay.
+        fields: JSON paths; only these and the identity of an object are kept. None keeps everything.
 
     Attributes:
-        errors: How many objects and events were refused.
-        fast: Reads the lines of a watch that look like those before them; the others are for `event`.
+        errors: The number of objects and events that were rejected.
+        fast: Reads the lines of a watch that look like those before them; `event` reads the others.
 
     Raises:
-        ConfigError: a path does not parse.
+        ConfigError: A path does not parse.
     """
 
     def __init__(self, *, keep_managed_fields: bool = False, fields: Sequence[str] | None = None) -> None:
@@ -98,15 +99,15 @@ class EntryDecoder:
         self.fast = FastPath(keep_managed_fields=keep_managed_fields, layout=self._layout)
 
     def event(self, line: bytes | bytearray | memoryview) -> WatchEvent:
-        """The event in one line of a watch.
+        """Decode the event in one line of a watch.
 
-        The object of a BOOKMARK has the key `""`, a resourceVersion and annotations, whatever else stands in it.
+        The object of a BOOKMARK has the key `""`, a resourceVersion and annotations; the rest of it is ignored.
 
         Raises:
-            APIError: an ERROR event; the class is that of its Status (`ExpiredError` for a 410).
-            PoisonObjectError: the event is sound, its object cannot be kept.
-            WatchError: a type of event that does not exist, or a Table, Status or list in the place of an object.
-            DecodeError: the line is malformed, so it cannot be known what was lost.
+            APIError: The event is an ERROR; the class is that of its Status (`ExpiredError` for a 410).
+            PoisonObjectError: The event is valid, but its object cannot be kept.
+            WatchError: The type of event does not exist, or the object is a Table, Status or list.
+            DecodeError: The line is malformed, so it is unknown which change was lost.
         """
         return self._any_event(line if type(line) is bytes else bytes(line))
 
@@ -138,18 +139,18 @@ class EntryDecoder:
             case "ERROR":
                 self._raise_status(raw)
         self.errors += 1
-        raise WatchError(f"a watch event of the unknown type {event.type!r}: {data[:80]!r}")
+        raise WatchError(f"watch event of unknown type {event.type!r}: {data[:80]!r}")
 
     def _raise_status(self, raw: bytes) -> NoReturn:
         try:
             status = _decode_status(raw)
         except MALFORMED as error:
             self.errors += 1
-            raise WatchError(f"an ERROR event without a Status: {raw[:200]!r}") from error
+            raise WatchError(f"watch event of type ERROR without a Status: {raw[:200]!r}") from error
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")
         raise api_error(
-            status.code or 500,  # as client-go takes an error that does not say what it is
+            status.code or 500,  # as client-go treats an error without a code
             status.reason or "",
             status.message or "",
             seconds if isinstance(seconds, int) and seconds > 0 else None,
@@ -157,16 +158,16 @@ class EntryDecoder:
         )
 
     def item(self, data: bytes | bytearray | memoryview, api_version: str = "", kind: str = "") -> KubeObject:
-        """The object of exactly one JSON object, such as an item of a list.
+        """Decode exactly one JSON object, such as an item of a list.
 
-        Items of built-in lists come without apiVersion and kind: what is missing is taken from the arguments, also
-        into `raw`, so that objects look alike from a list and from a watch.
+        Items of built-in lists have no apiVersion and kind: they are taken from the arguments, and put into `raw` too,
+        so that objects are the same from a list and from a watch.
 
         Raises:
-            PoisonObjectError: this is JSON, but no object that can be kept; counted in `errors`.
-            WatchError: this is a Table, Status or list; counted.
-            DecodeError: this is not exactly one JSON object; not counted, for a splitter asks by this where an item
-                ends.
+            PoisonObjectError: The data is JSON, but not an object that can be kept; counted in `errors`.
+            WatchError: The data is a Table, Status or list; counted.
+            DecodeError: The data is not exactly one JSON object; not counted, because a splitter calls this to find the
+                end of an item.
         """
         raw = data if type(data) is bytes else bytes(data)
         try:
@@ -193,7 +194,7 @@ class EntryDecoder:
         if not name:
             raise msgspec.ValidationError("metadata.name is missing")
         if not raw.isascii():
-            raw.decode()  # what msgspec skips it does not check to be UTF-8
+            raw.decode()  # msgspec does not check that the parts it skips are UTF-8
         fields = metadata.managed_fields
         self.fast.cutting = bool(fields) and not self._keep_managed_fields
         if self.fast.cutting:
@@ -214,11 +215,11 @@ class EntryDecoder:
         return obj if self._layout is None else self._layout.kept(obj)
 
     def keep(self, obj: KubeObject) -> KubeObject:
-        """An object that was kept before, in the form in which this decoder keeps objects."""
+        """Return an object that was kept before in the form in which this decoder keeps objects."""
         return obj if self._layout is None else self._layout.kept(obj)
 
     def _stamp(self, kind: str, api_version: str) -> bytes:
-        # In the order in which the server itself writes them in watch events.
+        # In the order in which the server writes them in watch events.
         stamp = self._stamps.get((kind, api_version))
         if stamp is None:
             members = {"kind": kind, "apiVersion": api_version}
@@ -227,7 +228,7 @@ class EntryDecoder:
         return stamp
 
     def _refuse_deep_event(self, data: bytes, error: RecursionError) -> None:
-        """Raises PoisonObjectError where it is an object of this event that is nested too deeply."""
+        """Raise PoisonObjectError if the object of this event is nested too deeply."""
         found = dict(members(data))
         kind = found.get(b"type", b"").strip(b'"').decode(errors="replace")
         if kind in ("ADDED", "MODIFIED", "DELETED"):
@@ -238,10 +239,10 @@ class EntryDecoder:
                 raise
 
     def _refuse_deep(self, raw: bytes, error: RecursionError) -> NoReturn:
-        name, namespace, version = identity_of(raw)  # a DecodeError, where this is not exactly one object
+        name, namespace, version = identity_of(raw)  # raises DecodeError if this is not exactly one object
         self.errors += 1
         raise PoisonObjectError(
-            f"an object that is nested too deeply: {raw[:80]!r}",
+            f"object is nested too deeply: {raw[:80]!r}",
             key=f"{namespace}/{name}" if name and namespace else name,
             resource_version=version,
         ) from error
@@ -257,9 +258,9 @@ class EntryDecoder:
             raise DecodeError(f"malformed object: {error}: {raw[:80]!r}") from error
         self.errors += 1
         if not isinstance(document, dict):
-            raise PoisonObjectError(f"no object: {raw[:80]!r}") from error
+            raise PoisonObjectError(f"not an object: {raw[:80]!r}") from error
         if document.get("apiVersion") in _NO_OBJECTS.get(str(document.get("kind")), ()):
-            raise WatchError(f"a {document['kind']} came in the place of an object: {raw[:80]!r}") from error
+            raise WatchError(f"expected an object, got a {document['kind']}: {raw[:80]!r}") from error
         metadata = document.get("metadata")
         known = metadata if isinstance(metadata, dict) else {}
         name, namespace, version = (
@@ -267,7 +268,7 @@ class EntryDecoder:
             for field in ("name", "namespace", "resourceVersion")
         )
         raise PoisonObjectError(
-            f"an object that cannot be kept: {error}: {raw[:80]!r}",
+            f"object cannot be kept: {error}: {raw[:80]!r}",
             key=f"{namespace}/{name}" if name and namespace else name,
             resource_version=version,
         ) from error

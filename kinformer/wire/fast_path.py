@@ -1,14 +1,15 @@
 """The fast path of decoding: reads lines that look like lines that were decoded before.
 
-Nothing in JSON demands that one object begins as another does, but the objects of one stream do. What is known of one
-is a guess about the next, which costs a comparison of bytes instead of a decoding: 3.5 us a line, against 6.5 us by
-`EntryDecoder.event`. The fast path gives up instead of guessing, and a property test holds it to `event`.
+JSON does not require that objects begin alike, but the objects of one stream do. So a prefix that was decoded once is
+compared as bytes instead of being decoded again: 3.5 us a line, against 6.5 us by `EntryDecoder.event`. The fast path
+gives up instead of guessing, and a property test checks that it agrees with `event`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from sys import intern
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,22 +18,23 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
 from kinformer.wire.field_packing import FieldLayout
-from kinformer.wire.interning import SharedValues
 from kinformer.wire.lines import Lines
 
 __all__ = ["FastPath", "Metadata", "ObjectPrefix", "decode_untyped", "without_managed_fields"]
 
-MANAGED_FIELDS = b',"managedFields":'
-"""What stands before their value, as servers write it."""
+V = TypeVar("V")
 
-_MARK = MANAGED_FIELDS + b"1"  # replaces what is cut while the object is decoded
+MANAGED_FIELDS = b',"managedFields":'
+"""The bytes before the value of managedFields, as servers write them."""
+
+_MARK = MANAGED_FIELDS + b"1"  # replaces the managedFields that are cut, while the object is decoded
 _LENGTH = len(MANAGED_FIELDS)
-_BRACKETS = 8  # opening brackets of metadata that are looked at, before `find` takes over
+_BRACKETS = 8  # opening brackets of metadata that are tried before `find` takes over
 
 _EMPTY = msgspec.Raw()
-_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # IndexError: of a line of a few bytes
+_UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # IndexError: a line of a few bytes
 
-_new_tuple = tuple.__new__  # a third of the price of WatchEvent(...), which is a Python function
+_new_tuple = tuple.__new__  # a third of the cost of WatchEvent(...), which is a Python function
 
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -41,9 +43,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class LinePrefix(NamedTuple):
-    """How the lines of one type of event begin: up to the brace that opens the metadata of their object.
+    """The prefix of the lines of one type of event, up to the brace that opens the metadata of their object.
 
-    `object` and `metadata` are the places of the braces that open the two.
+    `object` and `metadata` are the offsets of the braces that open the two.
     """
 
     type: str
@@ -53,40 +55,40 @@ class LinePrefix(NamedTuple):
 
 
 class ObjectPrefix(NamedTuple):
-    """How the objects of a resource begin: up to the brace that opens their metadata.
+    """The prefix of the objects of a resource, up to the brace that opens their metadata.
 
-    So kind and apiVersion, where both stand in it, need not be decoded again and again; `kind` is "" where they do not.
-    The brace is at 0 where this fits no object. `beginnings` are those of the lines of a watch, by the first letter of
-    their type; empty where kind is.
+    If it has kind and apiVersion, these need not be decoded again; `kind` is "" otherwise. `brace` is 0 if the prefix
+    fits no object. `lines` has the prefixes of the lines of a watch, by the first letter of their type; it is empty if
+    `kind` is.
     """
 
     text: bytes
     kind: str
     api_version: str
     brace: int
-    beginnings: dict[int, LinePrefix]
+    lines: dict[int, LinePrefix]
 
     @classmethod
     def of(cls, raw: bytes, kind: str | None, api_version: str | None) -> ObjectPrefix:
-        """That of one object."""
+        """Find the prefix of one object."""
         brace = raw.find(b"{", 1)
         text = raw[: brace + 1]
-        # The first brace within the object opens its metadata, as it does in all that the API server writes of Go
-        # types; then these metadata are no deeper ones.
+        # The first brace within the object opens its metadata, as in everything that the API server writes of Go types;
+        # so these are not the metadata of a nested object.
         if not text.endswith(b'"metadata":{'):
             return UNKNOWN
         if kind and api_version and b'"kind":' in text and b'"apiVersion":' in text:
-            return cls(text, intern(kind), intern(api_version), brace, _beginnings(text, brace))
+            return cls(text, intern(kind), intern(api_version), brace, _line_prefixes(text, brace))
         return cls(text, "", "", brace, {})
 
 
-NO_BEGINNING = LinePrefix("", b"\xff", 0, 0)
-"""No line begins so, for no text in UTF-8 has this byte."""
+NO_LINE = LinePrefix("", b"\xff", 0, 0)
+"""The prefix of no line, because no text in UTF-8 has this byte."""
 
 UNKNOWN = ObjectPrefix(b"", "", "", 0, {})
 
 
-def _beginnings(text: bytes, brace: int) -> dict[int, LinePrefix]:
+def _line_prefixes(text: bytes, brace: int) -> dict[int, LinePrefix]:
     found = {}
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         before = b'{"type":"%s","object":' % kind.encode()
@@ -95,12 +97,12 @@ def _beginnings(text: bytes, brace: int) -> dict[int, LinePrefix]:
 
 
 def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
-    """Where a value of that name begins, behind the brace at `metadata`, which opens these; -1 where none does.
+    """Return the offset of a value named managedFields after `metadata`, the brace that opens the metadata; else -1.
 
-    It may be another's, deeper or behind the metadata. `end` is that of the object. Only what servers write is found:
-    without spaces, and not as the first key.
+    It may belong to another object, nested in the metadata or after them. `end` is the end of the object. Only the form
+    that servers write is found: without spaces, and not as the first key.
     """
-    # By their bracket, because looking for one byte is a memchr: looking for the name goes from byte to byte.
+    # By its bracket, because a search for one byte is a memchr; a search for the name goes byte by byte.
     value = data.find(b"[", metadata, end)
     for _ in range(_BRACKETS):
         if value < 0 or data[value - _LENGTH : value] == MANAGED_FIELDS:
@@ -111,16 +113,16 @@ def managed_fields_at(data: bytes, metadata: int, end: int) -> int:
 
 
 def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: bytes) -> bytes:
-    """An object without its managedFields, and with `stamp`, if it is any, in the place of its first brace.
+    """Remove the managedFields of an object, and replace its first brace by `stamp` if there is one.
 
-    Its metadata open at the brace at `metadata`, 0 if that is unknown.
+    `metadata` is the offset of the brace that opens its metadata, 0 if that is unknown.
     """
     value = managed_fields_at(raw, metadata, len(raw)) if metadata else -1
     if value >= 0 and raw.startswith(fields, value) and _is_object(raw[metadata : value - _LENGTH] + b"}"):
-        # By views: each copy that is made on the way, and freed, leaves a hole between objects that stay.
+        # By views: each temporary copy leaves a hole in memory between objects that stay.
         view = memoryview(raw)
         return b"".join((stamp, view[1 if stamp else 0 : value - _LENGTH], view[value + len(fields) :]))
-    # Whatever the order and spacing of its keys are like; each value stays as it was written.
+    # For any order and spacing of its keys; each value stays as it was written.
     members = _decode_members(raw)
     inner = _decode_members(members["metadata"])
     inner.pop("managedFields", None)
@@ -130,7 +132,7 @@ def without_managed_fields(raw: bytes, metadata: int, fields: bytes, stamp: byte
 
 
 def _is_object(text: bytes) -> bool:
-    """Whether the brace at the beginning of `text` is closed by its last one: then what precedes that is its own."""
+    """True if the first brace of `text` is closed by its last one, so that the text between belongs to it."""
     try:
         _check(text)
     except msgspec.DecodeError:
@@ -148,7 +150,7 @@ class _Head(msgspec.Struct, gc=False, rename="camel"):
 
 
 class Metadata(_Head, gc=False, rename="camel"):
-    """The metadata of an object, as far as an entry needs them; labels and owners as they were written."""
+    """The metadata of an object that its attributes need; labels and owner references as they were written."""
 
     managed_fields: msgspec.Raw = _EMPTY
 
@@ -157,7 +159,7 @@ class _Untyped(msgspec.Struct, gc=False):
     metadata: Metadata
 
 
-# Of an object with a mark instead of its managedFields; any other value of that name is refused, because of its type.
+# For an object with a mark instead of its managedFields; any other value of that name is rejected by its type.
 class _MarkedMetadata(_Head, gc=False, rename="camel"):
     managed_fields: int = 0
 
@@ -170,6 +172,42 @@ decode_untyped = msgspec.json.Decoder(_Untyped).decode
 _decode_marked = msgspec.json.Decoder(_Marked).decode
 
 
+# At most twice as many are held. 30,000 Pods of a real cluster have some 1,000 label sets; if every object has labels
+# of its own, sharing costs some 10 MB.
+_SHARED = 16_384
+
+
+class SharedValues(dict[bytes, V]):
+    """Interns values: `shared[raw]` is one and the same value for equal bytes, as long as they keep coming.
+
+    There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
+    that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
+    stay shared.
+
+    Args:
+        make: Makes the value of some bytes.
+        limit: Values of one generation.
+    """
+
+    __slots__ = ("_limit", "_make", "_old")
+
+    def __init__(self, make: Callable[[bytes], V], limit: int = _SHARED) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+        self._old: dict[bytes, V] = {}
+
+    def __missing__(self, raw: bytes) -> V:
+        value = self._old.get(raw)
+        if value is None:
+            value = self._make(raw)
+        if len(self) >= self._limit:
+            self._old = dict(self)
+            self.clear()
+        self[raw] = value
+        return value
+
+
 def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
 
@@ -178,13 +216,13 @@ class FastPath:
     """Reads the lines of a watch that have the form in which servers write them.
 
     Args:
-        keep_managed_fields: Keep them.
-        layout: Which fields of an object are kept; None keeps everything.
+        keep_managed_fields: Keep managedFields.
+        layout: The fields of an object that are kept; None keeps everything.
 
     Attributes:
-        prefix: How the objects of this resource begin, as far as is known.
+        prefix: The prefix of the objects of this resource, as far as it is known.
         cutting: True if the last object had managedFields, and they are not kept.
-        labels, owners: What is shared by the objects of one decoder.
+        labels, owners: The values that the objects of one decoder share.
     """
 
     __slots__ = ("_keep", "_layout", "cutting", "labels", "owners", "prefix")
@@ -201,12 +239,12 @@ class FastPath:
         """Read lines in the usual form, and append their events to `found`.
 
         Stops after `most` of them, and before a line of another form or with an object that cannot be kept:
-        `EntryDecoder.event` handles those. This is the hot path of a watch: what `event` does, written out in one loop
-        that reads the bytes where they are. It accepts only prefixes that `event` has accepted before. Bytes within
-        managedFields that are dropped are not validated, so garbage there, which `event` rejects, is accepted.
+        `EntryDecoder.event` handles those. This is the hot path of a watch: the steps of `event`, written as one loop
+        that reads the bytes in place. It accepts only prefixes that `event` has accepted before. Bytes inside dropped
+        managedFields are not validated, so garbage there, which `event` rejects, is accepted.
         """
-        beginnings = self.prefix.beginnings
-        if not beginnings:
+        prefixes = self.prefix.lines
+        if not prefixes:
             return
         _, kind, api_version, _, _ = self.prefix
         labels, owners, keep, layout = self.labels, self.owners, self._keep, self._layout
@@ -214,14 +252,14 @@ class FastPath:
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, decode_untyped, found.append
         decode_marked, mark = _decode_marked, _MARK
-        type_, text, before, brace = NO_BEGINNING
+        type_, text, before, brace = NO_LINE
         read = 0
         metadata: Metadata | _MarkedMetadata
         try:
             for end in lines.ends[lines.read : lines.read + most]:
                 last = end - 1
                 if not begins(text, start):  # of another type than the last line
-                    type_, text, before, brace = beginnings.get(data[start + 9], NO_BEGINNING)
+                    type_, text, before, brace = prefixes.get(data[start + 9], NO_LINE)
                     if not begins(text, start):
                         break
                 if data[last] != 0x7D:
@@ -231,19 +269,19 @@ class FastPath:
                 if cutting:
                     value = find(b"[", start + brace, last)
                     if data[value - length : value] != name_of_them:
-                        value = find(b"[", value + 1, last)  # behind that of ownerReferences, as in Pods
+                        value = find(b"[", value + 1, last)  # after that of ownerReferences, as in Pods
                         if data[value - length : value] != name_of_them:
                             value = managed_fields_at(data, start + brace, last)
-                # Strict: if more than the object stands there this raises, and the long way tells what it is.
+                # Strict: if there is more than the object this raises, and `event` finds out what it is.
                 if value < 0:
                     raw = data[first:last]
                     metadata = decode(raw).metadata
                     if metadata.managed_fields is not _EMPTY and not keep:
                         break
                 else:
-                    # Up to the first bracket that closes. If that stands within a string, or closes another array, then
-                    # what is left has an open string or, unless bytes are missing, a bracket too many: no JSON, and
-                    # decoding refuses it. The mark is read back only where they are those of the object itself.
+                    # Cut up to the first closing bracket. If that is inside a string, or closes another array, the rest
+                    # has an open string or, unless bytes are missing, a bracket too many: it is not JSON, and decoding
+                    # rejects it. The mark is read back only if the managedFields are those of the object itself.
                     head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
                     raw = b"".join((head, tail))
                     metadata = decode_marked(b"".join((head, mark, tail))).metadata
@@ -253,7 +291,7 @@ class FastPath:
                 if not name:
                     break
                 if not is_ascii:
-                    data[start:end].decode()  # what msgspec skips it does not check to be UTF-8
+                    data[start:end].decode()  # msgspec does not check that the parts it skips are UTF-8
                 obj = KubeObject(
                     f"{namespace}/{name}" if namespace else name,
                     intern(namespace) if namespace else "",
@@ -269,6 +307,6 @@ class FastPath:
                 start = end + 1
                 read += 1
         except _UNUSUAL:
-            pass  # the long way says what is wrong
+            pass  # `event` finds out what is wrong
         lines.start = start
         lines.read += read

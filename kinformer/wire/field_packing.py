@@ -1,37 +1,29 @@
-"""The form in which an informer with `fields` keeps its objects: the values alone, in a fixed order.
+"""The packed form of objects in an informer with `fields`: the values alone, in a fixed order.
 
-Of a Pod with three fields the values are 90 bytes; with their keys, and with the name, the labels and all else that an
-object knows of itself anyway, they would be 800. What is missing in them is put around them when somebody reads.
+The values of a Pod with three fields are 90 bytes; with their keys, and with the name, the labels and everything else
+that the object has as attributes anyway, they would be 800. The missing parts are put around them when the JSON is
+read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from kinformer.exceptions import MALFORMED
-from kinformer.objects.json_path import ALWAYS_KEPT, Projection, parse_path, struct_of, tree_of
+from kinformer.objects.json_path import ALWAYS_KEPT, PathTree, Projection, parse_path, struct_of, tree_of
+from kinformer.objects.meta import OwnerReference
 from kinformer.objects.object import KubeObject
 from kinformer.objects.packed import packed, with_json
 
 __all__ = ["FieldLayout"]
 
-# What an object holds beside its JSON.
-_KNOWN = (
-    "apiVersion",
-    "kind",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.labels",
-    "metadata.ownerReferences",
-)
-_KNOWN_SEGMENTS = tuple(parse_path(path).segments for path in _KNOWN)
+# Of what is always kept, the attributes of an object that are read from its JSON; it has the others beside it.
+_IN_JSON = ("metadata.generation", "metadata.creationTimestamp", "metadata.deletionTimestamp")
+_KNOWN_SEGMENTS = tuple(parse_path(path).segments for path in ALWAYS_KEPT if path not in _IN_JSON)
 
-_BETWEEN = b"\0"  # stands in no JSON: within texts it is escaped, and nobody pads with it
+_BETWEEN = b"\0"  # occurs in no JSON: it is escaped within texts, and is not whitespace
 
 _encode = msgspec.json.Encoder().encode
 
@@ -40,22 +32,22 @@ class FieldLayout:
     """Packs the values of some JSON paths, and unpacks them as an object.
 
     Args:
-        fields: The paths that were asked for; what identifies an object is there whatever they say.
+        fields: The requested paths; the identity of an object is always kept.
 
     Raises:
-        ConfigError: a path does not parse.
+        ConfigError: A path does not parse.
     """
 
     def __init__(self, fields: Sequence[str]) -> None:
         wanted = [path for path in (*ALWAYS_KEPT, *fields) if not _is_known(path)]
         root = tree_of(wanted)
         self._decode = msgspec.json.Decoder(struct_of(root, "_Values")).decode
-        # Of each value: where it stands in what was decoded, where in the object, and whether it is decoded itself.
+        # For each value: its attributes in the decoded struct, its keys in the object, True if it is decoded itself.
         self._values: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = []
         self._lay_out(root, (), ())
         self._project = Projection(fields)
 
-    def _lay_out(self, node: Any, attributes: tuple[str, ...], keys: tuple[str, ...]) -> None:
+    def _lay_out(self, node: PathTree, attributes: tuple[str, ...], keys: tuple[str, ...]) -> None:
         if node.is_kept_whole or node.elements is not None:
             self._values.append((attributes, keys, not node.is_kept_whole))
             return
@@ -63,23 +55,23 @@ class FieldLayout:
             self._lay_out(child, (*attributes, f"f{number}"), (*keys, key))
 
     def kept(self, obj: KubeObject) -> KubeObject:
-        """`obj` with nothing but what is kept of it.
+        """Return `obj` reduced to the parts that are kept.
 
         Raises:
-            DecodeError: its bytes are no JSON.
+            DecodeError: Its bytes are not JSON.
         """
         data = self.pack(obj.raw)
         return with_json(obj, self._project(obj.raw)) if data is None else packed(obj, data, self)
 
     def pack(self, raw: bytes) -> bytes | None:
-        """The values in an object's JSON; None where it is built in another way than the paths expect."""
+        """Pack the values of an object's JSON; None if its structure is not the one that the paths expect."""
         try:
             found = self._decode(raw)
         except MALFORMED:
             return None
-        values: list[Any] = []
+        values: list[bytes | msgspec.Raw] = []
         for attributes, _, decoded in self._values:
-            value: Any = found
+            value = found
             for attribute in attributes:
                 value = getattr(value, attribute)
                 if value is None or value is msgspec.UNSET:
@@ -90,16 +82,18 @@ class FieldLayout:
         return data if data.count(_BETWEEN) == len(values) - 1 else None
 
     def unpack(self, obj: KubeObject) -> bytes:
-        """The JSON of an object whose values are packed. Of its owners' two flags those that are false are left out."""
-        metadata: dict[str, Any] = {"name": obj.name}
+        """Return the JSON of an object whose values are packed. False flags of its owner references are left out."""
+        metadata: dict[str, object] = {"name": obj.name}
         known = {"namespace": obj.namespace, "uid": obj.uid, "resourceVersion": obj.resource_version}
         metadata.update((key, value) for key, value in known.items() if value)
-        document: dict[str, Any] = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
+        document: dict[str, object] = {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata}
         for (_, keys, _), value in zip(self._values, obj._data.split(_BETWEEN), strict=True):
             if value:
                 place = document
                 for key in keys[:-1]:
-                    place = place.setdefault(key, {})
+                    inner = place.setdefault(key, {})
+                    assert isinstance(inner, dict)
+                    place = inner
                 place[keys[-1]] = msgspec.Raw(value)
         if document["metadata"] is metadata:
             if obj._labels:
@@ -114,5 +108,5 @@ def _is_known(path: str) -> bool:
     return any(segments[: len(known)] == known for known in _KNOWN_SEGMENTS)
 
 
-def _owner(owner: Any) -> dict[str, Any]:
+def _owner(owner: OwnerReference) -> dict[str, str | bool]:
     return {key: value for key, value in msgspec.to_builtins(owner).items() if value is not False}

@@ -1,7 +1,7 @@
-"""Scans JSON that the decoder refuses: bracket depth, and the identity of an object that is nested too deeply.
+"""Scans JSON that the decoder rejects: bracket depth, and the identity of an object that is nested too deeply.
 
-A decoder calls itself at each level, so some hundred levels end in a RecursionError. An API server stores objects of
-ten thousand levels: a user who may write one such object must not be able to stop those who only watch it.
+A decoder calls itself at each level, so a few hundred levels raise RecursionError. An API server stores objects with
+ten thousand levels: a user who may write one such object must not be able to stop the programs that only watch it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 class BracketWalker:
-    """Walks over one JSON object or array by its brackets, while it arrives in any number of chunks.
+    """Finds the end of one JSON object or array by its brackets, while it arrives in any number of chunks.
 
-    Looks at each byte once, and takes JSON to be well formed: what it finds is to be decoded strictly.
+    Scans each byte once, and assumes well-formed JSON: the result has to be decoded strictly.
     """
 
     __slots__ = ("depth", "in_string", "position")
@@ -34,15 +34,15 @@ class BracketWalker:
         self.in_string = False
 
     def find_end(self, data: bytearray) -> int:
-        """The offset behind the end of what begins at offset 0, or -1 when more data is needed.
+        """Return the offset after the end of the value that begins at offset 0, or -1 if more data is needed.
 
-        `data` is what was given the last time, with more behind it.
+        `data` is the data of the last call, with more appended.
         """
         position = self.position
         while True:
             if self.in_string:
                 position = cast("re.Match[bytes]", _REST_OF_STRING.match(data, position)).end()
-                if position == len(data) or data[position] != 0x22:  # a backslash whose character has not come
+                if position == len(data) or data[position] != 0x22:  # a backslash whose character has not arrived
                     self.position = position
                     return -1
                 position += 1
@@ -66,18 +66,17 @@ class BracketWalker:
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb'[^ \t\r\n,:{}\[\]"]++')
-_UP_TO_BRACKET = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+', re.DOTALL)
 
 _decode_text = msgspec.json.Decoder(str).decode
 
 
 def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The keys (as they are written, without quotes) and values of exactly one JSON object, in order.
+    """Iterate over the keys (as written, without quotes) and values of exactly one JSON object, in order.
 
-    Looks at each byte once. What stands within a value is not checked, but for its strings and brackets to be closed.
+    Scans each byte once. The inside of a value is not checked, except that its strings and brackets must be closed.
 
     Raises:
-        DecodeError: this is no JSON object, or not a whole one, or more than one.
+        DecodeError: The data is not a JSON object, or not a whole one, or more than one.
     """
     position = _skip(data, 0)
     if data[position : position + 1] != b"{":
@@ -101,10 +100,10 @@ def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def identity_of(raw: bytes) -> tuple[str, str, str]:
-    """Name, namespace and resourceVersion of one object; "" for what is missing or no text.
+    """Return name, namespace and resourceVersion of one object; "" for one that is missing or not a text.
 
     Raises:
-        DecodeError: As `members`, of the object and of its metadata.
+        DecodeError: As `members`, for the object and for its metadata.
     """
     metadata = dict(members(raw)).get(b"metadata", b"{}")
     found = dict(members(metadata)) if metadata.startswith(b"{") else {}

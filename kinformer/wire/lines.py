@@ -1,4 +1,4 @@
-"""Frames: the bytes of a watch become lines."""
+"""Line framing: cuts the bytes of a watch into lines."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from kinformer.exceptions import DecodeError
 __all__ = ["MAX_EVENT_BYTES", "LineFramer", "Lines"]
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Bytes; what client-go takes at most for one event (apimachinery, pkg/runtime/serializer/streaming)."""
+"""Bytes; the maximum of client-go for one event (apimachinery, pkg/runtime/serializer/streaming)."""
 
 
 class Lines:
-    r"""Complete lines that arrived in one piece, to be read once and from the front.
+    r"""The complete lines of one chunk, to be read once and in order.
 
-    They are not cut out: a decoder that reads them where they stand saves a copy of each. A line may be empty, or end
-    with a `\r`, which iterating leaves out.
+    They are not cut out: a decoder that reads them in place saves a copy of each. A line may be empty, or end with a
+    `\r`, which iteration removes.
 
     Attributes:
-        data: The piece.
-        start: Where the next line begins.
-        ends: Where each line ends.
-        read: How many have been read.
-        is_ascii: Nothing in the piece needs to be looked at to be UTF-8.
+        data: The chunk.
+        start: The offset at which the next line begins.
+        ends: The offset at which each line ends.
+        read: The number of lines that have been read.
+        is_ascii: True if the chunk is ASCII, so that no line has to be checked to be UTF-8.
     """
 
     __slots__ = ("data", "ends", "is_ascii", "read", "start")
@@ -44,7 +44,7 @@ class Lines:
                 yield line
 
     def take(self) -> bytes:
-        """The next line; perhaps an empty one."""
+        """Return the next line, perhaps an empty one."""
         start, end = self.start, self.ends[self.read]
         self.read += 1
         self.start = end + 1
@@ -54,39 +54,40 @@ class Lines:
 class LineFramer:
     r"""Cuts a stream of chunks into lines.
 
-    A line ends with `\n` alone; a `\r` before it is dropped. Nothing else separates: U+0085 and U+2028 may stand
-    inside a JSON string. Empty lines are skipped. Each byte is looked at once and joined at most once, however the
-    chunks fall.
+    A line ends with `\n`; a `\r` before it is dropped. No other character separates lines: U+0085 and U+2028 may occur
+    inside a JSON string. Empty lines are skipped. Each byte is scanned once and joined at most once, however the chunks
+    are cut.
 
     Args:
-        max_event_bytes: Bytes that one line may have. 16 MiB, as in client-go; etcd itself takes 1.5 MiB by default.
+        max_event_bytes: The maximum length of a line in bytes. 16 MiB, as in client-go; etcd accepts 1.5 MiB by
+            default.
     """
 
     __slots__ = ("_error", "_max", "_parts", "_size")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._parts: list[bytes] = []  # of a line whose end has not come; none of them holds a newline
+        self._parts: list[bytes] = []  # of a line whose end has not arrived; none of them has a newline
         self._size = 0
         self._error: DecodeError | None = None
 
     @property
     def pending(self) -> int:
-        """Bytes held of a line whose end has not come. At the end of a stream they are a fragment to be dropped."""
+        """The bytes held of a line whose end has not arrived: at the end of a stream, a fragment to be dropped."""
         return self._size
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[Lines]:
-        """The lines that are complete with this chunk, in order: one whose beginning came before, and the others.
+        """Return the lines that this chunk completes, in order: one that began in earlier chunks, and the others.
 
         Raises:
-            DecodeError: a line is longer than the cap. The lines before it are returned first; the error comes with
-                the next call, and with each one after that.
+            DecodeError: A line is longer than `max_event_bytes`. The lines before it are returned first; the error is
+                raised by the next call, and by each one after that.
         """
         self._raise_unless([])
         data = chunk if isinstance(chunk, bytes) else bytes(chunk)
         found: list[Lines] = []
         start = 0
-        # A loop of find is a memchr; split and splitlines look at byte after byte, and cost a tenth of a watch.
+        # A loop of find is a memchr; split and splitlines test byte after byte, and cost a tenth of a watch.
         end = data.find(b"\n")
         if end >= 0 and self._parts:
             found += self._joined(data[:end])
@@ -96,7 +97,7 @@ class LineFramer:
             lines = Lines(data, start)
             find, most, take = data.find, self._max, lines.ends.append
             while end >= 0:
-                # The rare line is looked at twice.
+                # Rarely a line has to be measured twice.
                 if end - start > most and not self._check(len(data[start:end].removesuffix(b"\r"))):
                     break
                 take(end)
@@ -115,7 +116,7 @@ class LineFramer:
             raise self._error
 
     def _joined(self, end: bytes) -> list[Lines]:
-        """The line that was held, and ends so."""
+        """Complete the line that was held, by its end."""
         self._parts.append(end)
         lines = Lines(b"".join(self._parts))
         self._parts.clear()
@@ -130,5 +131,5 @@ class LineFramer:
             return True
         self._parts.clear()
         self._size = 0
-        self._error = DecodeError(f"an event is longer than max_event_bytes={self._max}")
+        self._error = DecodeError(f"a watch event is longer than max_event_bytes={self._max}")
         return False

@@ -1,4 +1,4 @@
-"""The stream of a LIST: its body becomes items while it arrives, and is never held as a whole."""
+"""The list parser: cuts the body of a LIST into items while it arrives, without holding all of it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["MAX_LIST_BYTES", "ListHeader", "ListSplitter"]
 
 T = TypeVar("T")
 
-# As for the event of a watch, for both carry one object; what client-go takes at most.
+# As for the event of a watch, since both carry one object; the maximum of client-go.
 MAX_ITEM_BYTES = 16 * 1024 * 1024
 
-# A whole list: an API server breaks off after the 60 s that it gives a request, and sends no 16 GiB in them. What goes
-# on beyond that has no end.
+# A whole list: an API server aborts a request after 60 s, and sends less than 16 GiB in that time. A longer body has no
+# end.
 MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
 
-# What stands before and after the items: kind, apiVersion, the list's metadata. A kilobyte in practice.
+# The parts before and after the items: kind, apiVersion, the metadata of the list. A kilobyte in practice.
 _MAX_HEADER_BYTES = 1024 * 1024
-# An item is walked bracket by bracket, which is 10 times slower than cutting and always right, after so many cuts that
-# gave no JSON, or when so many bytes are held without a cut; and after so many such items all others too.
+# An item is walked bracket by bracket, which is 10 times slower than cutting but always right, after this many cuts
+# that gave no JSON, or if this many bytes are held without a cut; and after this many such items all others are too.
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
-# Keys named items at a deeper level, before the list's own; looking at each costs as much as all that stands before it.
+# How many nested "items" keys to try before giving up on the list's own; each try parses everything before it again.
 _MAX_NOT_ITEMS = 64
 _WHITESPACE = b" \t\r\n"
 
@@ -40,7 +40,7 @@ _NEXT_ITEM = re.compile(
     rb"""[ \t\r\n]*+,[ \t\r\n]*+(?=\{)(\{[ \t\r\n]*+"(?:[^"\\]|\\.)*+"[ \t\r\n]*+:|\{[ \t\r\n]*+[^" \t\r\n])""",
     re.DOTALL,
 )
-_MAX_NEXT_ITEM_BYTES = 4096  # a longer first key is left to the walk
+_MAX_NEXT_ITEM_BYTES = 4096  # an item with a longer first key is walked
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 
 
@@ -49,7 +49,7 @@ class _ShardInfo(msgspec.Struct):
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
-    name: str | None = None  # of what is no list
+    name: str | None = None  # of a document that is no list
     resource_version: str | None = None
     continue_token: str | None = msgspec.field(default=None, name="continue")
     remaining_item_count: int | None = None
@@ -72,7 +72,7 @@ class _Status(msgspec.Struct):
 
 
 class _Skip(msgspec.Struct):
-    # No fields: decoding checks that the bytes are one JSON object, and keeps nothing.
+    # Has no fields: decoding checks that the bytes are one JSON object, and keeps nothing.
     pass
 
 
@@ -84,10 +84,10 @@ _skip = msgspec.json.Decoder(_Skip).decode
 
 @dataclass(frozen=True, slots=True)
 class ListHeader:
-    """All of a list but its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
+    """A list without its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
 
-    `remaining_item_count` is an estimate, and None where the server did not say; `shard_info` is the selector of a
-    sharded list, else None.
+    `remaining_item_count` is an estimate, or None if the server sent none; `shard_info` is the selector of a sharded
+    list, else None.
     """
 
     kind: str
@@ -107,7 +107,7 @@ class _State(Enum):
 def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
     try:
         _skip(item)
-        item.decode()  # what msgspec skips it does not check to be UTF-8
+        item.decode()  # msgspec does not check that the parts it skips are UTF-8
     except MALFORMED as error:
         raise DecodeError(f"malformed item: {error}: {item[:80]!r}") from error
     return item
@@ -116,22 +116,23 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
 class ListSplitter(Generic[T]):
     """Cuts the body of a LIST into items, in order, while the body arrives.
 
-    The keys of the list may come in any order, chunks may be cut anywhere, JSON may be indented, `items` may be null.
-    Of the body no more is held than one item and one chunk.
+    The keys of the list may be in any order, chunks may be cut anywhere, the JSON may be indented, `items` may be null.
+    No more of the body is held than one item and one chunk.
 
-    The first item is walked by its brackets. What then stands between it and the first key of the next one, such as
-    `},{"metadata":`, is where the others are cut. That text may also stand inside an item, but then the cut gives no
-    valid JSON, `decode` refuses it and the search goes on: a wrong cut is impossible, and the right one costs a `find`.
+    The first item is walked by its brackets. The text between it and the first key of the next one, such as
+    `},{"metadata":`, is then the separator at which the others are cut. That text may also occur inside an item, but
+    then the cut gives no valid JSON, `decode` rejects it and the search goes on: a wrong cut is impossible, and the
+    right one costs a `find`.
 
     Args:
-        decode: Makes of an item's bytes what `feed` returns; called with (bytes, apiVersion, kind), where the two texts
-            are what the list says of its items, so far as it has said it before them, else "". Must raise DecodeError
-            for what is not exactly one JSON object. None as its result leaves the item out. Without it, `feed` returns
+        decode: Makes the results of `feed` from the bytes of an item; called with (bytes, apiVersion, kind). The two
+            texts are those of the list for its items if they come before them, else "". Must raise DecodeError unless
+            the bytes are exactly one JSON object. If it returns None the item is left out. Without it, `feed` returns
             the bytes of the items.
-        max_item_bytes: Bytes that one item may have.
-        max_list_bytes: Bytes that the list may have.
+        max_item_bytes: The maximum length of one item in bytes.
+        max_list_bytes: The maximum length of the list in bytes.
 
-    Feed it chunks of at most some hundred KB: what is complete with a chunk is decoded in one go.
+    Feed it chunks of at most a few hundred KB: the items that a chunk completes are decoded without a pause.
     """
 
     def __init__(
@@ -146,9 +147,9 @@ class ListSplitter(Generic[T]):
         self._max_list = max_list_bytes
         self._state = _State.HEAD
         self._buffer = bytearray()
-        self._search = 0  # up to here there is nothing to be found in the buffer
+        self._search = 0  # the buffer has been searched up to here
         self._fed = 0
-        self._tried = 0  # bytes spent on looking whether the end has come
+        self._tried = 0  # bytes that were parsed to find out if the end has come
         self._head = b""
         self._rest: _Rest | None = None
         self._separator = b""  # empty: walk by brackets
@@ -157,22 +158,22 @@ class ListSplitter(Generic[T]):
         self._gap = 0
         self._hard_items = 0
         self._not_items = 0
-        self._too_deep = False  # for a decoder; brackets have no limit
+        self._too_deep = False  # for a decoder; a walk by brackets has no limit
         self._after_item = False
         self.api_version = ""
         self.kind = ""
 
     @property
     def pending(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[T]:
-        """The items that are complete with this chunk, in order.
+        """Return the items that this chunk completes, in order.
 
         Raises:
-            DecodeError: this is no list, a malformed one, or above `max_list_bytes`, or an item is above
-                `max_item_bytes`.
+            DecodeError: The body is not a list, or malformed, or longer than `max_list_bytes`, or an item is longer
+                than `max_item_bytes`.
         """
         self._buffer += chunk
         self._fed += len(chunk)
@@ -186,7 +187,7 @@ class ListSplitter(Generic[T]):
         if self._state is _State.HEAD:
             self._find_items()
         while self._state is _State.ITEMS:
-            # Each returns True when it has done its part and the other should go on.
+            # Each returns True if the other has to go on.
             if not (self._cut(found) if self._separator else self._walk(found)):
                 break
         if self._state is _State.TAIL and len(self._buffer) > _MAX_HEADER_BYTES:
@@ -194,10 +195,10 @@ class ListSplitter(Generic[T]):
         return found
 
     def close(self) -> ListHeader:
-        """What the list says of itself; to be called when the body has ended.
+        """Return the header of the list; to be called at the end of the body.
 
         Raises:
-            DecodeError: the body is truncated, or no list: the message says what it is instead.
+            DecodeError: The body is truncated, or not a list: the message says what it is.
         """
         if self._state is _State.HEAD:
             raise self._no_list()
@@ -207,9 +208,9 @@ class ListSplitter(Generic[T]):
         rest = self._rest or _Rest()
         meta = rest.metadata or head.metadata or _ListMeta()
         kind = rest.kind or head.kind or ""
-        # A custom resource may call its list as it likes (CustomResourceDefinition, spec.names.listKind).
+        # A custom resource may give its list any name (CustomResourceDefinition, spec.names.listKind).
         if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
-            raise DecodeError(f"a {kind} came where a list was asked for")
+            raise DecodeError(f"expected a list, got a {kind}")
         return ListHeader(
             kind,
             rest.api_version or head.api_version or "",
@@ -245,15 +246,15 @@ class ListSplitter(Generic[T]):
             try:
                 status = _decode_status(body)
             except msgspec.ValidationError:
-                return DecodeError(f"a Status came where a list was asked for: {body[:200]!r}")
-            return DecodeError(f"a Status came where a list was asked for: {status.code} {status.message}".rstrip())
-        return DecodeError(f"a {head.kind or 'document'} without items came where a list was asked for: {body[:200]!r}")
+                return DecodeError(f"expected a list, got a Status: {body[:200]!r}")
+            return DecodeError(f"expected a list, got a Status: {status.code} {status.message}".rstrip())
+        return DecodeError(f"expected a list, got a {head.kind or 'document'} without items: {body[:200]!r}")
 
     def _find_items(self) -> None:
         data = self._buffer
         start = cast("re.Match[bytes]", _SPACE.match(data)).end()
         if start < len(data) and data[start] != 0x7B:
-            raise DecodeError(f"the body is no JSON list: {bytes(data[:200])!r}")
+            raise DecodeError(f"the body is not a JSON list: {bytes(data[:200])!r}")
         while (match := _ITEMS_KEY.search(data, self._search)) is not None:
             if match.end() == len(data):
                 self._search = match.start()
@@ -261,15 +262,15 @@ class ListSplitter(Generic[T]):
             self._search = match.end()
             if match[1] is None:
                 continue  # "items" as a value
-            # It is the list's own key exactly if the text before it and a value make a whole document: at a deeper
-            # level brackets would be open, inside a string a quote.
+            # It is the list's own key exactly if the text before it and a value form a whole document: in a nested one
+            # brackets would be open, inside a string a quote.
             head = bytes(data[: match.start()]) + b'"items":null'
             try:
                 known = _decode_head(head + b"}")
             except MALFORMED as error:
                 self._not_items += 1
                 if self._not_items > _MAX_NOT_ITEMS:
-                    raise DecodeError(f"no items behind {_MAX_NOT_ITEMS} keys that look like them") from error
+                    raise DecodeError(f"no items of a list after {_MAX_NOT_ITEMS} nested keys of that name") from error
                 continue
             self._begin_items(head, known, match.end())
             return
@@ -287,11 +288,11 @@ class ListSplitter(Generic[T]):
             self._state = _State.ITEMS
             position += 1
         elif byte == 0x6E:
-            # null: what follows is left to the strict decoding of the whole in close().
+            # null: `close` decodes the whole strictly, with what follows.
             self._state = _State.TAIL
             self._head = head.removesuffix(b"null")
         else:
-            raise DecodeError(f"the items of a list are no array: {bytes(self._buffer[:200])!r}")
+            raise DecodeError(f"the items of a list are not an array: {bytes(self._buffer[:200])!r}")
         self._drop(position)
 
     def _drop(self, count: int) -> None:
@@ -311,7 +312,7 @@ class ListSplitter(Generic[T]):
             found.append(decoded)
 
     def _cut(self, found: list[T]) -> bool:
-        """Takes items at separators. True when the current item has to be walked."""
+        """Take items at separators; returns True if the current item has to be walked."""
         data, separator = self._buffer, self._separator
         start = 0
         search = self._search
@@ -334,7 +335,7 @@ class ListSplitter(Generic[T]):
             return True
         self._search = max(0, len(data) - len(separator) + 1)
         self._try_end(found)
-        # Looking for the end must not cost more than the body is long, whatever the chunks are like.
+        # The search for the end must stay linear in the length of the body, however it is cut into chunks.
         too_costly = self._tried > 4 * self._fed + _MAX_HEADER_BYTES
         too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
         if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
@@ -351,7 +352,7 @@ class ListSplitter(Generic[T]):
         self._brackets = BracketWalker()
 
     def _try_end(self, found: list[T]) -> None:
-        """Takes the rest of the list if the body has ended with this chunk."""
+        """Take the rest of the list if the body ends with this chunk."""
         data = self._buffer
         last = len(data) - 1
         while last > 0 and data[last] in _WHITESPACE:
@@ -360,7 +361,7 @@ class ListSplitter(Generic[T]):
             return
         self._tried += len(data)
         try:
-            # A beginning of a JSON object is never a whole one, so this succeeds at the end and only there.
+            # A prefix of a JSON object is never a whole one, so this succeeds at the end and only there.
             rest = _decode_rest(b'{"items":[' + data)
             data.decode()
         except RecursionError:
@@ -376,7 +377,7 @@ class ListSplitter(Generic[T]):
         data.clear()
 
     def _walk(self, found: list[T]) -> bool:
-        """Takes items by their brackets. True when the next ones may be cut at separators."""
+        """Take items by their brackets; returns True if the next ones may be cut at separators."""
         data = self._buffer
         while self._brackets is not None or self._begin_item():
             if self._separator:
@@ -394,10 +395,10 @@ class ListSplitter(Generic[T]):
         return False
 
     def _begin_item(self) -> bool:
-        """Drops what stands before an item. False when there is none, or more data is needed to know."""
+        """Drop the text before an item; returns False if there is no item, or more data is needed to know."""
         data = self._buffer
         position = cast("re.Match[bytes]", _SPACE.match(data)).end()
-        if position:  # at once, or endless space would be looked at with each chunk anew
+        if position:  # at once, or endless space would be scanned again with each chunk
             self._drop(position)
             position = 0
         if not data:

@@ -147,6 +147,61 @@ def test_an_indexer_agrees_with_a_plain_dict_whatever_is_done_to_it(history: Seq
         agree(indexer, model)
 
 
+mixed_steps = st.lists(
+    st.tuples(
+        st.sampled_from(("put", "delete", "replace", "rebuild", "add index")),
+        st.lists(st.tuples(objects, st.booleans()), min_size=1, max_size=5),
+    ),
+    max_size=25,
+)
+
+
+def seen(objects: Sequence[Any]) -> list[int]:
+    return sorted(map(id, objects))
+
+
+@settings(deadline=None, max_examples=120)
+@given(mixed_steps, st.booleans())
+def test_a_cache_of_dicts_and_objects_finds_both_by_namespace_and_by_labels(
+    history: Sequence[tuple[str, list[tuple[KubeObject, bool]]]], indexed: bool
+) -> None:
+    """An object of one kind may take the place of one of the other, under the same key."""
+    by_namespace = {NAMESPACE_INDEX: meta_namespace_index_func}
+    indexer = Indexer(indexers=by_namespace if indexed else {})
+    model: dict[str, Any] = {}
+
+    for version, (kind, chosen) in enumerate(history, 1):
+        keys = [obj.key for obj, _ in chosen]
+        items = [versioned(obj, version).to_dict() if is_dict else versioned(obj, version) for obj, is_dict in chosen]
+        if kind == "put":
+            indexer.update(items[0])
+            model[keys[0]] = items[0]
+        elif kind == "delete":
+            indexer.delete(items[0])
+            model.pop(keys[0], None)
+        elif kind == "add index":
+            indexer.add_indexers(by_namespace)
+        else:
+            rebuild = indexer.rebuild()
+            for obj in items:
+                rebuild.add(obj)
+            if kind == "rebuild":  # half of it, and then an index that has to follow
+                indexer.add_indexers(by_namespace)
+            rebuild.commit()
+            # Of equal versions the first stays.
+            model = {key: indexer.get_by_key(key) for key in keys}
+        for namespace in NAMESPACES:
+            here = {key: obj for key, obj in model.items() if key.startswith(f"{namespace}/")}
+            web = [obj for obj in here.values() if is_web(obj["metadata"].get("labels") or {})]
+            assert seen(indexer.in_namespace(namespace)) == seen(list(here.values()))
+            assert seen(indexer.select(is_web, namespace)) == seen(web)
+            if NAMESPACE_INDEX in indexer.index_names:
+                assert seen(indexer.by_index(NAMESPACE_INDEX, namespace)) == seen(list(here.values()))
+                assert indexer.index_keys(NAMESPACE_INDEX, namespace) == sorted(here)
+                assert (namespace in indexer.index_values(NAMESPACE_INDEX)) == bool(here)
+    assert indexer.index_errors == 0
+
+
 # --- the queue -----------------------------------------------------------------------------------------
 
 Thing = tuple[str, int]

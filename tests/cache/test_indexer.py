@@ -510,7 +510,7 @@ def fill(rebuild: IndexerRebuild, rv: int, count: int) -> None:
         rebuild.add(entry(f"n{number}", rv=rv))
 
 
-def test_the_old_objects_go_when_the_caller_lets_the_pieces_go_and_not_before() -> None:
+def test_the_old_objects_go_when_the_caller_lets_them_go_and_not_before() -> None:
     indexer = Indexer(indexers=BY_NAMESPACE)
     rebuild = indexer.rebuild()
     fill(rebuild, 1, 500)
@@ -671,4 +671,4 @@ def test_a_cache_of_entries_is_invisible_to_the_garbage_collector() -> None:
     indexer.select(Asked("app-1"))
     gc.collect()
     gc.collect()
-    assert len(gc.get_objects()) - before < 300, "shards, buckets and groups, not objects"
+    assert len(gc.get_objects()) - before < 300, "partitions, buckets and groups, not objects"

@@ -267,7 +267,7 @@ async def test_5_a_plugin_that_gives_no_credentials(server: APIServer, kinformer
     ended = await kinformer("doctor", "pods", "--kubeconfig", str(path), "-o", "json")
     assert ended.status == 5
     assert "users[u]" in steps(ended)["credentials"]["text"]
-    assert "false ended with 1" in steps(ended)["credentials"]["text"]
+    assert "false ended with status 1" in steps(ended)["credentials"]["text"]
 
 
 async def test_6_a_resource_that_is_not_there_or_cannot_be_followed(server: APIServer, kinformer: CommandLine) -> None:

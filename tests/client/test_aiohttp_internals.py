@@ -1,14 +1,33 @@
+"""The undocumented parts of aiohttp that kinformer uses: they are there, they work, and it works without them."""
+
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import pkgutil
+import socket
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from kinformer.client.aiohttp_internals import read_whole
+from kinformer import Client, LeadershipLostError
+from kinformer._runtime.fence import Fence
+from kinformer.client import aiohttp_internals
+from kinformer.client.aiohttp_internals import (
+    ERRORS,
+    FENCING,
+    READING,
+    FencedRequest,
+    has_all,
+    read_whole,
+    request_class,
+    system_error,
+)
+from kinformer.exceptions import ConnectError
 from tests.support.http_server import HttpServer
 
 BUFFER = 64 * 1024
@@ -89,3 +108,114 @@ async def test_parts_can_still_be_read() -> None:
 def test_a_reader_of_another_kind_is_left_alone() -> None:
     assert not read_whole(aiohttp.streams.EMPTY_PAYLOAD)
     assert type(aiohttp.streams.EMPTY_PAYLOAD) is aiohttp.streams.EmptyStreamReader
+
+
+# --- what is relied on ---------------------------------------------------------------------------------
+
+RELEASES = ("3.12.0", "3.14.5")
+"""The oldest release of aiohttp that pyproject.toml allows, and the newest one, for which this was checked."""
+
+RELIED_ON = {
+    "aiohttp.ClientRequest.send": "overridden: the fences and the certificate are checked when there is a connection",
+    "aiohttp.ClientRequest.write_bytes": "overridden: up to Python 3.11 a body is written in a later turn of the loop",
+    "aiohttp.connector.Connection.close": "ends the connection of a request that may not be written any more",
+    "aiohttp.connector.Connection.protocol": "gets the error of a request that may not be written any more",
+    "aiohttp.connector.Connection.transport": "knows the TLS of the connection",
+    "aiohttp.client_proto.ResponseHandler.set_exception": "raises the error in who waits for the response",
+    "aiohttp.StreamReader._buffer": "the chunks that have arrived",
+    "aiohttp.StreamReader._buffer_offset": "how much of the first chunk has been read",
+    "aiohttp.StreamReader._cursor": "how much of the body has been read",
+    "aiohttp.StreamReader._protocol": "goes on reading the socket",
+    "aiohttp.StreamReader._read_nowait": "overridden: joins all chunks at once",
+    "aiohttp.StreamReader._size": "how much the buffer holds",
+    "aiohttp.StreamReader.begin_http_chunk_receiving": "overridden: no list of the ends of chunks",
+    "aiohttp.StreamReader.end_http_chunk_receiving": "overridden: no list of the ends of chunks",
+    "aiohttp.base_protocol.BaseProtocol.resume_reading": "called when the buffer is empty",
+    "aiohttp.ClientConnectorCertificateError.certificate_error": "what OpenSSL says of the certificate",
+    "aiohttp.ClientConnectorError.os_error": "what the system says",
+    "aiohttp.ClientProxyConnectionError.host": "which proxy it was",
+    "aiohttp.ClientProxyConnectionError.port": "which proxy it was",
+}
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in release.split("."))
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    has_all.cache_clear()
+    yield
+    has_all.cache_clear()
+
+
+def test_each_attribute_that_is_relied_on_is_listed_here_and_there_in_this_release() -> None:
+    assert set(RELIED_ON) == {*FENCING, *READING, *ERRORS}
+    assert [name for name in RELIED_ON if not has_all((name,))] == []
+    assert request_class() is FencedRequest
+    assert f'"aiohttp>={RELEASES[0].removesuffix(".0")}",' in Path("pyproject.toml").read_text()
+    assert numbers(RELEASES[0]) <= numbers(aiohttp.__version__)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("attribute", RELIED_ON)
+def test_where_one_is_missing_aiohttp_is_used_as_it_is(attribute: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = aiohttp.StreamReader(Mock(), 1024, loop=Mock())
+    owner, _, name = attribute.rpartition(".")
+    for base in pkgutil.resolve_name(owner).__mro__:
+        if name in vars(base):
+            monkeypatch.delattr(base, name)
+    assert not has_all((attribute,))
+    assert (request_class() is aiohttp.ClientRequest) == (attribute in FENCING)
+    assert (not read_whole(reader)) == (attribute in READING)
+    refused = OSError(111, "Connection refused")
+    assert (system_error(aiohttp.ClientConnectorError(Mock(), refused))[1] is None) == (attribute in ERRORS)
+
+
+def without(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """An aiohttp in which something is missing that this table names, and which works."""
+    monkeypatch.setattr(aiohttp_internals, table, (*getattr(aiohttp_internals, table), "aiohttp.ClientRequest.gone"))
+
+
+async def test_aiohttps_own_reader_gives_the_same_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "READING")
+    async with answered() as response:
+        assert not read_whole(response.content)
+        assert type(response.content) is aiohttp.StreamReader
+        assert await rest_of(response.content) == wanted()
+
+
+@pytest.mark.parametrize("way", ["request", "ApiClient"])
+async def test_without_a_fence_at_the_socket_a_lapsed_one_still_keeps_a_request_back(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "FENCING")
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        return web.json_response({"kind": "Status"})
+
+    def lapsed() -> None:
+        raise LeadershipLostError("it is over")
+
+    async with HttpServer(answer) as server, Client.from_url(server.url) as client:
+        await client.request("POST", "/x", body={})
+        async with client.stream("/x") as body:
+            assert await body.read_all()
+        assert asked == ["POST", "GET"]
+        post = client.request if way == "request" else lambda method, path: client.api_client.call_api(path, method)
+        with Fence(lapsed):
+            with pytest.raises(LeadershipLostError):
+                await post("POST", "/x")
+            async with client.stream("/x"):
+                assert asked == ["POST", "GET", "GET"], "a stream only reads, and needs no fence"
+
+
+async def test_without_the_systems_error_the_text_of_aiohttp_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "ERRORS")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    async with Client.from_url(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(ConnectError, match=f"GET 127.0.0.1:{port}/x: .*refused"):
+            await client.request("GET", "/x")

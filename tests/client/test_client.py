@@ -35,7 +35,7 @@ from kinformer.exceptions import (
     UnauthorizedError,
 )
 from kinformer.objects.object import KubeObject
-from tests.support.http_server import HttpServer, hang, json_answer, send_chunks, status_answer
+from tests.support.http_server import HttpServer, hang, json_answer, needs_gzip_members, send_chunks, status_answer
 from tests.support.kube import config_map
 
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
@@ -123,7 +123,7 @@ class TestRequests:
 
     async def test_text_is_no_body(self) -> None:
         async with HttpServer(echo) as server, Client.from_url(server.url) as client:
-            with pytest.raises(TypeError, match="body of text"):
+            with pytest.raises(TypeError, match="must be a dict, a KubeObject or bytes"):
                 await client.request("POST", "/x", body="{}")
         assert not server.requests
 
@@ -391,6 +391,7 @@ class TestStreams:
                 with pytest.raises(ConnectError, match="broke off"):
                     _ = [chunk async for chunk in body]
 
+    @needs_gzip_members
     async def test_gzip_in_several_members_is_read_whole_although_it_was_not_asked_for(self) -> None:
         import gzip
 
@@ -702,8 +703,8 @@ class TestCredentials:
     @pytest.mark.parametrize(
         ("body", "said"),
         [
-            ("import sys; sys.exit('no session: log in first')", "ended with 1: no session: log in first"),
-            ("print('{}')", "no ExecCredential"),
+            ("import sys; sys.exit('no session: log in first')", "ended with status 1: no session: log in first"),
+            ("print('{}')", "did not print an ExecCredential"),
             (f"print('{SECRET}')", "did not print JSON"),
             ('print(\'{"kind": "ExecCredential", "apiVersion": "v9", "status": {}}\')', "exec.apiVersion"),
         ],
@@ -817,7 +818,7 @@ class TestApiClient:
         assert server.requests[0].headers["Authorization"] == "Bearer one"
 
     async def test_something_else_is_a_config_error(self) -> None:
-        with pytest.raises(ConfigError, match="not an ApiClient"):
+        with pytest.raises(ConfigError, match="expected an ApiClient"):
             async with Client.from_api_client(object()):
                 pytest.fail("entered")
 
@@ -876,7 +877,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("url", [f"https://u:{SECRET}@host", f"https://{SECRET}@host:1"])
     def test_a_url_with_a_password_is_refused_without_showing_it(self, url: str) -> None:
-        with pytest.raises(ConfigError, match="url: a URL with a user or password") as caught:
+        with pytest.raises(ConfigError, match="url: the URL has a user or password") as caught:
             Client.from_url(url)
         assert SECRET not in str(caught.value)
 
@@ -1101,7 +1102,7 @@ class TestTLS:
             "client-certificate": str(certificates / "client.crt"),
             "client-key": str(certificates / "server.key"),
         }
-        with pytest.raises(ConfigError, match=r"users\[u\].user.client-certificate: no certificate and key that fit"):
+        with pytest.raises(ConfigError, match=r"users\[u\].user.client-certificate: expected a certificate"):
             async with Client.from_kubeconfig(kubeconfig(tmp_path, "https://127.0.0.1:1", user)):
                 pytest.fail("entered")
 
@@ -1109,7 +1110,7 @@ class TestTLS:
         self, tmp_path: Path
     ) -> None:
         cluster = {"certificate-authority-data": base64.b64encode(b"nonsense").decode()}
-        with pytest.raises(ConfigError, match=r"clusters\[k\].cluster.certificate-authority-data: no certificates"):
+        with pytest.raises(ConfigError, match=r"clusters\[k\].cluster.certificate-authority-data: not certificates"):
             async with Client.from_kubeconfig(kubeconfig(tmp_path, "https://127.0.0.1:1", {}, **cluster)):
                 pytest.fail("entered")
 

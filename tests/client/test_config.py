@@ -117,7 +117,7 @@ class TestKubeconfig:
             ),
             ({"clusters": [{"name": "k", "cluster": {}}]}, "clusters[k].cluster.server: is missing"),
             (cluster(server="k:6443"), "clusters[k].cluster.server: 'k:6443' is not a URL"),
-            (cluster(server=f"https://u:{SECRET}@k"), "clusters[k].cluster.server: a URL with a user or password"),
+            (cluster(server=f"https://u:{SECRET}@k"), "clusters[k].cluster.server: the URL has a user or password"),
             (
                 cluster(**{"insecure-skip-tls-verify": "yes"}),
                 "clusters[k].cluster.insecure-skip-tls-verify: must be true or false, is a string",

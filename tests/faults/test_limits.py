@@ -121,7 +121,7 @@ async def test_an_answer_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPat
         return await Reply([body], headers=GZIP).give(request)
 
     async with HttpServer(answer) as server, Client.from_url(server.url) as client:
-        with pytest.raises(DecodeError, match=f"GET /x: the answer is longer than {MEGABYTE} bytes"):
+        with pytest.raises(DecodeError, match=f"GET /x: the response is longer than {MEGABYTE} bytes"):
             await client.request("GET", "/x")
         with pytest.raises(ServerError) as caught:
             await client.request("GET", "/error")

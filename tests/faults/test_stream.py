@@ -10,7 +10,7 @@ import pytest
 
 from kinformer.testing import faults
 from tests.support.fault_scene import HANG, Replica, Reply, event, listed, mark, scene, wire
-from tests.support.http_server import line
+from tests.support.http_server import line, needs_gzip_members
 from tests.support.kube import config_map
 
 pytestmark = pytest.mark.virtual_time
@@ -184,6 +184,7 @@ async def test_fault_39_a_bookmark_is_a_skeleton() -> None:
         assert (w.replica.calls, w.errors, w.informer.statistics().decode_errors) == ([], [], 0)
 
 
+@needs_gzip_members
 async def test_fault_40_a_watch_is_compressed() -> None:
     """Kubernetes 1.37 compresses a watch, as one gzip member for each flush.
 

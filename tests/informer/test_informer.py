@@ -468,11 +468,11 @@ async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_
 
     async def wait() -> None:
         await processor.applied.wait(None, 7, list)
-        seen.append(("waiter", processor.applied.current, len(indexer), bool(processor.synced)))
+        seen.append(("waiter", processor.applied.current, len(indexer), processor.synced.is_open))
 
     class Hearing(Mailbox):
         def replay(self, objects: Any) -> None:
-            seen.append(("handler", dict(processor.applied.current), len(indexer), bool(processor.synced)))
+            seen.append(("handler", dict(processor.applied.current), len(indexer), processor.synced.is_open))
             super().replay(objects)
 
     processor.attach(Hearing("h"))
@@ -483,7 +483,7 @@ async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_
     await processor.apply(await queue.take() or ())
     await waiting
     assert seen == [("handler", {None: "7"}, 1, False), ("waiter", {None: "7"}, 1, True)]
-    assert processor.synced
+    assert processor.synced.is_open
 
 
 async def test_a_version_that_nothing_passes_is_asked_for_by_a_list() -> None:

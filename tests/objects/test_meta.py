@@ -43,7 +43,7 @@ def test_a_bad_resource_is_refused_by_its_text(text: str) -> None:
 
 
 def test_a_resource_that_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="not 3"):
+    with pytest.raises(ConfigError, match="got 3"):
         GroupVersionResource.parse(3)  # type: ignore[arg-type]
 
 

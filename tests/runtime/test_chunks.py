@@ -1,4 +1,4 @@
-"""A row of objects in pieces: in order, whole, unknown to the garbage collector, and gone as it is read."""
+"""A row of objects in chunks: in order, whole, unknown to the garbage collector, and gone as it is read."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class Thing:
 
 
 def test_what_was_added_comes_out_in_order_and_as_often_as_it_is_asked_for() -> None:
-    pieces: ChunkedList[int] = ChunkedList(
+    chunks: ChunkedList[int] = ChunkedList(
         [{number: number for number in row} for row in (range(3), (), range(3, 700))]
     )
     for number in range(700, 1000):
-        pieces.append(number)
-    pieces.add(range(1000, 1900))
-    pieces.add([])
-    pieces.add([1900])
-    pieces.add_table({"last": 1901})
-    assert len(pieces) == 1902
-    assert list(pieces) == list(pieces) == list(range(1902))
-    assert list(pieces.drain()) == list(range(1902))
-    assert len(pieces) == 0
-    assert list(pieces) == []
-    pieces.append(1)
-    assert list(pieces) == [1], "it may be filled again"
+        chunks.append(number)
+    chunks.add(range(1000, 1900))
+    chunks.add([])
+    chunks.add([1900])
+    chunks.add_table({"last": 1901})
+    assert len(chunks) == 1902
+    assert list(chunks) == list(chunks) == list(range(1902))
+    assert list(chunks.drain()) == list(range(1902))
+    assert len(chunks) == 0
+    assert list(chunks) == []
+    chunks.append(1)
+    assert list(chunks) == [1], "it may be filled again"
 
 
 def test_an_empty_row_has_nothing() -> None:
@@ -36,22 +36,22 @@ def test_an_empty_row_has_nothing() -> None:
 
 
 def test_it_may_be_read_while_others_read_and_still_be_added_to_before() -> None:
-    pieces: ChunkedList[int] = ChunkedList()
-    pieces.add(range(10))
-    first = iter(pieces)
+    chunks: ChunkedList[int] = ChunkedList()
+    chunks.add(range(10))
+    first = iter(chunks)
     assert next(first) == 0
-    assert list(pieces) == list(range(10))
+    assert list(chunks) == list(range(10))
     assert list(first) == list(range(1, 10))
 
 
 def test_objects_are_free_when_the_last_reader_has_passed_them() -> None:
     things = [Thing() for _ in range(2000)]
     alive = [weakref.ref(thing) for thing in things]
-    pieces: ChunkedList[Thing] = ChunkedList()
-    pieces.add(things[:1000])
-    pieces.add(things[1000:])
+    chunks: ChunkedList[Thing] = ChunkedList()
+    chunks.add(things[:1000])
+    chunks.add(things[1000:])
     del things
-    one, other = iter(pieces), pieces.drain()
+    one, other = iter(chunks), chunks.drain()
     for _ in range(1500):
         next(one)
     assert all(ref() is not None for ref in alive), "the other reader has not passed them"
@@ -63,11 +63,11 @@ def test_objects_are_free_when_the_last_reader_has_passed_them() -> None:
 
 
 def test_a_long_row_is_freed_without_recursion_and_hides_from_the_collector() -> None:
-    pieces: ChunkedList[str] = ChunkedList({"key": "text"} for _ in range(200_000))
-    pieces.drain()
+    chunks: ChunkedList[str] = ChunkedList({"key": "text"} for _ in range(200_000))
+    chunks.drain()
     for number in range(100_000):
-        pieces.append(f"{number}")
-    every = iter(pieces)
+        chunks.append(f"{number}")
+    every = iter(chunks)
     known = [held for held in gc.get_objects() if isinstance(held, (dict, list, tuple)) and len(held) > 200]
     assert not [held for held in known if "1000" in (held.values() if isinstance(held, dict) else held)]
     assert sum(1 for _ in every) == 100_000

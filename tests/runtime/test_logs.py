@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from kinformer import Controller, ForbiddenError, KubeObject, Request, SharedInformer
-from kinformer._runtime.log_once import LogOnce
-from kinformer._runtime.logs import FIELDS, get_logger
+from kinformer._runtime.logs import FIELDS, LogOnce, get_logger
 from tests.support.memory_source import MemorySource
 
 ROOT = Path(__file__).parents[2]
@@ -201,7 +200,7 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(1000):
         now[0] += 10.0
         assert told.is_news(number)
-    assert len(told._said) <= 100
+    assert len(told._last) <= 100
 
 
 async def test_an_outage_that_every_handler_call_fails_by_is_ten_lines(caplog: pytest.LogCaptureFixture) -> None:

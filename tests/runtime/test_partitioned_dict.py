@@ -1,4 +1,4 @@
-"""A dict in parts behaves as a dict, and so do the caches whose buckets have become one."""
+"""A partitioned dict behaves as a dict, and so do the caches whose buckets have become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer._runtime import partitioned_dict as wide_dict
+from kinformer._runtime import partitioned_dict
 from kinformer._runtime.partitioned_dict import PartitionedDict, stored
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.objects.object import KubeObject
@@ -54,33 +54,33 @@ def test_a_copy_that_is_written_to_leaves_the_original_alone_and_may_take_its_pl
     table: PartitionedDict[Any, int] = PartitionedDict()
     plain: dict[Any, int] = {}
     write(table, plain, before)
-    old_parts = list(table.parts)
+    old_partitions = list(table.partitions)
     made, made_plain = table.copy(), dict(plain)
     write(made, made_plain, after)
     assert_same(table, plain)
     assert_same(made, made_plain)
     replaced = made.settle()
-    assert all(any(part is old for old in old_parts) for part in replaced)
-    assert not any(part is mine for part in replaced for mine in made.parts)
+    assert all(any(partition is old for old in old_partitions) for partition in replaced)
+    assert not any(partition is mine for partition in replaced for mine in made.partitions)
     write(made, made_plain, later)
     assert_same(made, made_plain)
 
 
-def test_a_table_is_widened_when_it_has_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide_dict, "WIDEN_AT", 3)
+def test_a_table_is_partitioned_when_it_has_become_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioned_dict, "PARTITION_AT", 3)
     table: Any = {}
     for number in range(3):
         assert stored(table, number, number) is table
-    wide = stored(table, 3, 3)
-    assert isinstance(wide, PartitionedDict)
-    assert sorted(wide) == [0, 1, 2, 3]
+    grown = stored(table, 3, 3)
+    assert isinstance(grown, PartitionedDict)
+    assert sorted(grown) == [0, 1, 2, 3]
     assert len(table) == 3, "a reader of the old one finds it whole"
-    assert stored(wide, 4, 4) is wide
+    assert stored(grown, 4, 4) is grown
 
 
 @pytest.fixture
-def wide_at_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wide_dict, "WIDEN_AT", 2)
+def partitioned_at_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitioned_dict, "PARTITION_AT", 2)
 
 
 def pods(count: int, version: int = 1, *, shared: bool = True) -> list[KubeObject]:
@@ -100,9 +100,9 @@ def pods(count: int, version: int = 1, *, shared: bool = True) -> list[KubeObjec
     ]
 
 
-@pytest.mark.usefixtures("wide_at_two")
+@pytest.mark.usefixtures("partitioned_at_two")
 @pytest.mark.parametrize("shared", [True, False], ids=["one label set", "a label set each"])
-def test_a_cache_with_wide_buckets_finds_adds_changes_and_forgets_as_any_other(shared: bool) -> None:
+def test_a_cache_with_partitioned_buckets_finds_adds_changes_and_forgets_as_any_other(shared: bool) -> None:
     indexer = Indexer(
         indexers={NAMESPACE_INDEX: meta_namespace_index_func, "all": lambda obj: ["one"], "uid": lambda obj: [obj.key]}
     )

@@ -1,0 +1,32 @@
+"""The types that signatures share: a decoded document, the model of an object, and the objects of a store.
+
+The type variables have defaults, so that a bare ``SharedInformer`` or ``Indexer`` in an annotation means "of anything".
+Defaults exist for type checkers only (PEP 696), which bring `typing_extensions`; at run time they need Python 3.13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    M = TypeVar("M", default=Any)
+    M_co = TypeVar("M_co", covariant=True, default=Any)
+    M_contra = TypeVar("M_contra", contravariant=True, default=Any)
+    ObjectT = TypeVar("ObjectT", default=Any)
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+    M_co = TypeVar("M_co", covariant=True)
+    M_contra = TypeVar("M_contra", contravariant=True)
+    ObjectT = TypeVar("ObjectT")
+
+__all__ = ["JSON", "M", "M_co", "M_contra", "ObjectT"]
+
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+"""A decoded document, or a part of one.
+
+For code that inspects a document. Programs that read an object get `Any`, which they can index freely.
+"""

@@ -158,7 +158,7 @@ class DeletedFinalStateUnknown(NamedTuple):
     object: Any
 
 
-def meta_namespace_key(obj: object) -> str:
+def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function is one of any objects
     """Return the key of an object: `"namespace/name"`, or `"name"` if it is cluster-scoped.
 
     Takes the objects of kinformer (tombstones too), dicts, and any object whose `metadata` is a mapping or has the

@@ -19,15 +19,20 @@ import pydantic
 from starlette.requests import HTTPConnection
 
 from kinformer import (
+    APIError,
     APIResource,
     Client,
+    Condition,
     ConnectionInfo,
     Controller,
+    DeletedFinalStateUnknown,
     Discovery,
+    NAMESPACE_INDEX,
     EventStream,
     HandlerRegistration,
     Indexer,
     InformerEvent,
+    KeyFuncError,
     KubeObject,
     Lister,
     ListWatch,
@@ -36,7 +41,13 @@ from kinformer import (
     SharedInformer,
     SharedInformerFactory,
     Store,
+    condition_of,
     discover,
+    has_condition,
+    meta_namespace_index_func,
+    meta_namespace_key,
+    owned_by,
+    with_conditions,
     with_model,
 )
 from kinformer.contrib.fastapi import informer_of, lister_of
@@ -201,6 +212,47 @@ def parts() -> None:
     assert_type(store.list(), list[Node])
     store.add(Node("a"))
     store.add("a")  # type: ignore[arg-type]
+    assert_type(Store(meta_namespace_key), Store[Any])
+    assert_type(Indexer(), Indexer[Any])
+    assert_type(
+        Indexer(meta_namespace_key, {NAMESPACE_INDEX: meta_namespace_index_func, "node": "spec.nodeName"}), Indexer[Any]
+    )
+    print(Store(meta_namespace_key).list()[0]["metadata"]["name"])
+
+
+# --- documents: what a program reads of one can be indexed freely -------------------------------------------
+
+
+class Manifest(TypedDict):
+    apiVersion: str
+    kind: str
+    metadata: dict[str, str]
+
+
+async def documents(client: Client, pod: KubeObject, manifest: Manifest) -> None:
+    print(pod["spec"]["containers"][0]["image"].upper(), pod.get("status", {})["phase"])
+    print(pod.path("spec.nodeName", "").upper(), pod.path("status.conditions")[0]["type"])
+    document = pod.to_dict()
+    document["metadata"]["labels"]["a"] = "b"
+    assert_type(document, dict[str, Any])
+    assert_type(KubeObject.from_dict(manifest), KubeObject)
+    assert_type(KubeObject.from_dict({"metadata": {"name": "a"}}), KubeObject)
+    assert_type(meta_namespace_key(manifest), str)
+    ready = condition_of(pod, "Ready")
+    if ready is not None:
+        print(ready["status"].lower(), has_condition(document, "Ready"), has_condition(manifest, "Ready"))
+    document["status"]["conditions"] = with_conditions(pod, Condition("Ready", True, "Up"))
+    print(owned_by(manifest, pod)["metadata"]["ownerReferences"][0]["uid"])
+    answer = await client.request("POST", "/api/v1/pods", body=manifest)
+    print(answer["metadata"]["name"].upper())
+    try:
+        await client.request("PATCH", "/api/v1/pods", body=[{"op": "add"}])
+    except APIError as error:
+        print(error.details["causes"][0]["message"].upper())
+    except KeyFuncError as error:
+        print(error.object["metadata"])
+    stone = DeletedFinalStateUnknown("default/a", pod)
+    print(stone.object["metadata"]["name"].upper())
 
 
 def services() -> None:

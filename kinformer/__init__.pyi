@@ -4,9 +4,9 @@ from kinformer._runtime.backoff import Backoff as Backoff
 from kinformer._runtime.clock import YieldBudget as YieldBudget
 from kinformer._runtime.fence import check_fences as check_fences
 from kinformer._runtime.logs import get_logger as get_logger
-from kinformer.cache.indexer import NAMESPACE_INDEX as NAMESPACE_INDEX
+from kinformer.cache.index import NAMESPACE_INDEX as NAMESPACE_INDEX
+from kinformer.cache.index import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.indexer import Indexer as Indexer
-from kinformer.cache.indexer import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.lister import Lister as Lister
 from kinformer.cache.store import Store as Store
 from kinformer.client.client import Client as Client

@@ -19,6 +19,7 @@ import pydantic
 from starlette.requests import HTTPConnection
 
 from kinformer import (
+    NAMESPACE_INDEX,
     APIError,
     APIResource,
     Client,
@@ -27,7 +28,6 @@ from kinformer import (
     Controller,
     DeletedFinalStateUnknown,
     Discovery,
-    NAMESPACE_INDEX,
     EventStream,
     HandlerRegistration,
     Indexer,

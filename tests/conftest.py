@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
+from kinformer import Client
+from kinformer.testing import APIServer, ClusterServer
 from tests.support.virtual_time import VirtualTimeLoop
 
 # A machine that is busy is no failure of what is tested. A failing example is printed so that it can be run again.
@@ -41,3 +43,25 @@ async def _no_task_is_left_behind(request: pytest.FixtureRequest) -> AsyncIterat
         await asyncio.sleep(0)
     left = [task for task in asyncio.all_tasks() - before - {asyncio.current_task()} if not task.done()]
     assert not left, f"left running: {left}"
+
+
+@pytest.fixture
+def initial_objects() -> Iterable[Mapping[str, Any]]:
+    """What `server` holds when a test begins; a module or a class overrides it."""
+    return ()
+
+
+@pytest.fixture
+def server(kube_apiserver: ClusterServer, initial_objects: Iterable[Mapping[str, Any]]) -> APIServer:
+    """An embedded API server of the test's own, with `initial_objects`."""
+    if not isinstance(kube_apiserver, APIServer):
+        pytest.skip("uses what only the embedded server has")
+    for document in initial_objects:
+        kube_apiserver.create(document)
+    return kube_apiserver
+
+
+@pytest.fixture
+def client(server: APIServer, kube_client: Client) -> Client:
+    """A client for `server`, entered."""
+    return kube_client

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -63,12 +62,6 @@ def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"size": 1, **spec},
     }
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from kinformer.testing import APIServer, faults
 from tests.support.apiserver_http import Exchange, ask, watch
+from tests.support.kube import config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RESOURCE = "v1/configmaps"
 END = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
 
-def config_map(name: str, text: str = "v") -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": text}}
-
-
 @pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create(config_map("a"))
-        yield server
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map("a")]
 
 
 async def from_now(server: APIServer) -> Exchange:
@@ -209,12 +203,12 @@ async def test_the_end_of_the_initial_events_is_withheld(server: APIServer) -> N
 async def test_a_rewind_takes_back_objects_and_versions_and_cuts_open_watches(server: APIServer) -> None:
     before = server.resource_version
     server.create(config_map("b"))
-    server.update(config_map("a", "changed"))
+    server.update(config_map("a", data={"k": "changed"}))
     server.delete(RESOURCE, "default", "b")
     stream = await from_now(server)
     server.faults.add(faults.rewind(3), verb="list")
     reply = await ask(server.url, "GET", MAPS)
-    assert [(item["metadata"]["name"], item["data"]) for item in reply.json["items"]] == [("a", {"k": "v"})]
+    assert [(item["metadata"]["name"], item["data"]) for item in reply.json["items"]] == [("a", {"v": "1"})]
     assert reply.json["metadata"]["resourceVersion"] == before == server.resource_version
     assert await stream.line() == b""
     assert not stream.reply.clean

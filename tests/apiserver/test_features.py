@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from kinformer.testing import APIServer, Features
 from kinformer.testing.store import forms
 from tests.support.apiserver_http import Reply, ask, watch
+from tests.support.kube import config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -22,16 +23,6 @@ CORE = "/api/v1/namespaces/default"
 MERGE = "application/merge-patch+json"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 STREAMED = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-
-
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v", **data}}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:

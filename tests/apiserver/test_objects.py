@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,13 @@ import pytest
 from kinformer import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
 from kinformer.testing import APIServer
 from tests.support.apiserver_http import Reply, ask, watch
+from tests.support.kube import config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
-
-
-def config_map(name: str = "a", **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": {"k": "v"}}
-
-
-def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "nginx:1"}], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 def deployment(name: str = "d") -> dict[str, Any]:
@@ -65,12 +56,6 @@ def definition(**version: Any) -> dict[str, Any]:
 
 def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
@@ -113,12 +98,12 @@ async def test_what_a_caller_does_to_what_it_gave_or_got_changes_nothing(server:
     given["data"]["k"] = got["data"]["k"] = "changed"
     stored = server.get("v1/configmaps", "default", "a")
     assert stored is not None
-    assert stored["data"] == {"k": "v"}
+    assert stored["data"] == {"v": "1"}
 
 
 async def test_a_direct_update_without_a_status_keeps_it(server: APIServer) -> None:
     server.create(pod() | {"status": {"phase": "Running"}})
-    server.update(pod(nodeName="n1"))
+    server.update(pod(node="n1"))
     assert server.list("v1/pods")[0]["status"]["phase"] == "Running"
 
 
@@ -166,7 +151,7 @@ async def test_the_generation_grows_with_the_spec_alone(server: APIServer) -> No
 async def test_a_dry_run_answers_and_leaves_no_trace(server: APIServer) -> None:
     before = server.resource_version
     made = await send(server, "POST", f"{MAPS}?dryRun=All", config_map())
-    assert (made.status, made.json["data"]) == (201, {"k": "v"})
+    assert (made.status, made.json["data"]) == (201, {"v": "1"})
     assert (await send(server, "GET", f"{MAPS}/a")).status == 404
     server.create(config_map())
     assert (await send(server, "DELETE", f"{MAPS}/a?dryRun=All")).status == 200
@@ -175,9 +160,9 @@ async def test_a_dry_run_answers_and_leaves_no_trace(server: APIServer) -> None:
 
 
 async def test_json_merge_and_strategic_patches_each_do_it_their_way(server: APIServer) -> None:
-    await send(server, "POST", PODS, pod(tolerations=[{"key": "mine", "operator": "Exists"}]))
-    path = f"{PODS}/p"
-    patch = [{"op": "test", "path": "/spec/containers/0/name", "value": "c"}]
+    await send(server, "POST", PODS, pod(spec={"tolerations": [{"key": "mine", "operator": "Exists"}]}))
+    path = f"{PODS}/a"
+    patch = [{"op": "test", "path": "/spec/containers/0/name", "value": "main"}]
     patch += [{"op": "add", "path": "/metadata/labels", "value": {"a/b": "1"}}]
     patched = await send(server, "PATCH", path, patch, JSON_PATCH)
     assert patched.json["metadata"]["labels"] == {"a/b": "1"}
@@ -273,14 +258,14 @@ async def test_finalizers_hold_an_object_until_the_last_is_removed(server: APISe
 
 
 async def test_a_pod_on_a_node_is_given_time_and_force_takes_it(server: APIServer) -> None:
-    server.create(pod(nodeName="n1"))
-    graceful = (await send(server, "DELETE", f"{PODS}/p")).json["metadata"]
+    server.create(pod(node="n1"))
+    graceful = (await send(server, "DELETE", f"{PODS}/a")).json["metadata"]
     assert (graceful["deletionGracePeriodSeconds"], graceful["generation"]) == (30, 2)
-    assert (await send(server, "GET", f"{PODS}/p")).status == 200
+    assert (await send(server, "GET", f"{PODS}/a")).status == 200
     body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
-    assert (await send(server, "DELETE", f"{PODS}/p", body)).json["kind"] == "Pod"
-    assert (await send(server, "GET", f"{PODS}/p")).status == 404
-    server.create(pod("direct", nodeName="n1"))
+    assert (await send(server, "DELETE", f"{PODS}/a", body)).json["kind"] == "Pod"
+    assert (await send(server, "GET", f"{PODS}/a")).status == 404
+    server.create(pod("direct", node="n1"))
     server.delete("v1/pods", "default", "direct")
     assert server.list("v1/pods") == [], "a direct call waits for nothing"
 
@@ -299,7 +284,7 @@ async def test_a_namespace_takes_its_objects_with_it_and_waits_for_finalizers(se
     assert (await send(server, "DELETE", "/api/v1/namespaces/team")).json["status"]["phase"] == "Terminating"
     left = await send(server, "GET", "/api/v1/namespaces/team/configmaps")
     assert [item["metadata"]["name"] for item in left.json["items"]] == ["held"]
-    refused = await send(server, "POST", "/api/v1/namespaces/team/configmaps", config_map("new"))
+    refused = await send(server, "POST", "/api/v1/namespaces/team/configmaps", config_map("new", namespace="team"))
     assert (refused.status, refused.json["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
     await send(server, "PATCH", "/api/v1/namespaces/team/configmaps/held", {"metadata": {"finalizers": []}}, MERGE)
     assert (await send(server, "GET", "/api/v1/namespaces/team")).status == 404

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -26,12 +25,6 @@ LABEL_1123 = (
     " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from kinformer.testing import APIServer
 from tests.support.apiserver_http import Exchange, Reply, ask, watch
+from tests.support.kube import config_map, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -19,29 +19,8 @@ END = "k8s.io/initial-events-end"
 WATCH_LIST = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
 
-def config_map(name: str, namespace: str = "default", **labels: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}}
-
-
-def pod(name: str, phase: str = "Running", node: str = "") -> dict[str, Any]:
-    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "nginx:1"}]}
-    if node:
-        spec["nodeName"] = node
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
-
-
 def version(obj: dict[str, Any]) -> int:
     return int(obj["metadata"]["resourceVersion"])
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def everything(server: APIServer, path: str) -> Reply:
@@ -51,7 +30,7 @@ async def everything(server: APIServer, path: str) -> Reply:
 async def test_a_watch_from_a_version_gets_each_later_change_once_and_in_order(server: APIServer) -> None:
     first = server.create(config_map("a"))
     server.create(config_map("b"))
-    changed = server.update(config_map("a", app="x"))
+    changed = server.update(config_map("a", labels={"app": "x"}))
     server.delete("v1/configmaps", "default", "b")
     stream = await watch(server.url, f"{MAPS}?watch=1&resourceVersion={version(first)}")
     events = [await stream.event() for _ in range(3)]
@@ -68,12 +47,12 @@ async def test_a_watch_from_a_version_gets_each_later_change_once_and_in_order(s
 
 
 async def test_a_selector_turns_changes_into_added_and_deleted_with_the_old_content(server: APIServer) -> None:
-    server.create(config_map("a", app="x"))
+    server.create(config_map("a", labels={"app": "x"}))
     stream = await watch(server.url, f"{MAPS}?watch=1&resourceVersion={server.resource_version}&labelSelector=app%3Dx")
-    server.update(config_map("a", app="y"))
-    server.update(config_map("a", app="z"))
-    server.update(config_map("a", app="x"))
-    server.update(config_map("a", app="x", more="1"))
+    server.update(config_map("a", labels={"app": "y"}))
+    server.update(config_map("a", labels={"app": "z"}))
+    server.update(config_map("a", labels={"app": "x"}))
+    server.update(config_map("a", labels={"app": "x", "more": "1"}))
     left, entered, changed = [await stream.event() for _ in range(3)]
     assert (left[0], left[1]["metadata"]["labels"]) == ("DELETED", {"app": "x"})
     assert (entered[0], changed[0]) == ("ADDED", "MODIFIED")
@@ -240,7 +219,7 @@ async def test_an_expired_page_is_410_with_a_token_that_goes_on_at_the_newest_ve
 
 async def test_a_limit_at_version_zero_is_ignored_and_a_selector_counts_no_rest(server: APIServer) -> None:
     for number in range(4):
-        server.create(config_map(f"a-{number}", app="x"))
+        server.create(config_map(f"a-{number}", labels={"app": "x"}))
     assert len((await everything(server, f"{MAPS}?limit=2&resourceVersion=0")).json["items"]) == 4
     page = (await everything(server, f"{MAPS}?limit=2&labelSelector=app%3Dx")).json
     assert page["metadata"].keys() == {"resourceVersion", "continue"}
@@ -248,8 +227,8 @@ async def test_a_limit_at_version_zero_is_ignored_and_a_selector_counts_no_rest(
 
 
 async def test_an_exact_list_shows_the_past_until_it_is_compacted(server: APIServer) -> None:
-    then = version(server.create(config_map("a", app="old")))
-    server.update(config_map("a", app="new"))
+    then = version(server.create(config_map("a", labels={"app": "old"})))
+    server.update(config_map("a", labels={"app": "new"}))
     server.create(config_map("b"))
     past = (await everything(server, f"{MAPS}?resourceVersion={then}&resourceVersionMatch=Exact")).json
     assert [item["metadata"]["labels"] for item in past["items"]] == [{"app": "old"}]

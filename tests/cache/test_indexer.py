@@ -138,7 +138,7 @@ def test_a_path_is_an_index_function_too() -> None:
 def test_the_namespace_index_knows_entries_dicts_and_cluster_scoped_objects() -> None:
     indexer = Indexer(indexers=BY_NAMESPACE)
     indexer.add(entry("a", namespace="shop"))
-    indexer.add(config_map("b", namespace="shop"))
+    indexer.add(config_map("b", namespace="shop", rv=1))
     indexer.add({"metadata": {"name": "node-1"}})
     assert indexer.index_keys("namespace", "shop") == ["shop/a", "shop/b"]
     assert indexer.index_keys("namespace", "") == ["node-1"]
@@ -538,7 +538,7 @@ def rebuild_refs(rebuild: IndexerRebuild) -> list[Any]:
 def decoded(count: int, sets: int) -> list[KubeObject]:
     decoder = EntryDecoder()
     documents = (
-        config_map(f"n{i}", namespace=f"ns-{i % 4}", labels={"app": f"app-{i % sets}", "tier": "web"})
+        config_map(f"n{i}", namespace=f"ns-{i % 4}", labels={"app": f"app-{i % sets}", "tier": "web"}, rv=1)
         for i in range(count)
     )
     return [decoder.item(json.dumps(document).encode()) for document in documents]
@@ -596,7 +596,7 @@ def test_an_object_whose_labels_change_moves_to_its_new_group() -> None:
 
 def test_objects_of_other_types_are_searched_by_the_labels_they_have_now() -> None:
     indexer = Indexer(indexers=BY_NAMESPACE)
-    document = config_map("a", labels={"app": "web"})
+    document = config_map("a", labels={"app": "web"}, rv=1)
     indexer.add(document)
     indexer.add(entry("b", labels={"app": "web"}))
     indexer.add({"metadata": {"name": "bare"}})

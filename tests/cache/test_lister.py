@@ -125,7 +125,7 @@ def test_a_selector_over_shared_label_sets_is_much_faster_than_asking_each_objec
     decoder = EntryDecoder()
     indexer = Indexer(indexers=BY_NAMESPACE)
     for number in range(20_000):
-        document = config_map(f"n{number}", labels={"app": f"app-{number % 200}", "tier": "web"})
+        document = config_map(f"n{number}", labels={"app": f"app-{number % 200}", "tier": "web"}, rv=1)
         indexer.add(decoder.item(json.dumps(document).encode()))
     pods, selector = Lister(indexer), LabelSelector.parse("app=app-7,tier")
 

@@ -101,7 +101,7 @@ def test_a_key_that_is_no_text_is_a_failure_of_the_key_function(key: Any) -> Non
 
 def test_the_default_key_is_namespace_and_name() -> None:
     store = Store()
-    store.add(config_map("web", namespace="shop"))
+    store.add(config_map("web", namespace="shop", rv=1))
     store.add(entry("db", namespace="shop"))
     assert sorted(store.list_keys()) == ["shop/db", "shop/web"]
     assert store.any_key() in {"shop/db", "shop/web"}

@@ -9,12 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 
 from kinformer.cli import main
@@ -22,6 +19,7 @@ from kinformer.cli.doctor import findings
 from kinformer.cli.output import errors
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
+<<<<<<< HEAD
 
 
 def pod(name: str, namespace: str = "default", app: str = "web", phase: str = "Running") -> dict[str, Any]:
@@ -42,6 +40,9 @@ WATCHES = [ONCE, ("watch",)]
 async def server() -> AsyncIterator[APIServer]:
     async with APIServer() as server:
         yield server
+=======
+from tests.support.kube import pod
+>>>>>>> f834aaa (Tests: one fixture server, one client, one factory for pods and config maps)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ async def test_once_is_a_table_of_the_default_namespace(server: APIServer, kinfo
     ended = await kinformer(*ONCE, "pods")
     header, *rows = ended.out.splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "NODE", "AGE"]
-    assert [row.split()[:3] for row in rows] == [["web-1", "0/1", "Running"]]
+    assert [row.split()[:3] for row in rows] == [["web-1", "1/1", "Running"]]
     assert (ended.status, ended.err) == (0, "")
 
 
@@ -82,8 +83,18 @@ async def test_once_in_all_namespaces_says_which(server: APIServer, kinformer: C
     ]
 
 
+<<<<<<< HEAD
 async def test_once_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
     for obj in (pod("a"), pod("b", app="db"), pod("c", phase="Failed"), pod("d", namespace="other")):
+=======
+async def test_get_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
+    for obj in (
+        pod("a", labels={"app": "web"}),
+        pod("b", labels={"app": "db"}),
+        pod("c", labels={"app": "web"}, phase="Failed"),
+        pod("d", namespace="other"),
+    ):
+>>>>>>> f834aaa (Tests: one fixture server, one client, one factory for pods and config maps)
         server.create(obj)
     assert (await kinformer(*ONCE, "pods", "-o", "name", "-l", "app in (web)")).out == "pod/a\npod/c\n"
     assert (await kinformer(*ONCE, "pods", "-o", "name", "--field-selector", "status.phase=Failed")).out == "pod/c\n"

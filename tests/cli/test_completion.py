@@ -7,21 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 import yaml
 
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 async def offered(line: str, **environment: str) -> list[str]:

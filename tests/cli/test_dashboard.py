@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 import yaml
 from fastapi import FastAPI
 
@@ -29,26 +28,13 @@ from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.objects.packed import with_json
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
+from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import answer_until, until
 from tests.support.web_server import reading, serving
 
 SECRET_VALUE = "hunter2-and-more"
 RESOURCES = ("v1/pods", "v1/nodes", "v1/secrets", "v1/configmaps")
-
-
-def pod(name: str, *, namespace: str = "default", node: str = "", owner: str = "", **labels: str) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace, "labels": labels}
-    if owner:
-        metadata["ownerReferences"] = [
-            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": f"uid-{owner}", "controller": True}
-        ]
-    spec: dict[str, Any] = {"containers": [{"name": "main", "image": "registry.example/app:1"}]}
-    if node:
-        spec["nodeName"] = node
-    running = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
-    status = {"phase": "Running", "containerStatuses": [running]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
 def secret(**more: str) -> dict[str, Any]:
@@ -59,16 +45,16 @@ def secret(**more: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
-        server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})
-        server.create(pod("web-1", node="node-a", owner="web", app="web"))
-        server.create(pod("web-2", namespace="shop", node="node-b", owner="web", app="web"))
-        server.create(pod("db-1", app="db"))
-        server.create(secret())
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}},
+        pod("web-1", node="node-a", owner="web", labels={"app": "web"}),
+        pod("web-2", namespace="shop", node="node-b", owner="web", labels={"app": "web"}),
+        pod("db-1", labels={"app": "db"}),
+        secret(),
+    ]
 
 
 @asynccontextmanager
@@ -160,7 +146,7 @@ async def test_changes_of_an_object_are_kept_as_differences(server: APIServer) -
     async with asking(server) as client:
         params = {"resource": "v1/pods", "key": "default/db-1"}
         assert (await client.get("/api/changes", params=params)).json() == []
-        changed = pod("db-1", app="db")
+        changed = pod("db-1", labels={"app": "db"})
         changed["status"]["phase"] = "Failed"
         changed["status"]["containerStatuses"][0]["ready"] = False
         server.update(changed)

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from kinformer._runtime.backoff import Backoff
 from kinformer.cli.dashboard import cluster_app
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer, faults
-from tests.support import browser
+from tests.support import browser, kube
 from tests.support.browser import browsing, shows
 from tests.support.web_server import serving
 
@@ -32,23 +33,18 @@ SORTED = "[...document.querySelectorAll('#head [aria-sort$=cending]')].map(cell 
 CHOSEN = "document.getElementById('namespace').value"
 TROUBLE = "document.getElementById('trouble').hidden ? '' : document.getElementById('trouble').textContent"
 
-
-def pod(name: str, *, phase: str = "Running", namespace: str = "default", **more: Any) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, **more}
-    spec = {"nodeName": "node-a", "containers": [{"name": "main", "image": "registry.example/app:1"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+pod = partial(kube.pod, node="node-a")
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
-        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-        server.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}, "status": ready})
-        for number in range(3):
-            server.create(pod(f"web-{number}", labels={"app": "web"}))
-        server.create(pod("cart", namespace="shop", labels={"app": "cart"}))
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}, "status": ready},
+        *(pod(f"web-{number}", labels={"app": "web"}) for number in range(3)),
+        pod("cart", namespace="shop", labels={"app": "cart"}),
+    ]
 
 
 @asynccontextmanager

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
 from aiohttp import web
 
@@ -22,12 +20,6 @@ from tests.support.http_server import HttpServer
 def config_map(name: str, namespace: str = "default", size: int = 10) -> dict[str, Any]:
     metadata = {"name": name, "namespace": namespace, "labels": {"app": "web"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "y" * size}}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer import SharedInformerFactory
 from kinformer.cli.commands.figures import Gauge
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
-
-
-def config_map(name: str, **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
+from tests.support.kube import config_map
 
 
 @pytest.fixture

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map, pod
 from tests.support.terminal import Terminal, on_terminal
 
 LEFT = b"\x1b[?1049l"  # the other screen is left, and what was there before is there again
 CURSOR = b"\x1b[?25h"
-
-
-def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
-
-
-def pod(name: str, phase: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [{"name": "main", "image": "example"}]},
-        "status": {"phase": phase},
-    }
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 def row(terminal: Terminal, name: str) -> list[str]:
@@ -47,16 +25,16 @@ def names(terminal: Terminal) -> list[str]:
 
 
 async def test_a_table_changes_in_place(server: APIServer) -> None:
-    server.create(pod("web-1", "Pending"))
-    server.create(pod("web-2", "Running"))
+    server.create(pod("web-1", phase="Pending"))
+    server.create(pod("web-2", phase="Running"))
     async with on_terminal("watch", "pods", "--server", server.url) as terminal:
         await terminal.shows("v1/pods in default", "2 objects", "web-1", "web-2", "watching")
         assert "Pending" in row(terminal, "web-1")
-        server.update(pod("web-1", "Running"))
+        server.update(pod("web-1", phase="Running"))
         await terminal.until(lambda: "Running" in row(terminal, "web-1"))
         assert terminal.text.count("web-1") == 1, "a line was added, not changed"
         assert row(terminal, "web-1")[0] == "~"
-        server.create(pod("web-0", "Running"))
+        server.create(pod("web-0", phase="Running"))
         await terminal.shows("3 objects", "web-0")
         assert row(terminal, "web-0")[0] == "+"
         server.delete("v1/pods", "default", "web-2")
@@ -103,10 +81,10 @@ async def test_a_duration_gives_the_terminal_back(server: APIServer) -> None:
 
 
 async def test_what_changed_stands_below_the_table(server: APIServer) -> None:
-    server.create(config_map("a", x="1"))
+    server.create(config_map("a", data={"x": "1"}))
     async with on_terminal("watch", "cm", "--diff", "--server", server.url) as terminal:
         await terminal.shows("what changed", "1 object ")
-        server.update(config_map("a", x="2"))
+        server.update(config_map("a", data={"x": "2"}))
         await terminal.shows("~ default/a", '~ data.x: "1" → "2"')
         assert "resourceVersion" not in terminal.text
 
@@ -135,7 +113,7 @@ async def test_more_than_fits_is_scrolled_and_can_be_in_the_order_of_changes(ser
         await terminal.shows("12-21 of 60")
         terminal.press("G")
         await terminal.shows("51-60 of 60")
-        server.update(config_map("cm-33", x="1"))
+        server.update(config_map("cm-33", data={"x": "1"}))
         terminal.press("s")
         await terminal.until(lambda: names(terminal)[:1] == ["cm-33"])
         terminal.press("s\x1b[H")
@@ -162,7 +140,7 @@ async def test_plain_and_a_terminal_that_cannot_go_back_have_lines(server: APISe
 
 
 async def test_control_characters_of_a_cluster_do_not_reach_the_terminal(server: APIServer) -> None:
-    server.create({**pod("web-1", "Failed"), "status": {"phase": "Failed", "reason": "\x1b[2Jgone\x07"}})
+    server.create({**pod("web-1", phase="Failed"), "status": {"phase": "Failed", "reason": "\x1b[2Jgone\x07"}})
     async with on_terminal("watch", "pods", "--server", server.url) as terminal:
         await terminal.shows("?[2Jgone?")
 

@@ -17,18 +17,13 @@ from kinformer.cli.output.documents import Document, write_yaml
 from kinformer.cli.output.tables import Table, clean, status_style
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
+from tests.support import kube
 
 PODS = APIResource(group="", version="v1", name="pods", kind="Pod")
 
 
 def pod(name: str = "web-1", **status: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [{"name": "main"}], "nodeName": "node-1"},
-        "status": status,
-    }
+    return kube.pod(name, node="node-1", phase=None, status=status)
 
 
 @pytest.mark.parametrize(

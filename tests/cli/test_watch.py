@@ -9,24 +9,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
-
-
-def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": {"app": name}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
+from tests.support.kube import config_map
 
 
 @asynccontextmanager
@@ -62,7 +50,7 @@ async def test_a_watch_prints_the_list_and_then_each_change_at_once(server: APIS
         )
         server.create(config_map("b"))
         second = json.loads(await line(running.stdout))
-        server.update(config_map("b", x="1"))
+        server.update(config_map("b", data={"x": "1"}))
         third = json.loads(await line(running.stdout))
         server.delete("v1/configmaps", "default", "b")
         fourth = json.loads(await line(running.stdout))
@@ -71,11 +59,11 @@ async def test_a_watch_prints_the_list_and_then_each_change_at_once(server: APIS
 
 
 async def test_a_watch_as_a_table_says_what_happened_to_each(server: APIServer) -> None:
-    server.create(config_map("a", namespace="one"))
+    server.create(config_map("a", namespace="one", data={}))
     async with watching(server, "cm", "-A") as running:
         assert (await line(running.stdout)).split() == ["EVENT", "NAMESPACE", "NAME", "DATA", "AGE"]
         assert (await line(running.stdout)).split()[:4] == ["ADDED", "one", "a", "0"]
-        server.update(config_map("a", namespace="one", x="1"))
+        server.update(config_map("a", namespace="one", data={"x": "1"}))
         assert (await line(running.stdout)).split()[:4] == ["UPDATED", "one", "a", "1"]
         server.delete("v1/configmaps", "one", "a")
         assert (await line(running.stdout)).split()[:3] == ["DELETED", "one", "a"]
@@ -95,7 +83,7 @@ async def test_a_watch_goes_on_after_an_outage_and_tells_of_it(server: APIServer
 
 async def test_a_watch_ends_by_itself_after_its_duration(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
-        server.create(config_map(name))
+        server.create(config_map(name, labels={"app": name}))
     kinformer = CommandLine(capsys, server.url)
     ended = await kinformer("watch", "configmaps", "-o", "name", "-l", "app=b", "--duration", "0.5")
     assert ended == (0, "configmap/b\n", "")
@@ -127,10 +115,10 @@ async def test_lines_of_json_name_the_key_and_what_was_there_already(server: API
 
 
 async def test_lines_of_json_say_what_an_update_changed(server: APIServer) -> None:
-    server.create(config_map("a", kept="1", old="x", gone="y"))
+    server.create(config_map("a", data={"kept": "1", "old": "x", "gone": "y"}))
     async with watching(server, "cm", "-o", "jsonl", "--diff") as running:
         assert "changes" not in json.loads(await line(running.stdout))
-        server.update(config_map("a", kept="1", old="z", new="null"))
+        server.update(config_map("a", data={"kept": "1", "old": "z", "new": "null"}))
         event = json.loads(await line(running.stdout))
     assert event["type"] == "UPDATED"
     assert sorted(event["changes"], key=lambda change: change["path"]) == [
@@ -149,15 +137,15 @@ async def test_what_there_is_already_can_be_left_out(server: APIServer, capsys: 
 
 
 async def test_differences_stand_below_an_update_and_noise_is_left_out(server: APIServer) -> None:
-    server.create(config_map("a", x="1"))
+    server.create(config_map("a", data={"x": "1"}))
     async with watching(server, "cm", "--diff") as running:
         assert (await line(running.stdout)).split()[0] == "EVENT"
         assert (await line(running.stdout)).split()[0] == "ADDED"
-        server.update(config_map("a", x="2", y="\x1b[31m"))
+        server.update(config_map("a", data={"x": "2", "y": "\x1b[31m"}))
         assert (await line(running.stdout)).split()[0] == "UPDATED"
         assert (await line(running.stdout)).strip() == '~ data.x: "1" → "2"'
         assert (await line(running.stdout)).strip() == r'+ data.y: "\u001b[31m"'
-        server.update(config_map("a", x="2", y="\x1b[31m") | {"immutable": False})
+        server.update(config_map("a", data={"x": "2", "y": "\x1b[31m"}) | {"immutable": False})
         assert (await line(running.stdout)).split()[0] == "UPDATED"
         assert "immutable" in await line(running.stdout)
 
@@ -166,7 +154,7 @@ async def test_all_fields_are_shown_to_those_who_ask(server: APIServer) -> None:
     server.create(config_map("a"))
     async with watching(server, "cm", "-o", "jsonl", "--diff", "--all-fields") as running:
         assert "managedFields" in json.loads(await line(running.stdout))["object"]["metadata"]
-        server.update(config_map("a", x="2"))
+        server.update(config_map("a", data={"x": "2"}))
         paths = [change["path"] for change in json.loads(await line(running.stdout))["changes"]]
     assert "metadata.resourceVersion" in paths
     assert "data.x" in paths or "data" in paths

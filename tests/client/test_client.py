@@ -117,7 +117,7 @@ class TestRequests:
         assert json.loads(seen["body"]) == (json.loads(body) if isinstance(body, bytes) else body)
 
     async def test_an_object_is_sent_as_it_is(self) -> None:
-        obj = KubeObject.from_dict(config_map())
+        obj = KubeObject.from_dict(config_map(rv=1))
         async with HttpServer(echo) as server, Client.from_url(server.url) as client:
             assert (await client.request("PUT", "/x", body=obj))["body"].encode() == obj.raw
 
@@ -463,7 +463,7 @@ class TestStreams:
         async def answer(request: web.Request) -> web.StreamResponse:
             if "watch" in request.query:
                 return await hang(request)
-            return json_answer(config_map("a"))
+            return json_answer(config_map("a", rv=1))
 
         async with HttpServer(answer) as server, Client.from_url(server.url, token=SECRET) as client:
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import httpx
 import msgspec
 import pytest
-import pytest_asyncio
 from fastapi import Depends, FastAPI, Response, WebSocket
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -35,6 +34,7 @@ from kinformer.contrib.fastapi import (
     sse_response,
 )
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.waiting import answer_until, until
 from tests.support.web_server import reading, serving
 
@@ -44,16 +44,9 @@ Informer = Annotated[SharedInformer, Depends(informer_of("v1/configmaps"))]
 Setup = Callable[[], AbstractAsyncContextManager[SharedInformerFactory]]
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(3):
-            server.create(config_map(f"map-{number}"))
-        yield server
-
-
-def config_map(name: str, **labels: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"map-{number}") for number in range(3)]
 
 
 def setup_for(server: APIServer, *resources: str, **options: Any) -> Setup:

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request
 
 from kinformer import SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer
+from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 
 OBJECTS = 300
@@ -151,12 +152,9 @@ def test_what_is_no_read_belongs_to_the_loop() -> None:
 # --- the factory as a fixture: entered and left by different tasks ---------------------------------------------
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(3):
-            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"map-{number}"}})
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"map-{number}") for number in range(3)]
 
 
 @pytest_asyncio.fixture

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-import pytest_asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -19,6 +18,7 @@ from kinformer.exceptions import APIError, ConnectError, ForbiddenError
 from kinformer.informer.metrics import cause_of
 from kinformer.metrics import Reading
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
@@ -30,12 +30,9 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(3):
-            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"map-{number}"}})
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"map-{number}") for number in range(3)]
 
 
 async def test_an_informers_cache_events_and_health_are_exported(

@@ -5,25 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
 from kinformer.testing import APIServer
+from tests.support.kube import config_map
 from tests.support.lagging_source import LaggingSource
 
 LAG = 0.05  # seconds by which the cache is behind
 PATH = "/api/v1/namespaces/default/configmaps"
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": "default"},
-        "data": data,
-    }
 
 
 @asynccontextmanager
@@ -56,7 +47,7 @@ async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_i
                 return
             child = informer.lister.get("child", namespace="default")
             if len(steps) == 0:
-                await client.request("POST", PATH, body=config_map("child", step="1"))
+                await client.request("POST", PATH, body=config_map("child", data={"step": "1"}))
             elif len(steps) == 1:
                 wrong.extend(["not created"] if child is None else [])
                 await asyncio.gather(  # a task that the reconcile starts is seen, too

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer import (
     Client,
@@ -27,27 +25,10 @@ from kinformer import (
 )
 from kinformer._runtime.clock import SYSTEM
 from kinformer.testing import APIServer
+from tests.support.kube import pod
 
 PODS = "v1/pods"
 CLEANUP = "example.com/cleanup"
-
-
-def pod(name: str = "a", **metadata: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    metadata = {"name": name, "namespace": "default", **metadata}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
-        yield client
 
 
 def made(server: APIServer, **metadata: Any) -> KubeObject:
@@ -265,7 +246,7 @@ async def test_a_status_that_was_concluded_from_an_old_state_is_not_written(serv
     old = made(server)
     server.update({**old.to_dict(), "metadata": {**old["metadata"], "labels": {"a": "b"}}})
     with pytest.raises(ConflictError):
-        await write_status(client, PODS, old, {"phase": "Running"})
+        await write_status(client, PODS, old, {"phase": "Failed"})
 
 
 # --- owners --------------------------------------------------------------------------------------------------

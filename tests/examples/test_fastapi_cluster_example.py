@@ -13,30 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
 import yaml
 
 from kinformer.testing import APIServer
+from tests.support.kube import pod
 from tests.support.waiting import answer_until
 from tests.support.web_server import reading
 
 FOLDER = Path(__file__).parents[2] / "examples" / "fastapi_cluster"
 
 
-def pod(name: str, node: str, owner: str, **labels: str) -> dict[str, Any]:
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner}]
-    metadata = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": owners}
-    spec = {"nodeName": node, "containers": [{"name": "main", "image": "app:1"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create(pod("web-1", "node-a", "web", app="web"))
-        server.create(pod("web-2", "node-b", "web", app="web"))
-        server.create(pod("db-1", "node-b", "db", app="db"))
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [
+        pod("web-1", node="node-a", owner="web", labels={"app": "web"}),
+        pod("web-2", node="node-b", owner="web", labels={"app": "web"}),
+        pod("db-1", node="node-b", owner="db", labels={"app": "db"}),
+    ]
 
 
 @pytest_asyncio.fixture
@@ -94,7 +89,7 @@ async def test_the_service_answers_from_its_caches_and_ends_with_an_open_stream(
     assert (await get("/cluster/api/counts"))["v1/pods"]["objects"] == 3
     async with reading(f"{client.base_url}/pods/events".replace("//pods", "/pods"), selector="app=web") as stream:
         await stream.take(2)
-        server.create(pod("web-3", "node-a", "web", app="web"))
+        server.create(pod("web-3", node="node-a", owner="web", labels={"app": "web"}))
         assert (await stream.next()).data["metadata"]["name"] == "web-3"
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)

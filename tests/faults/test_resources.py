@@ -31,11 +31,9 @@ def widget(name: str) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}}
 
 
-@pytest.fixture
-async def server() -> Any:
-    async with APIServer() as running:
-        running.register_crd(DEFINITION)
-        yield running
+@pytest.fixture(autouse=True)
+def widgets_are_defined(server: APIServer) -> None:
+    server.register_crd(DEFINITION)
 
 
 def define(s: Scene, **changes: Any) -> None:

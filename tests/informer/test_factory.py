@@ -13,27 +13,7 @@ import pytest_asyncio
 
 from kinformer import Client, ConfigError, ForbiddenError, NotSyncedError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
-
-
-def config_map(name: str, namespace: str = "default", **data: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
-        "data": data,
-    }
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as connected:
-        yield connected
+from tests.support.kube import config_map
 
 
 @pytest_asyncio.fixture
@@ -85,11 +65,11 @@ async def test_options_that_cannot_work_are_refused_by_name(
 
 
 async def test_the_cache_follows_the_server(server: APIServer, factory: SharedInformerFactory) -> None:
-    server.create(config_map("a", v="1"))
+    server.create(config_map("a", data={"v": "1"}))
     informer = factory.for_resource("v1/configmaps", namespace="default", indexers={"v": "data.v"})
     await factory.wait_for_cache_sync(timeout=10)
-    server.create(config_map("b", v="2"))
-    server.update(config_map("a", v="3"))
+    server.create(config_map("b", data={"v": "2"}))
+    server.update(config_map("a", data={"v": "3"}))
     await eventually(lambda: informer.indexer.index_keys("v", "3") == ["default/a"])
     server.delete("v1/configmaps", "default", "b")
     await eventually(lambda: len(informer.lister) == 1)
@@ -125,10 +105,10 @@ async def test_built_in_objects_look_alike_from_list_and_watch(
 async def test_what_is_kept_of_an_object_is_a_choice(
     server: APIServer, factory: SharedInformerFactory, options: dict[str, Any], keeps: set[str]
 ) -> None:
-    server.create(config_map("a", v="1", w="2"))
+    server.create(config_map("a", labels={"app": "a"}, data={"v": "1", "w": "2"}))
     informer = factory.for_resource("v1/configmaps", namespace="default", **options)
     await factory.wait_for_cache_sync(timeout=10)
-    server.create(config_map("b", v="1", w="2"))
+    server.create(config_map("b", labels={"app": "b"}, data={"v": "1", "w": "2"}))
     await eventually(lambda: len(informer.lister) == 2)
     for obj in informer.lister:
         assert set(obj) == keeps
@@ -141,7 +121,7 @@ async def test_what_is_kept_of_an_object_is_a_choice(
 async def test_several_namespaces_in_one_cache(server: APIServer, factory: SharedInformerFactory) -> None:
     for namespace in ("one", "two", "three"):
         server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        server.create(config_map("a", namespace))
+        server.create(config_map("a", namespace=namespace))
     informer = factory.for_resource("v1/configmaps", namespaces=["one", "two"])
     await factory.wait_for_cache_sync(timeout=10)
     assert sorted(informer.lister.keys()) == ["one/a", "two/a"]

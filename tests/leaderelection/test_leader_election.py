@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aiohttp.http import StreamWriter
 
 from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError, ListWatch, SharedInformer
@@ -35,18 +33,6 @@ class MachineClock:
 
     def _boot(self) -> float:
         return asyncio.get_running_loop().time() + self.slept
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
-        yield client
 
 
 def elector(client: Client, identity: str = "a", **options: Any) -> LeaderElector:

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from kinformer.testing import APIServer
 from tests.support.candidate_process import BLOCK
+from tests.support.kube import config_map
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -90,11 +92,9 @@ async def start() -> AsyncIterator[Start]:
         await candidate.reading
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "written-by-leaders"}})
-        yield server
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map("written-by-leaders")]
 
 
 async def leader_and_follower(start: Start, url: str) -> tuple[Candidate, Candidate]:

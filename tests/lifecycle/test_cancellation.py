@@ -29,7 +29,7 @@ from kinformer import (
 from kinformer.testing import APIServer
 from tests.support.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
 from tests.support.fault_scene import RESOURCE
-from tests.support.kube import entry
+from tests.support.kube import config_map, entry
 from tests.support.memory_source import MemorySource
 from tests.support.scripted_source import RecordingStore, pod
 
@@ -41,11 +41,8 @@ def no_check(cancelled: bool) -> None: ...
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as running:
-        for name in "abc":
-            running.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": name}})
-        yield running
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(name, data={"v": name}) for name in "abc"]
 
 
 # --- the client ------------------------------------------------------------------------------------------------------

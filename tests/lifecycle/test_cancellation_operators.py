@@ -31,6 +31,7 @@ from kinformer import (
 )
 from kinformer.testing import APIServer
 from tests.support.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
+from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])
@@ -44,18 +45,12 @@ POD = {
 }
 
 
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {}}
-
-
 def no_check(cancelled: bool) -> None: ...
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as running:
-        running.create(config_map("a"))
-        yield running
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map("a")]
 
 
 @asynccontextmanager

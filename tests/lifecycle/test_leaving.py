@@ -11,13 +11,10 @@ import pytest
 
 from kinformer import SharedInformerFactory
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 
 DEADLINE = 3.0  # seconds: the factory's, and far above what any of these needs
 RESOURCES = ("v1/configmaps", "v1/pods", "v1/secrets")
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -72,7 +69,7 @@ async def test_under_load_what_was_received_is_delivered_first(watch_list: bool)
 async def test_in_the_middle_of_a_list(fault: Callable[[], Any]) -> None:
     async with APIServer() as server:
         for number in range(2000):
-            server.create(config_map(f"c-{number}", text="x" * 1000))
+            server.create(config_map(f"c-{number}", data={"text": "x" * 1000}))
         handle = server.faults.add(fault(), resource="v1/configmaps")
         async with leaving(server) as factory:
             informer = factory.for_resource("v1/configmaps", watch_list=False)

@@ -20,6 +20,7 @@ from kinformer import (
     SharedInformerFactory,
 )
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 
@@ -72,16 +73,9 @@ Groups = Callable[[], AbstractAsyncContextManager[Group]]
 both = pytest.mark.parametrize("groups", [of_asyncio, of_anyio], ids=["asyncio", "anyio"])
 
 
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
-
-
 @pytest.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as running:
-        for number in range(3):
-            running.create(config_map(f"c{number}"))
-        yield running
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"c{number}") for number in range(3)]
 
 
 class Slow:

@@ -180,8 +180,8 @@ class TestList:
     async def test_an_item_that_cannot_be_decoded_is_left_out_counted_and_logged_once(
         self, serve: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
-        good = config_map("good")
-        poison = config_map("bad", labels={"a": "b"})
+        good = config_map("good", rv=1)
+        poison = config_map("bad", labels={"a": "b"}, rv=1)
         poison["metadata"]["labels"]["a"] = 7
         document = {
             "kind": "ConfigMapList",
@@ -277,7 +277,7 @@ class TestWatch:
         assert fixture.server.requests[0].headers["Accept-Encoding"] == "identity"
 
     async def test_only_the_beginning_of_a_stream_can_be_a_page_of_html(self, serve: Any) -> None:
-        lines = line("ADDED", config_map("a", data={"page": "<html>"}))
+        lines = line("ADDED", config_map("a", data={"page": "<html>"}, rv=1))
         at = lines.index(b"<")
         fixture = await serve(serving([lines[:at], lines[at:]]))
         async with fixture.list_watch().watch(ListOptions()) as events:
@@ -285,7 +285,7 @@ class TestWatch:
         assert found[0].object["data"] == {"page": "<html>"}
 
     async def test_a_fragment_at_the_end_is_dropped_and_a_cut_connection_is_an_end(self, serve: Any) -> None:
-        whole, half = line("ADDED", config_map("a")), line("ADDED", config_map("b"))[:-40]
+        whole, half = line("ADDED", config_map("a", rv=1)), line("ADDED", config_map("b", rv=1))[:-40]
         for end in (True, False):
             fixture = await serve(serving([whole, half], end=end))
             found: list[WatchEvent] = []
@@ -296,14 +296,14 @@ class TestWatch:
 
     async def test_what_came_before_an_error_is_given_before_it(self, serve: Any) -> None:
         gone = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
-        fixture = await serve(serving([line("ADDED", config_map("a")) + line("ERROR", gone)]))
+        fixture = await serve(serving([line("ADDED", config_map("a", rv=1)) + line("ERROR", gone)]))
         async with fixture.list_watch().watch(ListOptions()) as events:
             assert [event.object.name for event in await anext(events)] == ["a"]
             with pytest.raises(ExpiredError, match="too old"):
                 await anext(events)
 
     async def test_a_malformed_line_fails_the_stream_after_what_came_before_it(self, serve: Any) -> None:
-        fixture = await serve(serving([line("ADDED", config_map("a")) + b"{nonsense}\n"]))
+        fixture = await serve(serving([line("ADDED", config_map("a", rv=1)) + b"{nonsense}\n"]))
         async with fixture.list_watch().watch(ListOptions()) as events:
             assert len(await anext(events)) == 1
             with pytest.raises(DecodeError):
@@ -378,7 +378,7 @@ class TestWatch:
                 await anext(events)
 
     async def test_an_event_above_the_cap_is_an_error_that_says_so(self, serve: Any) -> None:
-        fixture = await serve(serving([line("ADDED", config_map("a", data={"x": "y" * 5000}))]))
+        fixture = await serve(serving([line("ADDED", config_map("a", data={"x": "y" * 5000}, rv=1))]))
         async with fixture.list_watch(max_event_bytes=4096).watch(ListOptions()) as events:
             with pytest.raises(DecodeError, match="max_event_bytes=4096"):
                 _ = [batch async for batch in events]

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import aiohttp
 import anyio
 import pytest
-import pytest_asyncio
 from prometheus_client import CollectorRegistry
 
 from kinformer import (
@@ -31,27 +29,16 @@ from kinformer import (
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.manager_run import page, running, within
 
 CONFIG_MAPS = "v1/configmaps"
 QUIET = signal.SIGWINCH  # does nothing to a process that does not handle it
 
 
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        server.create(config_map("a"))
-        yield server
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
-        yield client
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map("a")]
 
 
 def elector(client: Client, **options: Any) -> LeaderElector:

@@ -81,12 +81,6 @@ class Replica:
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
-
-
-@pytest_asyncio.fixture
 async def replica(server: APIServer) -> AsyncIterator[Replica]:
     """One that has taken everything."""
     async with server.client() as client:

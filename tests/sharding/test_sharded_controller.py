@@ -16,16 +16,13 @@ from kinformer import Client, ConfigError, ListWatch, Request, Result, ShardedCo
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.sharding.slots import slot_of
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.lagging_source import LaggingSource
 
 pytestmark = pytest.mark.virtual_time
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def config_map(name: str, **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", **metadata}}
 
 
 class MachineClock:
@@ -82,18 +79,9 @@ class Replica:
         assert self.task.cancelled() or self.task.exception() is None
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(40):
-            server.create(config_map(f"m{number}"))
-        yield server
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
-        yield client
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"m{number}") for number in range(40)]
 
 
 @pytest_asyncio.fixture

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer import Client, Controller, LeaderElector, Manager, Request, ShardedController
 from kinformer.sharding.slots import SLOTS, slots_of_text
 from kinformer.testing import APIServer, faults
+from tests.support.kube import config_map
 from tests.support.manager_run import page, running, within
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.waiting import until
@@ -22,22 +21,9 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 TIMES: dict[str, Any] = {"lease_duration": 3, "renew_deadline": 2, "retry_period": 0.1}
 
 
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(12):
-            server.create(config_map(f"m{number}"))
-        yield server
-
-
-@pytest_asyncio.fixture
-async def client(server: APIServer) -> AsyncIterator[Client]:
-    async with server.client() as client:
-        yield client
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"m{number}") for number in range(12)]
 
 
 class Work:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 
 from kinformer.testing import APIServer
 from tests.support.replicas import OBJECTS, Replicas, come_and_go, sharded_config_map
@@ -33,12 +30,6 @@ class InMemory:
             )
         found = [item["metadata"] for item in listed["items"]]
         return {f"default/{metadata['name']}": metadata["resourceVersion"] for metadata in found}
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
 
 
 @pytest.mark.timeout(120)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from kinformer import Backoff, ConfigError, ListOptions, SharedInformerFactory, Snapshot
 from kinformer.listwatch.list_watch import ListWatch
@@ -19,19 +17,9 @@ from tests.support.resumable_source import read_file
 SOON = Backoff(initial=0.01, jitter=0)
 
 
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        for number in range(5):
-            server.create(bare(f"c{number}", labels={"app": f"a{number % 2}"}))
-        yield server
-
-
-def bare(name: str, **fields: Any) -> dict[str, Any]:
-    """A config map as one creates it."""
-    document = config_map(name, **fields)
-    del document["metadata"]["uid"], document["metadata"]["resourceVersion"]
-    return document
+@pytest.fixture
+def initial_objects() -> list[dict[str, Any]]:
+    return [config_map(f"c{number}", labels={"app": f"a{number % 2}"}) for number in range(5)]
 
 
 async def one_life(server: APIServer, resource: str = "v1/configmaps", **options: Any) -> tuple[Any, dict[str, bytes]]:
@@ -100,8 +88,8 @@ async def test_changes_meanwhile_come_by_the_watch(server: APIServer, tmp_path: 
     await one_life(server, snapshot=tmp_path / "s")
     server.delete("v1/configmaps", "default", "c1")
     server.delete("v1/configmaps", "default", "c2")
-    server.create(bare("c2"))
-    created = server.create(bare("d"))
+    server.create(config_map("c2"))
+    created = server.create(config_map("d"))
     deleted: list[str] = []
     async with server.client() as client, SharedInformerFactory(client) as factory:
         informer = factory.for_resource("v1/configmaps", snapshot=tmp_path / "s")
@@ -123,7 +111,7 @@ async def test_a_server_that_has_forgotten_the_version_is_listed(server: APIServ
 
 
 async def test_a_server_that_was_restored_is_listed(server: APIServer, tmp_path: Path) -> None:
-    server.create(bare("lost"))
+    server.create(config_map("lost"))
     await one_life(server, snapshot=tmp_path / "s")
     server.faults.add(faults.rewind(1), times=1)
     outcomes, cache = await one_life(server, snapshot=tmp_path / "s")

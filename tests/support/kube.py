@@ -1,4 +1,4 @@
-"""Small objects for tests."""
+"""Kubernetes objects for tests: as documents that a server is given, and as the objects that a source gives."""
 
 from __future__ import annotations
 
@@ -11,17 +11,63 @@ def config_map(
     name: str = "a",
     *,
     namespace: str = "default",
-    rv: int | str = 1,
+    rv: int | str | None = None,
     uid: str | None = None,
-    labels: dict[str, str] | None = None,
     data: dict[str, str] | None = None,
+    **metadata: Any,
 ) -> dict[str, Any]:
+    """Return a ConfigMap as it is created; with `rv` as a server gives it, with a uid and a resourceVersion."""
+    data = {"v": str(rv or 1)} if data is None else data
+    metadata = _metadata(name, namespace, rv, uid, metadata)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def pod(
+    name: str = "a",
+    *,
+    namespace: str = "default",
+    node: str | None = None,
+    phase: str | None = "Running",
+    owner: str | None = None,
+    rv: int | str | None = None,
+    uid: str | None = None,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """Return a Pod with one container, as it is created; with `rv` as a server gives it.
+
+    `owner` is the name of the ReplicaSet that controls it.
+    """
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": f"uid-{owner}"}
+        metadata["ownerReferences"] = [{**reference, "controller": True}]
+    document: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(name, namespace, rv, uid, metadata),
+        "spec": {"containers": [{"name": "main", "image": "registry.example/app:1"}]},
+    }
+    document["spec"] |= ({"nodeName": node} if node else {}) | (spec or {})
+    if phase == "Running":
+        ready = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
+        document["status"] = {"phase": phase, "containerStatuses": [ready]}
+    elif phase:
+        document["status"] = {"phase": phase}
+    if status:
+        document["status"] = document.get("status", {}) | status
+    return document
+
+
+def entry(name: str = "a", *, rv: int | str = 1, **fields: Any) -> KubeObject:
+    """Return the object of a ConfigMap, as a source gives it."""
+    return KubeObject.from_dict(config_map(name, rv=rv, **fields))
+
+
+def _metadata(name: str, namespace: str, rv: int | str | None, uid: str | None, more: dict[str, Any]) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": name, "namespace": namespace}
-    metadata |= {"uid": uid or f"uid-{namespace}-{name}", "resourceVersion": str(rv)}
-    if labels:
-        metadata["labels"] = labels
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {"v": str(rv)}}
-
-
-def entry(name: str = "a", **fields: Any) -> KubeObject:
-    return KubeObject.from_dict(config_map(name, **fields))
+    if rv is not None:
+        metadata |= {"uid": uid or f"uid-{namespace}-{name}", "resourceVersion": str(rv)}
+    elif uid is not None:
+        metadata["uid"] = uid
+    return metadata | {field: value for field, value in more.items() if value}

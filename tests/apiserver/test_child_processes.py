@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kinformer.testing.clusters.processes import ChildProcess, ProcessError, free_ports
+from tests.support.waiting import until
 
 
 def shell(script: str, folder: Path) -> ChildProcess:
@@ -18,11 +19,7 @@ def shell(script: str, folder: Path) -> ChildProcess:
 
 
 async def until_it_printed(child: ChildProcess, text: str) -> None:
-    async with asyncio.timeout(10):
-        while True:
-            if text in child.tail():
-                return
-            await asyncio.sleep(0.01)
+    await until(lambda: text in child.tail())
 
 
 async def test_it_stops_at_sigterm_and_can_be_started_again_into_the_same_log(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
 from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
-from tests.support.waiting import answer_until, until
+from tests.support.waiting import until
 from tests.support.web_server import reading, serving
 
 SECRET_VALUE = "hunter2-and-more"
@@ -156,7 +156,7 @@ async def test_changes_of_an_object_are_kept_as_differences(server: APIServer) -
             found: list[Any] = (await client.get("/api/changes", params=params)).json()
             return found
 
-        found = await answer_until(changes, lambda found: len(found) == 2)
+        found = await until(changes, holds=lambda found: len(found) == 2)
         assert [change["type"] for change in found] == ["DELETED", "UPDATED"]
         assert {"path": "status.phase", "old": '"Running"', "new": '"Failed"'} in found[1]["differences"]
         paths = [difference["path"] for difference in found[1]["differences"]]
@@ -200,7 +200,7 @@ async def test_a_report_says_why_an_informer_is_not_live(server: APIServer) -> N
         async def pods() -> Any:
             return (await client.get("/api/report")).json()["resources"][0]
 
-        one = await answer_until(pods, lambda one: one["state"] == "forbidden")
+        one = await until(pods, holds=lambda one: one["state"] == "forbidden")
         assert one["live"] is False
         assert "403" in one["error"]
         assert (await client.get("/readyz")).status_code == 503
@@ -323,7 +323,7 @@ async def test_nothing_of_a_secret_is_in_any_answer(server: APIServer, options: 
         key = {"resource": "v1/secrets", "key": "default/db"}
         await client.get("/api/report")
         server.update(secret(another=encoded))
-        await answer_until(lambda: client.get("/api/changes", params=key), lambda answer: answer.json())
+        await until(lambda: client.get("/api/changes", params=key), holds=lambda answer: answer.json())
         texts = []
         for path, params in (
             ("/api/object", key),

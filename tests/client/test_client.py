@@ -37,6 +37,7 @@ from kinformer.exceptions import (
 from kinformer.objects.object import KubeObject
 from tests.support.http_server import HttpServer, hang, json_answer, needs_gzip_members, send_chunks, status_answer
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
 
@@ -585,15 +586,13 @@ SLOW = """
 
 async def running_program(folder: Path) -> int:
     """The id of the plugin that has started; the test's own timeout is the limit."""
-    while not (folder / "pid").exists():  # noqa: ASYNC110 - a file tells nobody
-        await asyncio.sleep(0.01)
+    await until((folder / "pid").exists, 60)
     return int((folder / "pid").read_text())
 
 
 async def until_gone(program: int) -> None:
     """Returns when the program has ended, and with it all tasks but the test's own."""
-    while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await until(lambda: len(asyncio.all_tasks()) == 1, 60)
     with pytest.raises(ProcessLookupError):
         os.kill(program, 0)
 

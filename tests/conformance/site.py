@@ -14,6 +14,7 @@ import yaml
 from kinformer.testing import ClusterServer
 from tests.conformance.transcript import Transcript
 from tests.support.apiserver_http import Exchange, Reply
+from tests.support.waiting import until
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -114,11 +115,9 @@ class Site:
 
     async def until(self, path: str, status: int, user: str | None = None) -> None:
         """Wait until a GET is answered so: a real server follows its own definitions and roles a moment later."""
-        async with asyncio.timeout(20):
-            while True:
-                if (await self.ask("GET", path, user=user, kept=False)).status == status:
-                    return
-                await asyncio.sleep(0.02)
+        await until(
+            lambda: self.ask("GET", path, user=user, kept=False), 20, holds=lambda reply: reply.status == status
+        )
 
     async def _exchange(self, method: str, path: str, body: Any, headers: dict[str, str], token: str | None) -> Reply:
         exchange = await self._open(method, path, body, headers, token)

@@ -34,7 +34,6 @@ from tests.conformance.api import WIDGETS, Api, collection, manifest, read_confi
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.history import History, Replica, assert_equal
 from tests.conformance.test_informers import IMPATIENT
-from tests.conformance.test_informers_on_both import until_live
 from tests.support.waiting import until
 
 CONFIGMAPS = "v1/configmaps"
@@ -132,7 +131,7 @@ async def test_a_server_that_is_full_is_asked_again_until_all_have_what_they_ask
         await api.create(collection(CONFIGMAPS, namespace), manifest(CONFIGMAPS, "last", "1"))
         for informer, replica in replicas.items():
             await assert_equal(api, CONFIGMAPS, informer, replica, namespace=namespace)
-            await until_live(informer)
+        await until(lambda: all(informer.health().live for informer in replicas), 20)
 
 
 async def test_a_role_that_is_revoked_and_granted_again(hard_server: ControlPlane, open_api: OpenApi) -> None:
@@ -158,7 +157,7 @@ async def test_a_role_that_is_revoked_and_granted_again(hard_server: ControlPlan
         assert replica.known == known  # the last good state stays
         assert known
         await give(api, "alice", namespace)
-        await until_live(informer)
+        await until(lambda: informer.health().live, 20)
         await assert_equal(api, CONFIGMAPS, informer, replica, namespace=namespace)
         assert informer.statistics().relists == {}
 
@@ -222,7 +221,7 @@ async def test_an_orderly_shutdown_in_the_middle_of_changes_and_a_token_that_is_
         assert not informer.health().live
         assert replica.known  # the last good state stays
         token.write_text("second-token")
-        await until_live(informer)
+        await until(lambda: informer.health().live, 20)
         await assert_equal(api, CONFIGMAPS, informer, replica, namespace="default")
         assert sum(informer.statistics().relists.values()) <= 1
 
@@ -256,7 +255,7 @@ async def test_a_data_directory_that_is_restored_under_a_running_informer(
         # A server that is just starting may take a question and not answer it, which is given up after 30 s.
         await until(lambda: informer.statistics().relists.get("rewind"), 90)
         assert int(informer.last_sync_resource_version) < reached
-        await until_live(informer)
+        await until(lambda: informer.health().live, 20)
         await assert_equal(api, CONFIGMAPS, informer, replica)
 
 
@@ -328,6 +327,6 @@ async def test_a_definition_is_edited_deleted_and_made_anew(
         await until(lambda: set(replica.known) == {f"{namespace}/a"}, 40)
         assert replica.known[f"{namespace}/a"] == (made["metadata"]["uid"], made["metadata"]["resourceVersion"])
         assert replica.known[f"{namespace}/a"][0] != first[f"{namespace}/a"][0]
-        await until_live(informer)
+        await until(lambda: informer.health().live, 20)
         assert replica.wrong == []
     await api.remove(definitions)

@@ -14,18 +14,11 @@ from tests.conformance.api import COLLECTIONS, WIDGETS, Api, collection, manifes
 from tests.conformance.conftest import OpenApi
 from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, Replica, assert_equal, in_cache, on_server
+from tests.support.waiting import until
 
 IMPATIENT = Backoff(initial=0.1, factor=2.0, maximum=1.0, jitter=1.0, reset_after=120.0)
 CONFIGMAPS = "v1/configmaps"
 RESOURCES = [CONFIGMAPS, "v1/pods"]
-
-
-async def until_live(informer: SharedInformer) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if informer.health().live:
-                return
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("watch_list", [None, False, True], ids=["automatic", "LIST", "stream"])
@@ -71,7 +64,7 @@ async def test_a_cut_network_is_made_up_for(own_server: ClusterServer, open_api:
             await forget_and_restart(own_server, api, history, forwarder, informer)
             await assert_equal(api, CONFIGMAPS, informer, replica)
             assert informer.statistics().relists["expired"] == 1
-            await until_live(informer)
+            await until(lambda: informer.health().live, 20)
 
 
 async def forget_and_restart(
@@ -102,7 +95,7 @@ async def test_a_restart_in_the_middle_of_changes_loses_nothing(own_server: Clus
             await own_server.restart()
         for resource, informer, replica in zip(RESOURCES, informers, replicas, strict=True):
             await assert_equal(api, resource, informer, replica)
-            await until_live(informer)
+        await until(lambda: all(informer.health().live for informer in informers), 20)
 
 
 async def test_own_writes_are_read_after_waiting_for_their_version(server: ClusterServer, namespace: str) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.conformance.build_assets import HERE
 from tests.conformance.conftest import StartControlPlane
-from tests.leaderelection.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both, wait_until
+from tests.leaderelection.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both
+from tests.support.waiting import until
 
 MODULE = HERE / "kube-apiserver"
 
@@ -62,23 +63,23 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
 
     try:
         ours = await started("kinformer", *module, "kinformer")
-        await wait_until(lambda: len(ours.acts) > 2, "kinformer leads")
+        await until(lambda: len(ours.acts) > 2, 30, what="kinformer leads")
         theirs = await started("client-go", client_go_candidate, kubeconfig, "lock", "client-go")
-        await wait_until(lambda: theirs.count("ready") == 1, "client-go waits")
+        await until(lambda: theirs.count("ready") == 1, 30, what="client-go waits")
         ours.process.send_signal(signal.SIGSTOP)
-        await wait_until(lambda: len(theirs.acts) > 10, "client-go leads after the stopped one's lease")
+        await until(lambda: len(theirs.acts) > 10, 30, what="client-go leads after the stopped one's lease")
         deadline = asyncio.get_running_loop().time() + BLOCK - 2
-        await wait_until(lambda: asyncio.get_running_loop().time() > deadline, "two leases have passed")
+        await until(lambda: asyncio.get_running_loop().time() > deadline, 30, what="two leases have passed")
         ours.process.send_signal(signal.SIGCONT)
         await ours.until("lost")
         await theirs.until("act", 10)
         before = len(ours.acts)
         theirs.process.kill()
-        await wait_until(lambda: len(ours.acts) > before + 10, "kinformer leads after the killed one's lease")
+        await until(lambda: len(ours.acts) > before + 10, 30, what="kinformer leads after the killed one's lease")
         again = await started("client-go again", client_go_candidate, kubeconfig, "lock", "client-go again")
-        await wait_until(lambda: again.count("ready") == 1, "client-go waits again")
+        await until(lambda: again.count("ready") == 1, 30, what="client-go waits again")
         ours.process.kill()
-        await wait_until(lambda: len(again.acts) > 10, "client-go leads again")
+        await until(lambda: len(again.acts) > 10, 30, what="client-go leads again")
         check_never_both(ours, theirs, again)
     finally:
         for candidate in candidates:

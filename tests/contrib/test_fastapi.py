@@ -35,7 +35,7 @@ from kinformer.contrib.fastapi import (
 )
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
-from tests.support.waiting import answer_until, until
+from tests.support.waiting import until
 from tests.support.web_server import reading, serving
 
 Factory = Annotated[SharedInformerFactory, Depends(get_factory)]
@@ -92,7 +92,7 @@ async def asking(app: Any) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def until_ready(client: httpx.AsyncClient, status: int = 200, path: str = "/readyz") -> Any:
-    answer = await answer_until(lambda: client.get(path), lambda answer: answer.status_code == status, 15)
+    answer = await until(lambda: client.get(path), 15, holds=lambda answer: answer.status_code == status)
     return answer.json()
 
 

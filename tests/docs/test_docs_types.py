@@ -25,7 +25,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from kinformer.testing import APIServer
-from tests.support.documentation import running, until
+from tests.support.documentation import running
+from tests.support.waiting import until
 
 _T = TypeVar("_T")
 server: APIServer

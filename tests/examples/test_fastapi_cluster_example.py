@@ -19,7 +19,7 @@ import yaml
 
 from kinformer.testing import APIServer
 from tests.support.kube import pod
-from tests.support.waiting import answer_until
+from tests.support.waiting import until
 from tests.support.web_server import reading
 
 FOLDER = Path(__file__).parents[2] / "examples" / "fastapi_cluster"
@@ -53,7 +53,7 @@ async def service(server: APIServer) -> AsyncIterator[tuple[asyncio.subprocess.P
                 except httpx.ConnectError:
                     return 0
 
-            await answer_until(ready, lambda status: status == 200, 40)
+            await until(ready, 40, holds=lambda status: status == 200)
             yield process, client
     finally:
         if process.returncode is None:

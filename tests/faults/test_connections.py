@@ -15,6 +15,7 @@ from kinformer.testing import faults
 from tests.support.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
 from tests.support.scripted_source import HANG as SILENCE
 from tests.support.scripted_source import ProbedSource, RecordingStore, page
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
 
@@ -253,8 +254,7 @@ async def test_fault_45_a_connection_of_the_pool_is_dead() -> None:
         options: dict[str, Any] = {"watch_list": False, "backoff": EVEN}
         async with SharedInformer(source, **options, on_error=lambda _, error: errors.append(error)) as informer:
             await informer.wait_synced(timeout=10)
-            while not informer.health().watches:  # noqa: ASYNC110 - what is waited for has no event
-                await asyncio.sleep(0.01)
+            await until(lambda: informer.health().watches)
             assert connections[0] == 2, "the first watch met the dead connection of the list"
             assert errors == []
             assert informer.health().live

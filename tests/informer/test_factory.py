@@ -14,18 +14,13 @@ import pytest_asyncio
 from kinformer import Client, ConfigError, ForbiddenError, NotSyncedError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 
 @pytest_asyncio.fixture
 async def factory(client: Client) -> AsyncIterator[SharedInformerFactory]:
     async with SharedInformerFactory(client) as entered:
         yield entered
-
-
-async def eventually(condition: Any, seconds: float = 5.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the caches have no event for this
-            await asyncio.sleep(0.005)
 
 
 async def test_asking_twice_for_the_same_returns_the_same(factory: SharedInformerFactory) -> None:
@@ -70,9 +65,9 @@ async def test_the_cache_follows_the_server(server: APIServer, factory: SharedIn
     await factory.wait_for_cache_sync(timeout=10)
     server.create(config_map("b", data={"v": "2"}))
     server.update(config_map("a", data={"v": "3"}))
-    await eventually(lambda: informer.indexer.index_keys("v", "3") == ["default/a"])
+    await until(lambda: informer.indexer.index_keys("v", "3") == ["default/a"])
     server.delete("v1/configmaps", "default", "b")
-    await eventually(lambda: len(informer.lister) == 1)
+    await until(lambda: len(informer.lister) == 1)
     found = informer.lister.get("a")
     assert found is not None
     assert (found.api_version, found.kind, found["data"]) == ("v1", "ConfigMap", {"v": "3"})
@@ -85,7 +80,7 @@ async def test_built_in_objects_look_alike_from_list_and_watch(
     informer = factory.for_resource("v1/configmaps", namespace="default", watch_list=False)
     await factory.wait_for_cache_sync(timeout=10)
     server.create(config_map("watched"))
-    await eventually(lambda: len(informer.lister) == 2)
+    await until(lambda: len(informer.lister) == 2)
     listed, watched = informer.lister.get("listed"), informer.lister.get("watched")
     assert listed is not None
     assert watched is not None
@@ -109,7 +104,7 @@ async def test_what_is_kept_of_an_object_is_a_choice(
     informer = factory.for_resource("v1/configmaps", namespace="default", **options)
     await factory.wait_for_cache_sync(timeout=10)
     server.create(config_map("b", labels={"app": "b"}, data={"v": "1", "w": "2"}))
-    await eventually(lambda: len(informer.lister) == 2)
+    await until(lambda: len(informer.lister) == 2)
     for obj in informer.lister:
         assert set(obj) == keeps
         assert obj.get("data") in (None, {"v": "1"}, {"v": "1", "w": "2"})
@@ -140,8 +135,8 @@ async def test_a_410_in_the_middle_causes_one_relist_and_loses_nothing(
     await server.restart()
     server.create(config_map("b"))
     server.delete("v1/configmaps", "default", "a")
-    await eventually(lambda: handle.hits == 1 and informer.lister.keys() == ["default/b"], 15)
-    await eventually(lambda: deleted == ["a"])
+    await until(lambda: handle.hits == 1 and informer.lister.keys() == ["default/b"], 15)
+    await until(lambda: deleted == ["a"])
 
 
 async def test_a_forbidden_resource_is_named_within_seconds(caplog: pytest.LogCaptureFixture) -> None:

@@ -24,6 +24,7 @@ from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
 from tests.support.memory_source import MemorySource
+from tests.support.waiting import settle
 
 pytestmark = pytest.mark.virtual_time
 
@@ -58,11 +59,6 @@ class Recorder:
     @property
     def names(self) -> list[tuple[str, str]]:
         return [(what, key.split("/")[1]) for what, key, *_ in self.calls]
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("watch_list", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import gc
 import json
@@ -30,7 +29,7 @@ from kinformer.objects.models import decode_as
 from kinformer.objects.typed import Model
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
-from tests.support.waiting import until
+from tests.support.waiting import settle, until
 
 
 class StructMap(msgspec.Struct):
@@ -57,11 +56,6 @@ class PydanticData:
 
 class Numbers(msgspec.Struct):
     data: dict[str, int]
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 def data_of(model: Any) -> dict[str, str]:
@@ -194,9 +188,7 @@ async def test_a_resync_is_one_object_with_one_model() -> None:
     same: list[bool] = []
     informer.add_event_handler(on_update=lambda old, new: same.append(old is new), resync_period=0.02)
     async with informer:
-        async with asyncio.timeout(5):
-            while not same:  # noqa: ASYNC110 - a resync has no event of its own
-                await asyncio.sleep(0.01)
+        await until(lambda: same)
     assert same[0]
 
 

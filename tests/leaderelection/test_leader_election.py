@@ -14,6 +14,7 @@ from aiohttp.http import StreamWriter
 from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError, ListWatch, SharedInformer
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing import APIServer, faults
+from tests.support.waiting import until
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -38,14 +39,6 @@ class MachineClock:
 def elector(client: Client, identity: str = "a", **options: Any) -> LeaderElector:
     options.setdefault("clock", MachineClock().clock)
     return LeaderElector(client, namespace="default", name="lock", identity=identity, **options)
-
-
-async def until_it_leads(one: LeaderElector) -> None:
-    for _ in range(1000):
-        if one.is_leader:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it does not lead")
 
 
 async def spec(client: Client) -> dict[str, Any]:
@@ -174,7 +167,7 @@ async def test_the_body_has_ended_before_another_leads(server: APIServer, client
     # What the leader writes does not arrive; what the other writes does.
     await end(follower)
     leading = asyncio.create_task(one.run(body))
-    await until_it_leads(one)
+    await until(lambda: one.is_leader)
     server.faults.add(faults.stall(), verb="update", resource=RESOURCE, times=3)
     follower = asyncio.create_task(lead_for_ever(other, led))
     await led.wait()

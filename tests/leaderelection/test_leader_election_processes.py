@@ -19,6 +19,7 @@ import pytest_asyncio
 from kinformer.testing import APIServer
 from tests.support.candidate_process import BLOCK
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -49,15 +50,7 @@ class Candidate:
     async def until(self, word: str, more: int = 1) -> None:
         """Until it has said a word some more times."""
         wanted = self.count(word) + more
-        await wait_until(lambda: self.count(word) >= wanted, f"{self.name} says {word}")
-
-
-async def wait_until(condition: Callable[[], bool], what: str) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"not within 30 s: {what}")
+        await until(lambda: self.count(word) >= wanted, 30, what=f"{self.name} says {word}")
 
 
 Start = Callable[..., Awaitable[Candidate]]
@@ -99,9 +92,9 @@ def initial_objects() -> list[dict[str, Any]]:
 
 async def leader_and_follower(start: Start, url: str) -> tuple[Candidate, Candidate]:
     leader = await start(url, "first")
-    await wait_until(lambda: len(leader.acts) > 2, "the first candidate leads")
+    await until(lambda: len(leader.acts) > 2, 30, what="the first candidate leads")
     follower = await start(url, "second")
-    await wait_until(lambda: follower.count("ready") == 1, "the second candidate runs")
+    await until(lambda: follower.count("ready") == 1, 30, what="the second candidate runs")
     return leader, follower
 
 
@@ -128,9 +121,9 @@ async def test_a_leader_that_was_stopped_for_two_leases_does_nothing_when_it_goe
 ) -> None:
     leader, follower = await leader_and_follower(start, server.url)
     leader.process.send_signal(signal.SIGSTOP)
-    await wait_until(lambda: follower.count("sent") > 2, "the second one leads")
+    await until(lambda: follower.count("sent") > 2, 30, what="the second one leads")
     stopped_for = asyncio.get_running_loop().time() + BLOCK - 2
-    await wait_until(lambda: asyncio.get_running_loop().time() > stopped_for, "two leases have passed")
+    await until(lambda: asyncio.get_running_loop().time() > stopped_for, 30, what="two leases have passed")
     leader.process.send_signal(signal.SIGCONT)
     await leader.until("lost")
     await follower.until("sent", 10)
@@ -146,7 +139,7 @@ async def test_a_leader_that_blocked_its_loop_for_two_leases_does_nothing_when_i
 ) -> None:
     leader, follower = await leader_and_follower(start, server.url)
     leader.process.send_signal(signal.SIGUSR1)
-    await wait_until(lambda: follower.count("sent") > 2, "the second one leads")
+    await until(lambda: follower.count("sent") > 2, 30, what="the second one leads")
     await leader.until("lost")
     await follower.until("sent", 10)
     check_never_both(leader, follower)
@@ -162,10 +155,10 @@ async def test_when_the_server_is_killed_nobody_leads_and_when_it_is_back_somebo
         leader, follower = await leader_and_follower(start, url)
         server.kill()
         await server.wait()
-        await wait_until(lambda: leader.count("lost") == 1, "the leader knows that it has lost")
+        await until(lambda: leader.count("lost") == 1, 30, what="the leader knows that it has lost")
         acts = len(leader.acts)
         server = await run_server(port)  # one that remembers nothing, the Lease neither
-        await wait_until(lambda: len(leader.acts) + len(follower.acts) > acts + 5, "one of the two leads")
+        await until(lambda: len(leader.acts) + len(follower.acts) > acts + 5, 30, what="one of the two leads")
         check_never_both(leader, follower)
     finally:
         server.kill()
@@ -182,5 +175,5 @@ async def run_server(port: int) -> asyncio.subprocess.Process:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    await wait_until(answers, "the server answers")
+    await until(answers, 30, what="the server answers")
     return process

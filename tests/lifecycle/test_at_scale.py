@@ -11,7 +11,7 @@ import os
 import random
 import tracemalloc
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 
 from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer, faults
+from tests.support.waiting import until
 
 SCALE = int(os.environ.get("KINFORMER_SCALE", "5000"))
 CHANGES = max(2000, SCALE // 5)
@@ -117,12 +118,6 @@ class Replica:
             self.wrong.append(f"delete of {obj.key}, which is unknown")
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.02)
-
-
 def without_managed_fields(obj: KubeObject) -> dict[str, Any]:
     document = obj.to_dict()
     document["metadata"].pop("managedFields", None)
@@ -134,8 +129,8 @@ async def assert_all_agree(cluster: Cluster, informer: SharedInformer, replica: 
     truth = await cluster.objects()
     newest = max(int(obj.resource_version) for obj in truth.values())
     await informer.wait_for_resource_version(str(newest), timeout=DEADLINE)
-    await until(lambda: not any(informer.statistics().pending.values()))
-    await until(lambda: replica.objects.keys() == truth.keys())
+    await until(lambda: not any(informer.statistics().pending.values()), DEADLINE)
+    await until(lambda: replica.objects.keys() == truth.keys(), DEADLINE)
 
     cached = {obj.key: obj for obj in informer.lister.list()}
     assert cached.keys() == truth.keys()
@@ -198,7 +193,7 @@ async def test_a_relist_in_the_middle_tells_only_what_has_changed(watch_list: bo
         replica.updates.clear()
 
         await cut_and_change(cluster, CHANGES // 4)
-        await until(lambda: informer.statistics().relists)
+        await until(lambda: informer.statistics().relists, DEADLINE)
         await assert_all_agree(cluster, informer, replica)
 
         assert informer.statistics().relists == {"expired": 1}
@@ -238,8 +233,8 @@ async def test_a_relist_holds_no_second_copy() -> None:
             await cut_and_change(cluster, 5)
             start = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
-            await until(lambda: informer.statistics().relists)
-            await until(lambda: informer.health().live)
+            await until(lambda: informer.statistics().relists, DEADLINE)
+            await until(lambda: informer.health().live, DEADLINE)
             extra = tracemalloc.get_traced_memory()[1] - start
         finally:
             tracemalloc.stop()

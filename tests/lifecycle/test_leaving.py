@@ -12,15 +12,10 @@ import pytest
 from kinformer import SharedInformerFactory
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 DEADLINE = 3.0  # seconds: the factory's, and far above what any of these needs
 RESOURCES = ("v1/configmaps", "v1/pods", "v1/secrets")
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the caches have no event for this
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

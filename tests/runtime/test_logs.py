@@ -18,16 +18,12 @@ import pytest
 from kinformer import Controller, ForbiddenError, KubeObject, Request, SharedInformer
 from kinformer._runtime.logs import FIELDS, LogOnce, get_logger
 from tests.support.memory_source import MemorySource
+from tests.support.waiting import settle
 
 ROOT = Path(__file__).parents[2]
 LEVELS = {name.lower(): name for name in ("DEBUG", "INFO", "WARNING", "ERROR")} | {"exception": "ERROR"}
 
 Said = dict[tuple[str, str], set[str]]
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 # --- what the documentation says -----------------------------------------------------------------------

@@ -25,6 +25,7 @@ from kinformer.snapshot.check import SnapshotCheck
 from kinformer.snapshot.format import SnapshotRefusedError
 from tests.support.memory_source import MemorySource
 from tests.support.resumable_source import ResumableSource, filled, read_file
+from tests.support.waiting import until
 
 
 class Replica:
@@ -537,9 +538,7 @@ async def test_it_is_written_now_and_then_and_each_time_is_one_cut_at_one_versio
                     seen[version] = len(objects)
                     assert {obj.key: obj.resource_version for obj in objects} == states[version]
     assert outcomes(informer)["saved"] >= 5
-    async with asyncio.timeout(5):
-        while names(path.parent) != [path.name]:  # noqa: ASYNC110 - a thread cleans up behind itself
-            await asyncio.sleep(0.01)
+    await until(lambda: names(path.parent) == [path.name], what="a thread cleans up behind itself")
 
 
 async def test_a_cache_that_never_synced_is_not_written(path: Path) -> None:
@@ -594,9 +593,7 @@ async def test_a_slow_disk_holds_up_nobodys_leaving_and_the_old_file_stays(
     assert at_it.is_set()
     go_on.set()
     await asyncio.to_thread(done.wait, 10)
-    async with asyncio.timeout(5):
-        while len(names(path.parent)) > 1:  # noqa: ASYNC110 - a thread cleans up behind itself
-            await asyncio.sleep(0.01)
+    await until(lambda: len(names(path.parent)) == 1, what="a thread cleans up behind itself")
     assert contents(path) == before
 
 

@@ -38,6 +38,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +47,8 @@ from prometheus_client import CollectorRegistry
 
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer
+from tests.support.kube import pod
+from tests.support.waiting import until as waiting_for
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -146,7 +149,7 @@ class Program:
             "printed": self._output.getvalue,
             "running": running,
             "server": server,
-            "until": until,
+            "until": partial(waiting_for, seconds=_SECONDS),
         }
 
     async def run(self) -> None:
@@ -204,31 +207,17 @@ class Program:
     ) -> None:
         if self._server.get("v1/namespaces", None, namespace) is None:
             self._server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
-        spec = {"nodeName": node, "containers": [{"name": "main", "image": "registry.invalid/main:1"}]}
-        self._server.create(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
-        )
+        self._server.create(pod(name, namespace=namespace, node=node, labels=labels, phase=phase))
 
     async def _enter(self, manager: AbstractAsyncContextManager[T]) -> T:
         return await self._stack.enter_async_context(manager)
-
-
-async def until(holds: Callable[[], Any], what: str = "") -> None:
-    """Waits for it; AssertionError where it takes too long."""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            while not holds():  # noqa: ASYNC110 - what is waited for has no event of its own
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"{what or inspect.getsource(holds).strip()}: not so after {_SECONDS} s") from None
 
 
 async def running(coroutine: Awaitable[Any], *, until: Callable[[], Any], what: str = "") -> None:
     """Runs it until that holds, and cancels it then; what it raises meanwhile is raised here."""
     assert isinstance(coroutine, Coroutine)
     task = asyncio.create_task(coroutine)
-    waiting = asyncio.create_task(_until(until, what))
+    waiting = asyncio.create_task(waiting_for(until, _SECONDS, what=what))
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     if task.done() and not waiting.done():
         waiting.cancel()
@@ -241,9 +230,6 @@ async def running(coroutine: Awaitable[Any], *, until: Callable[[], Any], what: 
         task.result()
     if not waiting.cancelled():
         waiting.result()
-
-
-_until = until
 
 
 async def run_pytest(path: Path) -> None:

@@ -19,6 +19,7 @@ from kinformer import Backoff, Client, ListWatch, SharedInformer
 from kinformer.testing import APIServer
 from tests.support.http_server import HttpServer, json_answer, line, status_answer
 from tests.support.kube import config_map
+from tests.support.waiting import until
 
 RESOURCE = "v1/configmaps"
 EVEN = Backoff(jitter=0)
@@ -77,15 +78,10 @@ class Watched:
         return list(dict.fromkeys(type(error).__name__ for error in self.errors))
 
     async def until(self, condition: Callable[[], Any], seconds: float = 30.0, *, what: str = "") -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                step = 0.02  # of virtual time; each costs some milliseconds of the real one
-                while not condition():
-                    await asyncio.sleep(step)
-                    step = min(step * 1.3, 0.2)
-        except TimeoutError:
-            told = f"{what or 'it'} did not come: {self.health}, {self.relists}, {self.errors}, {self.replica.calls}"
-            raise AssertionError(told) from None
+        def told() -> str:
+            return f"{what or 'it'}: {self.health}, {self.relists}, {self.errors}, {self.replica.calls}"
+
+        await until(condition, seconds, what=told)
 
     def check_replica(self) -> None:
         """The handler knows what the cache holds, and no call of it made no sense."""

@@ -16,7 +16,7 @@ import yaml
 
 from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerFactory, has_condition, is_gone, wait_for
 from kinformer.testing import ClusterServer
-from tests.support.waiting import answer_until
+from tests.support.waiting import until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operator"
 NAMESPACE = "website-operator"
@@ -125,7 +125,7 @@ async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> No
             await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready", False), 40)
             await _make_available(client)
             await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready"), 20)
-            await answer_until(operator.is_ready, bool, 20)
+            await until(operator.is_ready, 20)
             hosts = await wait_for(directory, f"{NAMESPACE}/websites", lambda one: one is not None, 20)
             assert hosts is not None
             assert hosts["data"] == {"default.bookshop": "books.example.com"}

@@ -6,11 +6,12 @@ import asyncio
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
+
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 OBJECTS = 60
@@ -19,14 +20,6 @@ OBJECTS = 60
 def sharded_config_map(number: int, value: str = "1") -> dict[str, Any]:
     metadata = {"name": f"shared-{number}", "namespace": "default", "labels": {"app": "sharded"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
-
-
-async def wait_until(condition: Callable[[], bool], what: str) -> None:
-    for _ in range(800):
-        if condition():
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"not within 40 s: {what}")
 
 
 @dataclass
@@ -107,7 +100,7 @@ class Replicas:
             shares = [replica.share for replica in self.all if replica.lives]
             return all(balanced for _, _, balanced in shares) and sum(held for held, _, _ in shares) == objects
 
-        await wait_until(shared, f"{objects} objects are shared out: {[(r.name, r.share) for r in self.all]}")
+        await until(shared, 40, what=f"{objects} objects are shared out: {[(r.name, r.share) for r in self.all]}")
         return [replica.share[0] for replica in self.all if replica.lives]
 
     async def until_done(self, versions: dict[str, str]) -> None:
@@ -121,7 +114,7 @@ class Replicas:
                         seen[line[1]] = max(seen[line[1]], int(line[2]))
             return all(seen[key] >= int(version) for key, version in versions.items())
 
-        await wait_until(done, "every key is reconciled at its last version")
+        await until(done, 40, what="every key is reconciled at its last version")
 
     def check_one_owner(self) -> int:
         """Nobody acted on a key between the first and the last act of a run of another; how many runs there were."""
@@ -173,15 +166,15 @@ async def come_and_go(replicas: Replicas, cluster: Cluster) -> None:
     churning = asyncio.create_task(churn())
     try:
         one.stop()
-        await wait_until(lambda: all(r.share[2] for r in replicas.all if r.lives), "they know that one is away")
+        await until(lambda: all(r.share[2] for r in replicas.all if r.lives), 40, what="they know that one is away")
         two.process.kill()
         three.process.terminate()
         await three.process.wait()
         await two.process.wait()
-        await wait_until(lambda: four.share[0] >= OBJECTS - 1, "the last one has everything")
+        await until(lambda: four.share[0] >= OBJECTS - 1, 40, what="the last one has everything")
         one.go_on()
         five = await replicas.start("five")
-        await wait_until(lambda: five.share[0] > 0 and one.share[0] > 0, "five and one take their shares")
+        await until(lambda: five.share[0] > 0 and one.share[0] > 0, 40, what="five and one take their shares")
     finally:
         churning.cancel()
         await asyncio.wait({churning})

@@ -15,6 +15,7 @@ import yaml
 
 from kinformer.testing import ClusterServer
 from tests.support.apiserver_http import Exchange, Reply, ask
+from tests.support.waiting import until
 
 WIRE = Path(__file__).parents[1] / "wire" / "recorded"
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -131,12 +132,10 @@ class Replay:
 
     async def until_served(self, path: str) -> None:
         """A real server takes a moment from the creation of a definition to its discovery."""
-        async with asyncio.timeout(10):
-            while True:
-                reply = await ask(self.server.url, "GET", path, headers=self.admin, ssl=self.ssl)
-                if reply.status == 200:
-                    return
-                await asyncio.sleep(0.02)
+        await until(
+            lambda: ask(self.server.url, "GET", path, headers=self.admin, ssl=self.ssl),
+            holds=lambda reply: reply.status == 200,
+        )
 
     def differ(self, one: dict[str, Any], what: str, real: Any, ours: Any) -> None:
         self.differences.append(f"{one['name']}: {what}\n    real {real}\n    ours {ours}")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kinformer import LOW_PRIORITY, ConfigError, StoppedError, WorkQueue
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.virtual_time import VirtualTimeLoop
+from tests.support.waiting import settle
 
 
 def taken(queue: WorkQueue[str]) -> str:
@@ -30,11 +31,6 @@ def all_taken(queue: WorkQueue[str]) -> list[str]:
         keys.append(taken(queue))
         queue.done(keys[-1])
     return keys
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 # --- each key once ------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from kinformer import Client
 from kinformer.testing import APIServer, ClusterServer
+from tests.support.certificates import make_certificates
 from tests.support.virtual_time import VirtualTimeLoop
 
 # A machine that is busy is no failure of what is tested. A failing example is printed so that it can be run again.
@@ -65,3 +67,11 @@ def server(kube_apiserver: ClusterServer, initial_objects: Iterable[Mapping[str,
 def client(server: APIServer, kube_client: Client) -> Client:
     """A client for `server`, entered."""
     return kube_client
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of certificates: see `make_certificates`."""
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder

@@ -19,30 +19,10 @@ from kinformer.cli.doctor import findings
 from kinformer.cli.output import errors
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
-<<<<<<< HEAD
-
-
-def pod(name: str, namespace: str = "default", app: str = "web", phase: str = "Running") -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
-        "spec": {"containers": [{"name": "main", "image": "example"}]},
-        "status": {"phase": phase},
-    }
-
+from tests.support.kube import pod
 
 ONCE = ("watch", "--once")
 WATCHES = [ONCE, ("watch",)]
-
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[APIServer]:
-    async with APIServer() as server:
-        yield server
-=======
-from tests.support.kube import pod
->>>>>>> f834aaa (Tests: one fixture server, one client, one factory for pods and config maps)
 
 
 @pytest.fixture
@@ -83,18 +63,13 @@ async def test_once_in_all_namespaces_says_which(server: APIServer, kinformer: C
     ]
 
 
-<<<<<<< HEAD
 async def test_once_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
-    for obj in (pod("a"), pod("b", app="db"), pod("c", phase="Failed"), pod("d", namespace="other")):
-=======
-async def test_get_selects_by_namespace_labels_and_fields(server: APIServer, kinformer: CommandLine) -> None:
     for obj in (
         pod("a", labels={"app": "web"}),
         pod("b", labels={"app": "db"}),
         pod("c", labels={"app": "web"}, phase="Failed"),
         pod("d", namespace="other"),
     ):
->>>>>>> f834aaa (Tests: one fixture server, one client, one factory for pods and config maps)
         server.create(obj)
     assert (await kinformer(*ONCE, "pods", "-o", "name", "-l", "app in (web)")).out == "pod/a\npod/c\n"
     assert (await kinformer(*ONCE, "pods", "-o", "name", "--field-selector", "status.phase=Failed")).out == "pod/c\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import yaml
 from aiohttp import web
 
 from kinformer.testing import APIServer, Features, faults
+from tests.support.certificates import server_side
 from tests.support.cli import CommandLine, Ended
 from tests.support.http_server import HttpServer
 
@@ -157,29 +156,6 @@ async def test_4_something_that_is_no_api_server(kinformer: CommandLine) -> None
     assert "not as an API server" in steps(ended)["server"]["text"]
 
 
-@pytest.fixture
-def tls(tmp_path: Path) -> ssl.SSLContext:
-    """A server's, with a certificate that it has signed itself: cert.pem in the same folder."""
-    request = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    files = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
-    names = ["-subj", "/CN=a", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*request, *files, *names], check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
-    return context
-
-
 async def version(request: web.Request) -> web.Response:
     if request.path == "/version":
         return web.json_response({"gitVersion": "v1.99.0"}, headers={"Date": "Thu, 01 Jan 2015 10:00:00 GMT"})
@@ -196,10 +172,8 @@ def kubeconfig(path: Path, url: str, **cluster: Any) -> str:
     return str(path)
 
 
-async def test_4_a_certificate_that_is_not_trusted_or_no_tls_at_all(
-    kinformer: CommandLine, tls: ssl.SSLContext, tmp_path: Path
-) -> None:
-    async with HttpServer(version, ssl_context=tls) as server:
+async def test_4_a_certificate_that_is_not_trusted_or_no_tls_at_all(kinformer: CommandLine, certificates: Path) -> None:
+    async with HttpServer(version, ssl_context=server_side(certificates)) as server:
         ended = await kinformer("doctor", "pods", "--server", server.url, "-o", "json")
         assert ended.status == 4
         assert "certificate verify failed" in steps(ended)["server"]["text"]
@@ -214,10 +188,10 @@ async def test_4_a_certificate_that_is_not_trusted_or_no_tls_at_all(
 
 
 async def test_a_certificate_that_is_trusted_is_said_to_be_and_one_that_is_not_looked_at_too(
-    kinformer: CommandLine, tls: ssl.SSLContext, tmp_path: Path
+    kinformer: CommandLine, certificates: Path, tmp_path: Path
 ) -> None:
-    async with HttpServer(version, ssl_context=tls) as server:
-        path = kubeconfig(tmp_path / "config", server.url, **{"certificate-authority": str(tmp_path / "cert.pem")})
+    async with HttpServer(version, ssl_context=server_side(certificates)) as server:
+        path = kubeconfig(tmp_path / "config", server.url, **{"certificate-authority": str(certificates / "local.crt")})
         trusted = steps(await kinformer("doctor", "pods", "--kubeconfig", path, "-o", "json"))["server"]
         path = kubeconfig(tmp_path / "config", server.url, **{"insecure-skip-tls-verify": True})
         unverified = steps(await kinformer("doctor", "pods", "--kubeconfig", path, "-o", "json"))["server"]

@@ -35,6 +35,7 @@ from kinformer.exceptions import (
     UnauthorizedError,
 )
 from kinformer.objects.object import KubeObject
+from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer, needs_gzip_members, send_chunks, status_answer
 from tests.support.kube import config_map
 from tests.support.waiting import until
@@ -881,44 +882,9 @@ class TestSecrets:
         assert SECRET not in str(caught.value)
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority, a server's certificate for api.internal, and two of clients, by the openssl program."""
-    folder = tmp_path_factory.mktemp("tls")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=ca", "-days", "2")
-    client = "extendedKeyUsage=clientAuth"
-    for name, extension in (("server", "subjectAltName=DNS:api.internal"), ("client", client), ("renewed", client)):
-        (folder / f"{name}.ext").write_text(extension)
-        openssl("req", *curve, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        openssl(
-            "x509",
-            "-req",
-            "-in",
-            f"{name}.csr",
-            "-CA",
-            "ca.crt",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-out",
-            f"{name}.crt",
-            "-days",
-            "2",
-            "-extfile",
-            f"{name}.ext",
-        )
-    return folder
-
-
 @pytest.fixture
 def server_context(certificates: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
+    context = server_side(certificates, "server")
     context.load_verify_locations(certificates / "ca.crt")
     context.verify_mode = ssl.CERT_OPTIONAL
     return context

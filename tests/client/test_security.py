@@ -14,7 +14,6 @@ import os
 import re
 import socket
 import ssl
-import subprocess
 import sys
 import traceback
 from collections.abc import AsyncIterator, Iterator
@@ -38,6 +37,7 @@ from kinformer import (
 )
 from kinformer.exceptions import ConnectError
 from kinformer.testing import APIServer
+from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer
 from tests.support.kube import config_map
 from tests.support.waiting import until
@@ -45,22 +45,6 @@ from tests.support.waiting import until
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
 IMPATIENT = Backoff(initial=0.01, maximum=0.02)
 CONFIG_MAPS = "v1/configmaps"
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a certificate for 127.0.0.1 that nobody knows, by the openssl program."""
-    folder = tmp_path_factory.mktemp("tls")
-    arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -out crt -subj /CN=x -days 2"
-    extension = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(["openssl", *arguments.split(), *extension], cwd=folder, check=True, capture_output=True)
-    return folder
-
-
-def server_side(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "crt", certificate / "key")
-    return context
 
 
 def kubeconfig(folder: Path, server: str, user: dict[str, Any], **cluster: Any) -> Path:
@@ -137,7 +121,7 @@ def forms_of(secret: str) -> list[str]:
 
 
 @asynccontextmanager
-async def a_server_where(what: str, certificate: Path) -> AsyncIterator[str]:
+async def a_server_where(what: str, certificates: Path) -> AsyncIterator[str]:
     """The URL of a server where something fails, or nothing."""
     if what in ("it works", "the token is unknown", "nothing is allowed"):
         users = {"another" if what == "the token is unknown" else SECRET: "alice"}
@@ -152,7 +136,7 @@ async def a_server_where(what: str, certificate: Path) -> AsyncIterator[str]:
         async with HttpServer(hang) as plain:
             yield plain.url.replace("http:", "https:")
     elif what == "its certificate is unknown":
-        async with HttpServer(hang, ssl_context=server_side(certificate)) as strange:
+        async with HttpServer(hang, ssl_context=server_side(certificates)) as strange:
             yield strange.url
     else:
         async with HttpServer(ANSWERS[what]) as odd:
@@ -195,11 +179,11 @@ FAILURES = {
 
 @pytest.mark.parametrize("what", list(FAILURES))
 async def test_a_token_is_in_no_log_repr_error_statistic_or_snapshot_when(
-    what: str, certificate: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    what: str, certificates: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     everything = Everything()
-    async with a_server_where(what, certificate) as url:
+    async with a_server_where(what, certificates) as url:
         await everything.of(Client.from_url(url, token=SECRET), tmp_path, synced=what == "it works")
     assert FAILURES[what] <= everything.kinds
     everything.texts += [repr(vars(record)) for record in caplog.records]
@@ -212,21 +196,21 @@ async def test_a_token_is_in_no_log_repr_error_statistic_or_snapshot_when(
 
 @pytest.mark.parametrize("user", ["token", "password", "key"])
 async def test_what_a_kubeconfig_holds_is_in_no_log_repr_or_error(
-    user: str, certificate: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    user: str, certificates: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    key = (certificate / "key").read_bytes()
+    key = (certificates / "local.key").read_bytes()
     users: dict[str, dict[str, Any]] = {
         "token": {"token": SECRET},
         "password": {"username": "u", "password": SECRET},
         "key": {
-            "client-certificate-data": base64.b64encode((certificate / "crt").read_bytes()).decode(),
+            "client-certificate-data": base64.b64encode((certificates / "local.crt").read_bytes()).decode(),
             "client-key-data": base64.b64encode(key).decode(),
         },
     }
     everything = Everything()
-    async with HttpServer(_echo, ssl_context=server_side(certificate)) as server:
-        cluster = {"certificate-authority": str(certificate / "crt")}
+    async with HttpServer(_echo, ssl_context=server_side(certificates)) as server:
+        cluster = {"certificate-authority": str(certificates / "local.crt")}
         config = kubeconfig(tmp_path, server.url, users[user], **cluster)
         await everything.of(Client.from_kubeconfig(config), tmp_path, synced=False)
         await everything.of(
@@ -243,12 +227,12 @@ async def test_what_a_kubeconfig_holds_is_in_no_log_repr_or_error(
 
 
 async def test_without_a_word_nothing_is_sent_to_a_server_whose_certificate_is_unknown(
-    certificate: Path, tmp_path: Path
+    certificates: Path, tmp_path: Path
 ) -> None:
     from aiohttp import ClientConnectorCertificateError
     from kubernetes_asyncio.client import CoreV1Api
 
-    async with HttpServer(hang, ssl_context=server_side(certificate)) as server:
+    async with HttpServer(hang, ssl_context=server_side(certificates)) as server:
         for client in (
             Client.from_url(server.url, token=SECRET),
             Client.from_kubeconfig(kubeconfig(tmp_path, server.url, {"token": SECRET})),
@@ -264,14 +248,14 @@ async def test_without_a_word_nothing_is_sent_to_a_server_whose_certificate_is_u
         assert server.requests == []
 
 
-async def test_verification_is_off_only_where_the_user_says_so(certificate: Path, tmp_path: Path) -> None:
+async def test_verification_is_off_only_where_the_user_says_so(certificates: Path, tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return json_answer({"fine": True})
 
-    async with HttpServer(answer, ssl_context=server_side(certificate)) as server:
+    async with HttpServer(answer, ssl_context=server_side(certificates)) as server:
         skip = {"insecure-skip-tls-verify": True}
-        authority = {"certificate-authority": str(certificate / "crt")}
-        context = ssl.create_default_context(cafile=certificate / "crt")
+        authority = {"certificate-authority": str(certificates / "local.crt")}
+        context = ssl.create_default_context(cafile=certificates / "local.crt")
         for client in (
             Client.from_url(server.url, ssl=False),
             Client.from_url(server.url, ssl=context),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -16,16 +15,14 @@ import pytest
 
 from kinformer import Client
 from tests.lifecycle.test_load import connections_to
+from tests.support.certificates import server_side
 
 
 class ShakesHands:
     """Ends the TLS handshake of each connection, calls `then` at that moment, and is silent for ever."""
 
-    def __init__(self, folder: Path) -> None:
-        arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key -out crt -subj /CN=x"
-        subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(folder / "crt", folder / "key")
+    def __init__(self, certificates: Path) -> None:
+        self._context = server_side(certificates)
         self._context.maximum_version = ssl.TLSVersion.TLSv1_2  # there the server is the last to speak
         self._task: asyncio.Task[None] | None = None
         self._kept: list[socket.socket] = []
@@ -62,7 +59,7 @@ class ShakesHands:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the sockets as Linux shows them")
 @pytest.mark.parametrize("way", ["request", "stream", "ApiClient"])
-async def test_a_request_that_is_cancelled_as_the_handshake_ends_leaves_no_socket(way: str, tmp_path: Path) -> None:
+async def test_a_request_that_is_cancelled_as_the_handshake_ends_leaves_no_socket(way: str, certificates: Path) -> None:
     async def ask(client: Client) -> None:
         if way == "request":
             await client.request("GET", "/x")
@@ -72,7 +69,7 @@ async def test_a_request_that_is_cancelled_as_the_handshake_ends_leaves_no_socke
         else:
             await client.api_client.call_api("/x", "GET")
 
-    server = ShakesHands(tmp_path)
+    server = ShakesHands(certificates)
     with server.serving(asyncio.get_running_loop()) as port:
         for _ in range(10):
             async with Client.from_url(f"https://127.0.0.1:{port}", ssl=False) as client:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,34 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "virtual_time: the test runs on a loop whose clock jumps over idle time")
+_running: pytest.Item | None = None
+
+
+def _start_no_process_unmarked(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hold the mark `process` to what it says, as an audit hook of the interpreter."""
+    starts = event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+    if starts and _running is not None and not _running.get_closest_marker("process"):
+        raise RuntimeError(f"{_running.nodeid} starts a process and has no mark `process`: {arguments}")
+
+
+sys.addaudithook(_start_no_process_unmarked)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    global _running
+    _running = item
+    try:
+        return (yield)
+    finally:
+        _running = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "certificates" in getattr(item, "fixturenames", ()):  # openssl makes them
+            item.add_marker(pytest.mark.process)
 
 
 def pytest_asyncio_loop_factories(

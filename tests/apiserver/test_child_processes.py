@@ -13,6 +13,8 @@ import pytest
 from kinformer.testing.clusters.processes import ChildProcess, ProcessError, free_ports
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 
 def shell(script: str, folder: Path) -> ChildProcess:
     return ChildProcess("the child", ["/bin/sh", "-c", script], folder / "log")

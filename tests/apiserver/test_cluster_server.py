@@ -40,6 +40,7 @@ async def test_compact_says_at_which_revision() -> None:
         assert server.ca_file is None
 
 
+@pytest.mark.process
 def test_the_package_imports_no_server_until_one_is_asked_for() -> None:
     program = "import sys, kinformer.testing; print([m for m in ('aiohttp', 'asyncio', 'yaml') if m in sys.modules])"
     root = Path(__file__).parents[2]

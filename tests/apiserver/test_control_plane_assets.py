@@ -130,6 +130,7 @@ def test_building_without_go_says_so_and_what_to_do_instead(tmp_path: Path, monk
         build_missing(tmp_path / "cache")
 
 
+@pytest.mark.process
 def test_building_leaves_alone_what_has_the_pinned_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for program in programs():
         fill(tmp_path, program.name)

@@ -65,6 +65,7 @@ async def test_churn_changes_objects_at_the_rate_that_was_asked_for() -> None:
     assert 190 <= len(events) <= 201
 
 
+@pytest.mark.process
 async def test_the_command_prints_its_url_serves_and_ends_cleanly_at_ctrl_c() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "error", "-m", "kinformer.testing", "--port", "0"),
@@ -101,6 +102,7 @@ async def test_the_command_says_in_one_line_what_it_cannot_do(capsys: pytest.Cap
     assert len(error.splitlines()) == 1
 
 
+@pytest.mark.process
 @needs_kubectl
 async def test_kubectl_gets_applies_labels_and_deletes(tmp_path: Path) -> None:
     async with APIServer() as server:

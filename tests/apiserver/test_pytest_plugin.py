@@ -71,6 +71,7 @@ async def test_no_such_kind(make_object):
 """
 
 
+@pytest.mark.process
 def test_it_works_under_pytest_asyncio_in_auto_mode_and_custom_resources_of_the_settings_are_there(
     run: PluginRun,
 ) -> None:
@@ -88,6 +89,7 @@ def test_it_works_under_pytest_asyncio_in_auto_mode_and_custom_resources_of_the_
     result.assert_outcomes(passed=5)
 
 
+@pytest.mark.process
 def test_it_works_in_the_loop_scope_that_the_settings_name(run: PluginRun) -> None:
     options = (*AUTO, "-o", "asyncio_default_test_loop_scope=session")
     run(*options, test_all=EVERYTHING.format(mark="")).assert_outcomes(passed=2)
@@ -108,6 +110,7 @@ def test_plain(kube_apiserver): ...
 """
 
 
+@pytest.mark.process
 def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_anyio(run: PluginRun) -> None:
     modules = {
         f"test_{scope}": EVERYTHING.format(mark=f"pytestmark = pytest.mark.asyncio(loop_scope={scope!r})")
@@ -120,19 +123,23 @@ def test_it_works_in_strict_mode_in_each_loop_scope_and_beside_the_plugin_of_any
     result.stdout.fnmatch_lines(["*coroutine tests that pytest-asyncio or anyio's plugin runs; neither runs this one*"])
 
 
+@pytest.mark.process
 def test_it_works_under_the_plugin_of_anyio_alone(run: PluginRun) -> None:
     run("-p", "anyio", test_anyio=EVERYTHING.format(mark=ANYIO)).assert_outcomes(passed=2)
 
 
+@pytest.mark.process
 def test_the_operator_of_the_documentation_is_tested_as_it_says_there(run: PluginRun) -> None:
     run.example_of_the_documentation().assert_outcomes(passed=5)
 
 
+@pytest.mark.process
 def test_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
     result = run(*AUTO, "-o", "kube_apiserver=k3s", test_all=EVERYTHING.format(mark=""))
     result.stdout.fnmatch_lines(["*'k3s' is none of embedded, control-plane, kubeconfig*"])
 
 
+@pytest.mark.process
 def test_a_mark_with_a_server_that_does_not_exist_is_refused(run: PluginRun) -> None:
     text = 'import pytest\n\n@pytest.mark.kube_apiserver("embeded")\ndef test_never(): ...\n'
     result = run(*AUTO, test_all=text)
@@ -140,6 +147,7 @@ def test_a_mark_with_a_server_that_does_not_exist_is_refused(run: PluginRun) -> 
     result.stdout.fnmatch_lines(["*'embeded' is none of embedded, control-plane, kubeconfig*"])
 
 
+@pytest.mark.process
 def test_missing_binaries_are_told_of(run: PluginRun, tmp_path: Path) -> None:
     options = (*AUTO, "--kube-apiserver=control-plane", f"--kube-assets={tmp_path}")
     result = run(*options, test_all=EVERYTHING.format(mark=""))
@@ -175,6 +183,7 @@ async def test_its_kubeconfig_can_be_had(kube_apiserver, tmp_path):
 """
 
 
+@pytest.mark.process
 async def test_tests_in_parallel_on_an_existing_cluster_do_not_meet_and_leave_nothing_behind(
     run: PluginRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +198,7 @@ async def test_tests_in_parallel_on_an_existing_cluster_do_not_meet_and_leave_no
         assert cluster.list("v1/pods") == []
 
 
+@pytest.mark.process
 def test_loading_the_plugin_costs_a_run_without_it_nothing() -> None:
     heavy = ["aiohttp", "asyncio", "msgspec", "yaml", "anyio", "kinformer.client", "kinformer.testing.server"]
     program = f"""

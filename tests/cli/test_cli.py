@@ -426,6 +426,7 @@ async def process(*arguments: str) -> asyncio.subprocess.Process:
     )
 
 
+@pytest.mark.process
 async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer) -> None:
     server.create(pod("a"))
     running = await process("watch", "pods", "-o", "name", "--server", server.url)
@@ -436,6 +437,7 @@ async def test_ctrl_c_ends_a_watch_with_130_and_without_a_word(server: APIServer
     assert (running.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [
@@ -479,6 +481,7 @@ def test_ctrl_c_while_modules_are_imported_ends_with_130(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",)])
 async def test_a_reader_that_has_gone_ends_what_needs_no_server_too(command: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
@@ -493,6 +496,7 @@ async def test_a_reader_that_has_gone_ends_what_needs_no_server_too(command: tup
     assert (running.returncode, err) == (141, b"")
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
 @pytest.mark.parametrize("command", [("--help",), ("completion", "bash"), ("--version",), (*ONCE, "pods")])
 async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: tuple[str, ...]) -> None:
@@ -506,6 +510,7 @@ async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: 
     assert (running.returncode, err) == (1, b"kinformer: [Errno 28] No space left on device\n")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [

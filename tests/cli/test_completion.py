@@ -15,6 +15,8 @@ import yaml
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
 
+pytestmark = pytest.mark.process
+
 
 async def offered(line: str, **environment: str) -> list[str]:
     """What bash is offered for the last word of a command line."""

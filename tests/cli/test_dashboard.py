@@ -547,6 +547,7 @@ async def test_a_missing_extra_is_named(capsys: pytest.CaptureFixture[str], monk
     assert ended.err == "kinformer: uvicorn is not installed; pip install 'kinformer[dashboard]'\n"
 
 
+@pytest.mark.process
 async def test_ctrl_c_with_ten_open_pages_ends_it_within_three_seconds() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "error", "-m", "kinformer.cli", "dashboard", "--demo", "--port", "0"),

@@ -24,7 +24,11 @@ from tests.support import browser, kube
 from tests.support.browser import browsing, shows
 from tests.support.web_server import serving
 
-pytestmark = pytest.mark.skipif(bool(browser.missing()), reason=browser.missing())
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.tools,
+    pytest.mark.skipif(bool(browser.missing()), reason=browser.missing()),
+]
 
 NAMES = "[...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => r.cells[0].textContent)"
 PODS = 'kinformer.store.count("v1/pods")'

@@ -157,6 +157,7 @@ async def test_the_demo_draws_on_a_screen_of_its_own_and_gives_it_back(capsys: p
     assert ended.err == ""
 
 
+@pytest.mark.process
 async def test_q_ends_the_demo_and_the_terminal_is_as_it_was() -> None:
     pty = pytest.importorskip("pty")
     termios = pytest.importorskip("termios")
@@ -203,6 +204,7 @@ async def test_q_ends_the_demo_and_the_terminal_is_as_it_was() -> None:
 # --- serve ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
     running = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
@@ -269,6 +271,7 @@ async def test_what_serve_cannot_do_is_one_line_and_status_2(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.process
 async def test_a_port_that_is_taken_is_one_line_and_status_1() -> None:
     async with APIServer() as server:
         port = server.url.rpartition(":")[2]

@@ -220,6 +220,7 @@ async def test_5_a_token_that_nobody_knows(kinformer: CommandLine, tmp_path: Pat
     assert "expired" not in steps(ended)["authentication"]["text"], "a token must not be shown"
 
 
+@pytest.mark.process
 async def test_5_a_plugin_that_gives_no_credentials(server: APIServer, kinformer: CommandLine, tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}
     config = {

@@ -11,6 +11,8 @@ from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map, pod
 from tests.support.terminal import Terminal, on_terminal
 
+pytestmark = pytest.mark.process
+
 LEFT = b"\x1b[?1049l"  # the other screen is left, and what was there before is there again
 CURSOR = b"\x1b[?25h"
 

@@ -39,6 +39,7 @@ async def line(stream: asyncio.StreamReader | None) -> str:
         return (await stream.readline()).decode()
 
 
+@pytest.mark.process
 async def test_a_watch_prints_the_list_and_then_each_change_at_once(server: APIServer) -> None:
     server.create(config_map("a"))
     async with watching(server, "configmaps", "-o", "json") as running:
@@ -58,6 +59,7 @@ async def test_a_watch_prints_the_list_and_then_each_change_at_once(server: APIS
     assert third["object"]["data"] == {"x": "1"}
 
 
+@pytest.mark.process
 async def test_a_watch_as_a_table_says_what_happened_to_each(server: APIServer) -> None:
     server.create(config_map("a", namespace="one", data={}))
     async with watching(server, "cm", "-A") as running:
@@ -69,6 +71,7 @@ async def test_a_watch_as_a_table_says_what_happened_to_each(server: APIServer) 
         assert (await line(running.stdout)).split()[:3] == ["DELETED", "one", "a"]
 
 
+@pytest.mark.process
 async def test_a_watch_goes_on_after_an_outage_and_tells_of_it(server: APIServer) -> None:
     server.create(config_map("a"))
     async with watching(server, "configmaps", "-o", "name") as running:
@@ -103,6 +106,7 @@ async def test_a_duration_that_ends_before_the_server_answers_is_no_failure(
 # --- what changed -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 async def test_lines_of_json_name_the_key_and_what_was_there_already(server: APIServer) -> None:
     server.create(config_map("a", namespace="one"))
     async with watching(server, "cm", "-A", "-o", "jsonl") as running:
@@ -114,6 +118,7 @@ async def test_lines_of_json_name_the_key_and_what_was_there_already(server: API
     assert second["object"]["metadata"]["name"] == "a"
 
 
+@pytest.mark.process
 async def test_lines_of_json_say_what_an_update_changed(server: APIServer) -> None:
     server.create(config_map("a", data={"kept": "1", "old": "x", "gone": "y"}))
     async with watching(server, "cm", "-o", "jsonl", "--diff") as running:
@@ -136,6 +141,7 @@ async def test_what_there_is_already_can_be_left_out(server: APIServer, capsys: 
     assert ended == (0, "", "")
 
 
+@pytest.mark.process
 async def test_differences_stand_below_an_update_and_noise_is_left_out(server: APIServer) -> None:
     server.create(config_map("a", data={"x": "1"}))
     async with watching(server, "cm", "--diff") as running:
@@ -150,6 +156,7 @@ async def test_differences_stand_below_an_update_and_noise_is_left_out(server: A
         assert "immutable" in await line(running.stdout)
 
 
+@pytest.mark.process
 async def test_all_fields_are_shown_to_those_who_ask(server: APIServer) -> None:
     server.create(config_map("a"))
     async with watching(server, "cm", "-o", "jsonl", "--diff", "--all-fields") as running:
@@ -160,6 +167,7 @@ async def test_all_fields_are_shown_to_those_who_ask(server: APIServer) -> None:
     assert "data.x" in paths or "data" in paths
 
 
+@pytest.mark.process
 async def test_what_a_secret_holds_is_not_among_the_differences(server: APIServer) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
     server.create(secret | {"data": {"password": "b2xk"}})
@@ -178,6 +186,7 @@ async def test_names_have_no_differences(server: APIServer, capsys: pytest.Captu
     assert "--diff" in ended.err
 
 
+@pytest.mark.process
 async def test_a_reader_that_has_gone_ends_a_watch_quietly(server: APIServer) -> None:
     server.create(config_map("a"))
     reading, writing = os.pipe()

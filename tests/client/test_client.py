@@ -647,6 +647,7 @@ class TestCredentials:
                 await client.request("GET", "/x")
         assert seen == ["Bearer one", "Bearer one", "Bearer two", "Bearer two"]
 
+    @pytest.mark.process
     async def test_a_plugin_runs_once_and_again_on_401(self, tmp_path: Path) -> None:
         status = tmp_path / "status"
         status.write_text(json.dumps({"token": "one"}))
@@ -663,6 +664,7 @@ class TestCredentials:
                 assert answers == [{"fine": True}] * 5
         assert (tmp_path / "runs").read_text() == "xx"  # one run for all five
 
+    @pytest.mark.process
     async def test_a_plugin_whose_tokens_are_all_refused_does_not_run_for_each_request(self, tmp_path: Path) -> None:
         each_another = PLUGIN.replace('json.loads((folder / "status").read_text())', '{"token": str(os.getpid())}')
         async with HttpServer(require_token({"token": "none"})) as server:
@@ -673,6 +675,7 @@ class TestCredentials:
                         await client.request("GET", "/x")
         assert (tmp_path / "runs").read_text() == "xx"  # on entering, and at the first 401
 
+    @pytest.mark.process
     async def test_a_plugin_that_could_ask_runs_without_a_terminal_where_stdin_is_closed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -688,6 +691,7 @@ class TestCredentials:
         ):
             assert await client.request("GET", "/x") == {"fine": True}
 
+    @pytest.mark.process
     async def test_a_plugin_runs_again_when_its_token_nears_its_end(self, tmp_path: Path) -> None:
         status = tmp_path / "status"
         status.write_text(json.dumps({"token": "one", "expirationTimestamp": "2020-01-01T00:00:00Z"}))
@@ -700,6 +704,7 @@ class TestCredentials:
         assert (tmp_path / "runs").read_text() == "xx"
         assert len(server.requests) == 2
 
+    @pytest.mark.process
     @pytest.mark.parametrize(
         ("body", "said"),
         [
@@ -720,6 +725,7 @@ class TestCredentials:
         assert str(config) in str(caught.value)
         assert SECRET not in str(caught.value)
 
+    @pytest.mark.process
     async def test_a_plugin_is_killed_when_the_entering_that_waits_for_it_is_cancelled(self, tmp_path: Path) -> None:
         config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, NEVER_ENDS))
         entering = asyncio.create_task(Client.from_kubeconfig(config).__aenter__())
@@ -729,6 +735,7 @@ class TestCredentials:
             await entering
         await until_gone(program)
 
+    @pytest.mark.process
     async def test_a_renewal_that_takes_longer_than_a_request_waits_is_there_for_the_next(self, tmp_path: Path) -> None:
         async with HttpServer(require_token({"token": "slow"})) as server:
             config = kubeconfig(tmp_path, server.url, plugin(tmp_path, SLOW))
@@ -743,6 +750,7 @@ class TestCredentials:
                 assert await client.request("GET", "/x") == {"fine": True}
         assert (tmp_path / "runs").read_text() == "xx"  # on entering, and the one that was left alone
 
+    @pytest.mark.process
     async def test_leaving_a_client_kills_a_renewal_that_nobody_waits_for(self, tmp_path: Path) -> None:
         config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, SLOW))
         async with Client.from_kubeconfig(config) as client:
@@ -757,6 +765,7 @@ class TestCredentials:
         with pytest.raises(ProcessLookupError):
             os.kill(program, 0)
 
+    @pytest.mark.process
     async def test_a_plugin_that_is_missing_is_named_with_its_hint(self, tmp_path: Path) -> None:
         missing = {
             "apiVersion": "client.authentication.k8s.io/v1",
@@ -822,6 +831,7 @@ class TestApiClient:
             async with Client.from_api_client(object()):
                 pytest.fail("entered")
 
+    @pytest.mark.process
     def test_importing_and_using_a_client_does_not_import_kubernetes_asyncio(self) -> None:
         code = """
             import asyncio, sys
@@ -840,6 +850,7 @@ class TestApiClient:
 
 
 class TestSecrets:
+    @pytest.mark.process
     async def test_no_repr_and_no_log_line_shows_a_token(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -958,6 +969,7 @@ class TestTLS:
                 assert found[0] == {"peer": "client"}
             assert not os.path.exists(written)  # noqa: ASYNC240, PTH110
 
+    @pytest.mark.process
     async def test_a_plugin_may_give_a_certificate(
         self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
     ) -> None:

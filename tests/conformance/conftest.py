@@ -57,19 +57,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("server_kind", kinds, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs the binaries runs when it is asked for."""
+    needing = [item for item in items if HERE in item.path.parents and _needs_binaries(item)]
+    for item in needing:
+        item.add_marker(pytest.mark.process)
     if _asked_for(config):
         return
-    left_out = [
-        item
-        for item in items
-        if HERE in item.path.parents
-        and "assets" in getattr(item, "fixturenames", ())
-        and "server_kind" not in getattr(item, "fixturenames", ())
-    ]
+    left_out = [item for item in needing if "server_kind" not in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _needs_binaries(item: pytest.Item) -> bool:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return "assets" in getattr(item, "fixturenames", ()) and parameters.get("server_kind") != EMBEDDED
 
 
 def _title(item: pytest.Item) -> str:

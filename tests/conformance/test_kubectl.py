@@ -15,6 +15,8 @@ from tests.conformance.kubectl import Kubectl, find_kubectl
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap, deployment, pod
 
+pytestmark = pytest.mark.process
+
 
 @pytest_asyncio.fixture
 async def kubectl(site: Site, tmp_path: Path) -> Kubectl:

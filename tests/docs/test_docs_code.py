@@ -9,20 +9,25 @@ from pathlib import Path
 import pytest
 
 from kinformer.cli.app import app
-from tests.support.documentation import Block, blocks, name_of, pages, run_page
+from tests.support.documentation import Block, blocks, marks_of, name_of, pages, run_page
 from tests.support.documented_commands import SHELLS, commands, complaint
 
 MOST_NOT_RUN = 4
-WITH_CODE = [page for page in pages() if any(block.is_python for block in blocks(page))]
+WITH_CODE = [
+    pytest.param(page, marks=marks_of(page.read_text(encoding="utf-8")), id=name_of(page))
+    for page in pages()
+    if any(block.is_python for block in blocks(page))
+]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+@pytest.mark.parametrize("page", WITH_CODE)
 async def test_the_code_of_a_page_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run_page(page, tmp_path, monkeypatch)
 
 
+TESTS = "```python\n# test_it.py\ndef test_it():\n    assert 1 == 2\n```\n"
 PAGE = """
 <!-- code: run
 make_pod("web-1", namespace="shop", phase="Pending")
@@ -71,7 +76,7 @@ async def test_a_page_is_one_program_on_a_server_of_its_own(tmp_path: Path, monk
         ("<!-- code: until 1 == 2 -->\n```python\nawait server.compact()\n```\n", "it ended by itself"),
         ("<!-- code: until 1 == 1 -->\nNo block.\n", "no block follows"),
         ("<!-- code: not run: for a reason -->\n<!-- code: run\n1\n-->\n", "stands before a hidden block"),
-        ("```python\n# test_it.py\ndef test_it():\n    assert 1 == 2\n```\n", "assert 1 == 2"),
+        pytest.param(TESTS, "assert 1 == 2", marks=marks_of(TESTS)),
     ],
 )
 async def test_a_page_whose_code_does_not_hold_fails(

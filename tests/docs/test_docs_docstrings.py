@@ -11,23 +11,31 @@ import pytest
 
 from kinformer import exceptions
 from tests.support.docstrings import docstring_blocks, page_of, scenes
-from tests.support.documentation import run_page
+from tests.support.documentation import marks_of, run_page
 
 NO_CODE = {"kinformer.exceptions", "kinformer.snapshot.format"}  # a tree of names, and the layout of a file
+SCENES = scenes()
 BLOCKS = [(name, block) for name, block in docstring_blocks() if name not in NO_CODE]
 
 
-@pytest.mark.parametrize(("name", "block"), BLOCKS, ids=[name.removeprefix("kinformer.") for name, _ in BLOCKS])
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        pytest.param(name, block, marks=marks_of(page_of(SCENES[name], block)), id=name.removeprefix("kinformer."))
+        for name, block in BLOCKS
+        if name in SCENES
+    ],
+)
 async def test_the_code_of_a_docstring_runs(
     name: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "docstring.md"
-    page.write_text(page_of(scenes()[name], block), encoding="utf-8")
+    page.write_text(page_of(SCENES[name], block), encoding="utf-8")
     await run_page(page, tmp_path, monkeypatch)
 
 
 def test_every_block_has_its_scene_and_every_scene_its_block() -> None:
-    assert Counter(name for name, _ in BLOCKS) == Counter(scenes().keys())
+    assert Counter(name for name, _ in BLOCKS) == Counter(SCENES.keys())
     assert {name for name, _ in docstring_blocks()} >= NO_CODE
 
 

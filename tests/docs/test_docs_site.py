@@ -135,6 +135,8 @@ def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.tools
+@pytest.mark.process
 @needs_mkdocs
 def test_a_link_to_a_file_of_the_project_leads_to_its_text_and_one_to_nothing_fails(tmp_path: Path) -> None:
     hook = json.dumps(str(DOCS / "tools" / "source_pages.py"))
@@ -155,6 +157,8 @@ def test_a_link_to_a_file_of_the_project_leads_to_its_text_and_one_to_nothing_fa
     assert "code/b.py" in failed.stderr
 
 
+@pytest.mark.tools
+@pytest.mark.process
 @needs_mkdocs
 def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path) -> None:
     built = build(ROOT, tmp_path)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.documentation import ROOT, Block, blocks, name_of, pages
 
+pytestmark = [pytest.mark.process, pytest.mark.tools]
+
 # A page is checked with the options of the project, so that mypy's cache of the project serves; less what prose may do:
 # leave out annotations, bodies, and the question whether an object is there, and use a name again for another thing.
 HEAD = """\

@@ -80,6 +80,8 @@ def test_the_image_has_what_the_program_imports() -> None:
     assert {name for name in others if ".contrib." in name} == {f"kinformer.contrib.{extra}"}
 
 
+@pytest.mark.tools
+@pytest.mark.process
 def test_what_the_first_stage_copies_is_enough_to_make_a_wheel_with_all_of_the_package(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     source, wheels = tmp_path / "src", tmp_path / "wheels"

@@ -24,6 +24,8 @@ from tests.support.operator_process import (
 from tests.support.plugin_run import PluginRun
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.process
+
 pytest_plugins = ["pytester"]
 
 

@@ -65,6 +65,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return sorted(one["name"] for one in found)
 
 
+@pytest.mark.process
 async def test_the_service_answers_from_its_caches_and_ends_with_an_open_stream(
     server: APIServer, service: tuple[asyncio.subprocess.Process, httpx.AsyncClient]
 ) -> None:

@@ -38,6 +38,8 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mypy")
 
 
+@pytest.mark.tools
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_mypy_infers_the_types_that_are_promised_and_would_see_another(mypy_cache: Path, tmp_path: Path) -> None:
     run = by_mypy(PROGRAM, mypy_cache)
@@ -51,6 +53,8 @@ def test_mypy_infers_the_types_that_are_promised_and_would_see_another(mypy_cach
     assert "assert-type" in run.stdout
 
 
+@pytest.mark.tools
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_pyright_infers_the_types_that_are_promised() -> None:
     pytest.importorskip("pyright", reason="pyright is in the group `types`")

@@ -23,6 +23,7 @@ from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
+    pytest.mark.process,
     pytest.mark.timeout(60),
     pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system has no SIGSTOP"),
 ]

@@ -522,6 +522,7 @@ print("left", flush=True)
 """
 
 
+@pytest.mark.process
 async def test_a_process_that_gets_sigterm_finishes_what_it_does_and_exits_cleanly(server: APIServer) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-W", "error", "-c", PROGRAM, server.url, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -160,6 +160,7 @@ async def test_nothing_is_logged_above_debug_while_all_is_well(caplog: pytest.Lo
     assert caplog.records == []
 
 
+@pytest.mark.process
 def test_a_program_that_has_not_set_up_logging_sees_nothing() -> None:
     program = "from kinformer._runtime.logs import get_logger; get_logger('kinformer.x').error('heard')"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -7,6 +7,8 @@ import pytest
 from kinformer.testing import APIServer
 from tests.support.replicas import OBJECTS, Replicas, come_and_go, sharded_config_map
 
+pytestmark = pytest.mark.process
+
 
 class InMemory:
     """The objects, changed without a request."""

@@ -232,6 +232,11 @@ async def running(coroutine: Awaitable[Any], *, until: Callable[[], Any], what: 
         waiting.result()
 
 
+def marks_of(text: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that runs a page: one that shows tests runs them in a process of their own."""
+    return [pytest.mark.process] if re.search(r"^ *# test_\w+\.py$", text, re.MULTILINE) else []
+
+
 async def run_pytest(path: Path) -> None:
     """The tests of a file, with nothing but the plugin and pytest-asyncio, as a user runs them."""
     settings = path.parent / "pytest.ini"  # the page's own, if it shows one, and none of a folder above

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from kinformer.queue.delta import Delta, DeltaType
 from kinformer.queue.delta_fifo import DeltaFIFO
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import entry
+
+pytestmark = pytest.mark.search
 
 DECODER = EntryDecoder()  # objects of equal labels share one dict, as those of an informer do
 

@@ -7,6 +7,7 @@ from collections import Counter
 from types import MappingProxyType
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from kinformer import (
 from tests.support.lagging_source import LaggingSource
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
+
+pytestmark = pytest.mark.search
 
 NAMES = "abc"
 STEPS = st.one_of(

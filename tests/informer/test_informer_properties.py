@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import SharedInformer, WatchEvent
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
+
+pytestmark = pytest.mark.search
 
 STEPS = st.one_of(
     st.tuples(st.sampled_from(["set", "delete", "recreate"]), st.sampled_from("abcd"), st.booleans()),

@@ -23,6 +23,8 @@ from kinformer._runtime.fence import check_fences
 from tests.support.lease_server import LeaseServer, NetworkClient
 from tests.support.simulation import Process, World
 
+pytestmark = pytest.mark.search
+
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "200"))
 FAULTY = 120.0  # seconds of a schedule in which things go wrong
 CALM = 60.0  # ... and of calm after them: four leases, for a leader to be found

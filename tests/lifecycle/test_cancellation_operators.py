@@ -34,7 +34,7 @@ from tests.support.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everyw
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 
-pytestmark = pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])
+pytestmark = [pytest.mark.search, pytest.mark.parametrize("how", [WHILE_WAITING, AS_IT_COMES])]
 
 MAPS = "v1/configmaps"
 POD = {

@@ -29,6 +29,8 @@ from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.search
+
 Events = list[WatchEvent]
 
 # --- a slow handler -------------------------------------------------------------------------------------------------

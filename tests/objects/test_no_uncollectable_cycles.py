@@ -26,6 +26,8 @@ from kinformer.objects.object import view
 from kinformer.objects.typed import Model
 from tests.support.memory_source import MemorySource
 
+pytestmark = pytest.mark.search
+
 ATTEMPTS = 100_000
 
 

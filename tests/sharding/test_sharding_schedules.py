@@ -23,6 +23,8 @@ from tests.support.lease_server import LeaseServer, NetworkClient
 from tests.support.simulation import Process, World
 from tests.support.widget_server import WidgetServer, WidgetSource
 
+pytestmark = pytest.mark.search
+
 SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "20"))
 FAULTY = 60.0  # seconds of a schedule in which things go wrong
 CALM = 80.0  # ... and of calm after them: time for dead Leases to expire, slots to move, and keys to be looked at

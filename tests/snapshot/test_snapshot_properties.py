@@ -7,11 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import Backoff, SharedInformer, Snapshot
 from tests.support.resumable_source import ResumableSource, read_file
+
+pytestmark = pytest.mark.search
 
 NAMES = st.sampled_from("abcdefgh")
 CHANGES = st.lists(

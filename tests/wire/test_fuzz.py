@@ -31,6 +31,8 @@ from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
 from tests.support.list_items import kept_by
 
+pytestmark = pytest.mark.search
+
 # Raise it for a long run by hand.
 EXAMPLES = int(os.environ.get("KINFORMER_FUZZ_EXAMPLES", "150"))
 settings.register_profile("fuzz", deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))

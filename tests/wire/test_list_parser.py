@@ -57,6 +57,7 @@ ITEM = st.one_of(
 )
 
 
+@pytest.mark.search
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(ITEM, max_size=6),

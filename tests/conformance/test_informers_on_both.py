@@ -111,6 +111,7 @@ async def test_own_writes_are_read_after_waiting_for_their_version(server: Clust
             assert read.uid == written["metadata"]["uid"]
 
 
+@pytest.mark.virtual_time
 async def test_own_writes_that_a_selector_hides_are_waited_for_too(server: ClusterServer, namespace: str) -> None:
     async with server.client() as client, SharedInformerFactory(client) as factory:
         informer = factory.for_resource(CONFIGMAPS, namespace=namespace, label_selector="value=2")

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap, pod
+
+pytestmark = pytest.mark.virtual_time
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.conformance.site import Site
 from tests.conformance.test_lists import ONE_METADATA, TABLE
 from tests.conformance.test_objects import configmap, pod
+
+pytestmark = pytest.mark.virtual_time
 
 INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import pytest_asyncio
 import yaml
 from prometheus_client import CollectorRegistry
 
@@ -36,8 +35,13 @@ OF_LEADERS = ("leader_election_", "kinformer_leader_election_")
 Exported = dict[str, set[str]]
 
 
-@pytest_asyncio.fixture
-async def exported(tmp_path: Path) -> Exported:
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        return runner.run(_exported(tmp_path_factory.mktemp("exported") / "snapshot"))
+
+
+async def _exported(snapshot: Path) -> Exported:
     """What a working program exports: sample names and their labels.
 
     An informer with a handler, a snapshot, a relist and a failure; a queue; a controller; a leader.
@@ -49,7 +53,7 @@ async def exported(tmp_path: Path) -> Exported:
     queue.done(await queue.get())
     source = ResumableSource()
     source.set("a")
-    informer = SharedInformer(source, metrics=metrics, snapshot=tmp_path / "snapshot")
+    informer = SharedInformer(source, metrics=metrics, snapshot=snapshot)
     informer.add_event_handler(on_add=lambda obj: None, name="h")
 
     async def reconcile(request: Request) -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.support.documentation import ROOT
@@ -15,8 +16,13 @@ _BLOCK = re.compile(r"^::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _THE_CODE = re.compile(r"^the code$", re.MULTILINE)
 
 
-def docstring_blocks() -> Iterator[tuple[str, str]]:
+@cache
+def docstring_blocks() -> list[tuple[str, str]]:
     """The full name of what is documented, and the block; every docstring has one at the most."""
+    return list(_blocks())
+
+
+def _blocks() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / "kinformer").rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

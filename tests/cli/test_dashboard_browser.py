@@ -6,7 +6,6 @@ Without chromium and playwright these tests are skipped, and say so.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer, faults
 from tests.support import browser, kube
 from tests.support.browser import browsing, shows
+from tests.support.ports import reserved_port
 from tests.support.web_server import serving
 
 pytestmark = [
@@ -373,10 +373,8 @@ async def test_light_and_dark_follow_the_system_and_the_button(opened: Open) -> 
 
 
 async def test_a_new_server_behind_the_page_is_noticed_and_believed(server: APIServer) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     async with AsyncExitStack() as stack:
+        port = stack.enter_context(reserved_port())
         chromium = await stack.enter_async_context(browsing())
         page = await chromium.new_page()
         async with serving_dashboard(server, at=port) as url:
@@ -391,10 +389,8 @@ async def test_a_new_server_behind_the_page_is_noticed_and_believed(server: APIS
 
 
 async def test_a_new_server_behind_the_page_leaves_the_filter_as_it_was(server: APIServer) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     async with AsyncExitStack() as stack:
+        port = stack.enter_context(reserved_port())
         chromium = await stack.enter_async_context(browsing())
         page = await chromium.new_page()
         async with serving_dashboard(server, at=port) as url:

@@ -38,6 +38,7 @@ from kinformer.objects.object import KubeObject
 from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer, needs_gzip_members, send_chunks, status_answer
 from tests.support.kube import config_map
+from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
@@ -253,12 +254,10 @@ class TestErrors:
         assert len(server.requests) == 1
 
     async def test_a_refused_connection_is_a_connect_error_that_names_the_place(self) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        async with Client.from_url(f"http://127.0.0.1:{port}") as client:
-            with pytest.raises(ConnectError) as caught:
-                await client.request("GET", "/x")
+        with reserved_port() as port:
+            async with Client.from_url(f"http://127.0.0.1:{port}") as client:
+                with pytest.raises(ConnectError) as caught:
+                    await client.request("GET", "/x")
         assert str(caught.value) == f"GET 127.0.0.1:{port}/x: connection refused"
         assert isinstance(caught.value, ConnectionError)
 
@@ -268,16 +267,14 @@ class TestErrors:
                 await client.request("GET", "/x")
 
     async def test_a_proxy_that_refuses_is_named_beside_the_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
-        async with Client.from_url("http://kubernetes.invalid") as client:
-            text = f"^GET kubernetes.invalid:80/x: the proxy 127.0.0.1:{port}: connection refused$"
-            with pytest.raises(ConnectError, match=text):
-                await client.request("GET", "/x")
+        with reserved_port() as port:
+            monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
+            async with Client.from_url("http://kubernetes.invalid") as client:
+                text = f"^GET kubernetes.invalid:80/x: the proxy 127.0.0.1:{port}: connection refused$"
+                with pytest.raises(ConnectError, match=text):
+                    await client.request("GET", "/x")
 
 
 class RawServer:

@@ -40,6 +40,7 @@ from kinformer.testing import APIServer
 from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer
 from tests.support.kube import config_map
+from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
@@ -129,9 +130,8 @@ async def a_server_where(what: str, certificates: Path) -> AsyncIterator[str]:
             server.create(config_map())
             yield server.url
     elif what == "nobody listens":
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with reserved_port() as port:
+            yield f"http://127.0.0.1:{port}"
     elif what == "it speaks no TLS":
         async with HttpServer(hang) as plain:
             yield plain.url.replace("http:", "https:")

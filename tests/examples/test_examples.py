@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from tests.support.ports import reserved_port
 
 pytestmark = pytest.mark.process
 
@@ -83,17 +85,15 @@ SHOWN = {
 }
 
 
-def start(name: str, *arguments: str) -> subprocess.Popen[str]:
+def start(name: str, *arguments: str, port: int = 0) -> subprocess.Popen[str]:
     """An example that runs, in a process of its own; warnings are errors there too."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": path, "PORT": port, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONPATH": path, "PORT": str(port), "PYTHONUNBUFFERED": "1"},
     )
 
 
@@ -109,8 +109,10 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, tuple[int, str, str]]:
     """All of them, run at once: most of their time is waiting."""
-    processes = {name: start(name) for name in SHOWN}
-    return {name: finish(process) for name, process in processes.items()}
+    with ExitStack() as stack:
+        ports = {name: stack.enter_context(reserved_port()) for name in SHOWN}
+        processes = {name: start(name, port=port) for name, port in ports.items()}
+        return {name: finish(process) for name, process in processes.items()}
 
 
 def assert_in_order(expected: list[str], output: str, errors: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import yaml
 
 from kinformer.testing import APIServer
 from tests.support.kube import pod
+from tests.support.ports import reserved_port
 from tests.support.waiting import until
 from tests.support.web_server import reading
 
@@ -36,9 +37,13 @@ def initial_objects() -> list[dict[str, Any]]:
 
 @pytest_asyncio.fixture
 async def service(server: APIServer) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with reserved_port() as port:
+        async with serving(server, port) as (process, client):
+            yield process, client
+
+
+@asynccontextmanager
+async def serving(server: APIServer, port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port)),
         *("--timeout-graceful-shutdown", "5", "--log-level", "warning", "main:app"),

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest_asyncio
 from kinformer.testing import APIServer
 from tests.support.candidate_process import BLOCK
 from tests.support.kube import config_map
+from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -147,9 +148,15 @@ async def test_a_leader_that_blocked_its_loop_for_two_leases_does_nothing_when_i
     assert writers(server) == ["first", "second"]
 
 
-async def test_when_the_server_is_killed_nobody_leads_and_when_it_is_back_somebody_does(start: Start) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
+
+
+async def test_when_the_server_is_killed_nobody_leads_and_when_it_is_back_somebody_does(
+    start: Start, port: int
+) -> None:
     server = await run_server(port)
     try:
         url = f"http://127.0.0.1:{port}"

@@ -6,8 +6,8 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 
 from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerFactory, has_condition, is_gone, wait_for
 from kinformer.testing import ClusterServer
+from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operator"
@@ -66,8 +67,8 @@ class OperatorProcess:
         config = yaml.safe_load(kubeconfig.read_text())
         config["contexts"][0]["context"]["namespace"] = NAMESPACE  # as the service account's folder says in a pod
         kubeconfig.write_text(yaml.safe_dump(config))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._listen = f"127.0.0.1:{free.getsockname()[1]}"
+        self._port = ExitStack()
+        self._listen = f"127.0.0.1:{self._port.enter_context(reserved_port())}"
         self._environment = {
             **os.environ,
             "KUBECONFIG": str(kubeconfig),
@@ -92,6 +93,7 @@ class OperatorProcess:
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
+        self._port.close()
 
     @property
     def log(self) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kinformer.client.client import Client
 from kinformer.client.discovery import APIResource, discover
 from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.object import KubeObject
+from kinformer.objects.owner_references import owned_by
 
 __all__ = ["ObjectFactory"]
 
@@ -45,6 +46,8 @@ class ObjectFactory:
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
         **fields: Any,
     ) -> KubeObject:
         """Create an object of any kind that the server serves, custom ones too.
@@ -57,6 +60,8 @@ class ObjectFactory:
             namespace: By default the test's own; cluster-scoped kinds have none.
             labels: Added to the manifest's.
             annotations: Added to the manifest's.
+            finalizers: Added to the manifest's.
+            owner: The object that controls it, as the server has it: see `owned_by`.
             **fields: Further fields at the top: `spec={...}`, `data={...}`. A `status` is written through the status
                 subresource, in a second request, as a server takes none on creation.
 
@@ -74,14 +79,19 @@ class ObjectFactory:
         resource = await self._resource(body["apiVersion"], body["kind"])
         if name or not (metadata.get("name") or metadata.get("generateName")):
             metadata["name"] = name or f"{resource.kind.lower()}-{next(self._numbers)}"
-        for field, more in (("labels", labels), ("annotations", annotations)):
-            if more:
-                metadata[field] = {**(metadata.get(field) or {}), **more}
+        for field, added in (("labels", labels), ("annotations", annotations)):
+            if added:
+                metadata[field] = {**(metadata.get(field) or {}), **added}
         if resource.namespaced:
             metadata["namespace"] = namespace or metadata.get("namespace") or self._namespace
+        if more := list(finalizers):
+            metadata["finalizers"] = [*(metadata.get("finalizers") or ()), *more]
+        body["metadata"] = metadata
+        if owner is not None:
+            body = owned_by(body, owner)
         status = body.pop("status", None)
         path = resource.gvr.path(metadata.get("namespace"))
-        made = await self._object("POST", path, {**body, "metadata": metadata})
+        made = await self._object("POST", path, body)
         if not resource.namespaced or made.namespace != self._namespace:
             self._outside.append(f"{path}/{made.name}")
         if status is not None:
@@ -95,6 +105,8 @@ class ObjectFactory:
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
         image: str = IMAGE,
         node: str | None = None,
         phase: str | None = None,
@@ -107,6 +119,8 @@ class ObjectFactory:
             namespace: By default the test's own.
             labels: Its labels.
             annotations: Its annotations.
+            finalizers: Its finalizers.
+            owner: The object that controls it.
             image: Of its container `main`.
             node: The node that it is bound to; nobody schedules it otherwise.
             phase: `"Running"` and so on; nobody runs it, so it stays Pending otherwise.
@@ -122,6 +136,8 @@ class ObjectFactory:
             namespace=namespace,
             labels=labels,
             annotations=annotations,
+            finalizers=finalizers,
+            owner=owner,
         )
 
     async def make_deployment(
@@ -131,6 +147,8 @@ class ObjectFactory:
         namespace: str | None = None,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
         image: str = IMAGE,
         replicas: int = 1,
         **spec: Any,
@@ -142,6 +160,8 @@ class ObjectFactory:
             namespace: By default the test's own.
             labels: Of the Deployment itself.
             annotations: Of the Deployment itself.
+            finalizers: Of the Deployment itself.
+            owner: The object that controls the Deployment.
             image: Of the container `main` of its Pods.
             replicas: How many Pods are wanted.
             **spec: Further fields of the spec, such as `strategy={...}`.
@@ -156,6 +176,8 @@ class ObjectFactory:
             namespace=namespace,
             labels=labels,
             annotations=annotations,
+            finalizers=finalizers,
+            owner=owner,
             spec=body,
         )
 

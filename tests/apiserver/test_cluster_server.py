@@ -33,11 +33,10 @@ async def test_users_may_be_given_by_name_alone_as_to_the_control_plane() -> Non
         APIServer(users="alice")
 
 
-async def test_compact_says_at_which_revision() -> None:
-    async with APIServer() as server:
-        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
-        assert str(await server.compact()) == server.resource_version
-        assert server.ca_file is None
+async def test_compact_says_at_which_revision(server: APIServer) -> None:
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+    assert str(await server.compact()) == server.resource_version
+    assert server.ca_file is None
 
 
 @pytest.mark.process

@@ -272,7 +272,9 @@ def nested(depth: int, leaf: str) -> Any:
     return json.loads('{"n":' * depth + json.dumps(leaf) + "}" * depth)
 
 
-async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_breaks_nothing() -> None:
+async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_breaks_nothing(
+    server: APIServer,
+) -> None:
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "deep", "namespace": "default"}}
 
     @asynccontextmanager
@@ -281,15 +283,14 @@ async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_b
             await factory.for_resource("example.com/v1/widgets").wait_synced(10)
             yield factory
 
-    async with APIServer() as server:
-        server.register("example.com/v1", "Widget", "widgets", namespaced=True)
-        server.create({**widget, "spec": nested(350, "a")})
-        app = cluster_app(lifespan=kinformer_lifespan(setup))
-        async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
-            params = {"resource": "example.com/v1/widgets", "key": "default/deep"}
-            answer = await client.get("/api/object", params={**params, "format": "yaml"})
-            assert answer.status_code == 200
-            assert json.loads(answer.text)["spec"] == nested(350, "a")
+    server.register("example.com/v1", "Widget", "widgets", namespaced=True)
+    server.create({**widget, "spec": nested(350, "a")})
+    app = cluster_app(lifespan=kinformer_lifespan(setup))
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+        params = {"resource": "example.com/v1/widgets", "key": "default/deep"}
+        answer = await client.get("/api/object", params={**params, "format": "yaml"})
+        assert answer.status_code == 200
+        assert json.loads(answer.text)["spec"] == nested(350, "a")
 
 
 async def test_a_history_names_what_is_nested_too_deeply_to_be_compared() -> None:

@@ -171,7 +171,7 @@ async def test_a_factory_that_a_fixture_entered_follows_the_server(
 ) -> None:
     informer = factory.for_resource("v1/configmaps", namespace="default")
     assert {obj.name for obj in informer.lister.list()} == {"map-0", "map-1", "map-2"}
-    made = server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
+    made = server.create(config_map("late"))
     await informer.wait_for_resource_version(made["metadata"]["resourceVersion"], timeout=5)
     assert informer.lister.get("late") is not None
 

@@ -48,7 +48,7 @@ async def test_an_informers_cache_events_and_health_are_exported(
         assert value("kinformer_synced", CONFIG_MAPS) == 0
         assert value("kinformer_state", CONFIG_MAPS | {"state": "starting"}) == 1
         await factory.wait_for_cache_sync(timeout=10)
-        made = server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
+        made = server.create(config_map("late"))
         server.update(made | {"data": {"a": "b"}})
         server.delete("v1/configmaps", "default", "map-0")
         await until(lambda: maps.statistics().events.get("DELETED") == 1)

@@ -35,8 +35,10 @@ async def run_until(controller: Controller, finished: asyncio.Event) -> None:
 
 
 @pytest.mark.parametrize("name", [None, "my maps"])
-async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_its_next_run(name: str | None) -> None:
-    async with APIServer() as server, server.client() as client, late(client, name) as informer:
+async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_its_next_run(
+    server: APIServer, client: Client, name: str | None
+) -> None:
+    async with late(client, name) as informer:
         server.create(config_map("main"))
         steps: list[str] = []
         wrong: list[str] = []
@@ -69,8 +71,10 @@ async def test_what_a_reconcile_creates_changes_and_deletes_is_in_the_cache_at_i
         assert controller.statistics().own_write_timeouts == 0
 
 
-async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_run() -> None:
-    async with APIServer() as server, server.client() as client, late(client) as informer:
+async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_run(
+    server: APIServer, client: Client
+) -> None:
+    async with late(client) as informer:
         server.create(config_map("main"))
         found: list[bool] = []
         finished = asyncio.Event()
@@ -93,8 +97,8 @@ async def test_what_a_reconcile_creates_and_deletes_at_once_is_gone_at_its_next_
         assert controller.statistics().own_write_timeouts == 0
 
 
-async def test_a_dry_run_is_no_write() -> None:
-    async with APIServer() as server, server.client() as client, late(client) as informer:
+async def test_a_dry_run_is_no_write(server: APIServer, client: Client) -> None:
+    async with late(client) as informer:
         server.create(config_map("main"))
         runs: list[Request] = []
         finished = asyncio.Event()
@@ -112,8 +116,8 @@ async def test_a_dry_run_is_no_write() -> None:
         assert controller.statistics().own_write_waits == 0
 
 
-async def test_reads_and_writes_to_what_nobody_follows_delay_nothing() -> None:
-    async with APIServer() as server, server.client() as client, late(client) as informer:
+async def test_reads_and_writes_to_what_nobody_follows_delay_nothing(server: APIServer, client: Client) -> None:
+    async with late(client) as informer:
         server.create(config_map("main"))
         runs: list[Request] = []
         finished = asyncio.Event()
@@ -133,8 +137,8 @@ async def test_reads_and_writes_to_what_nobody_follows_delay_nothing() -> None:
         assert controller.statistics().own_write_waits == 0
 
 
-async def test_a_write_that_fails_is_not_waited_for() -> None:
-    async with APIServer() as server, server.client() as client, late(client) as informer:
+async def test_a_write_that_fails_is_not_waited_for(server: APIServer, client: Client) -> None:
+    async with late(client) as informer:
         server.create(config_map("main"))
         runs: list[Request] = []
         finished = asyncio.Event()

@@ -13,6 +13,7 @@ import pytest
 
 from kinformer import (
     AlreadyExistsError,
+    Client,
     ConfigError,
     EventRecorder,
     ForbiddenError,
@@ -374,15 +375,14 @@ async def test_an_object_whose_name_cannot_be_sent_does_not_silence_the_others(
         assert "the event Lost about Pod prod/web-? is lost" in caplog.text
 
 
-async def test_objects_whose_names_an_event_may_not_have_get_events_too() -> None:
+async def test_objects_whose_names_an_event_may_not_have_get_events_too(server: APIServer, client: Client) -> None:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "system:Op"}}
-    async with APIServer() as server, server.client() as client:
-        made = server.create(role)
-        async with EventRecorder(client, controller="test.example.com") as events:
-            assert events.record(made, "Checked")
-        assert events.statistics().sent == 1
-        (event,) = (await client.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
-        assert event["regarding"]["name"] == "system:Op"
+    made = server.create(role)
+    async with EventRecorder(client, controller="test.example.com") as events:
+        assert events.record(made, "Checked")
+    assert events.statistics().sent == 1
+    (event,) = (await client.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+    assert event["regarding"]["name"] == "system:Op"
 
 
 async def test_wrong_words_are_refused_where_they_are_said() -> None:
@@ -399,26 +399,25 @@ async def test_wrong_words_are_refused_where_they_are_said() -> None:
         EventRecorder(None, controller="")  # type: ignore[arg-type]
 
 
-async def test_kubectl_finds_it_as_an_event_of_the_core_group_too() -> None:
-    async with APIServer() as server, server.client() as client:
-        made = KubeObject.from_dict(
-            server.create(
-                {
-                    **pod("web-1"),
-                    "metadata": {"name": "web-1", "namespace": "default"},
-                    "spec": {"containers": [{"name": "c", "image": "i"}]},
-                }
-            )
+async def test_kubectl_finds_it_as_an_event_of_the_core_group_too(server: APIServer, client: Client) -> None:
+    made = KubeObject.from_dict(
+        server.create(
+            {
+                **pod("web-1"),
+                "metadata": {"name": "web-1", "namespace": "default"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }
         )
-        async with EventRecorder(client, controller="test.example.com") as events:
-            for note in ("one", "two", "three"):
-                events.record(made, "Scaled", note)
-        found = await client.request("GET", "/api/v1/namespaces/default/events")
-        (event,) = found["items"]
-        assert event["involvedObject"]["uid"] == made.uid
-        assert event["message"] == "one"
-        assert event["series"]["count"] == 3
-        assert events.statistics().dropped == 0
+    )
+    async with EventRecorder(client, controller="test.example.com") as events:
+        for note in ("one", "two", "three"):
+            events.record(made, "Scaled", note)
+    found = await client.request("GET", "/api/v1/namespaces/default/events")
+    (event,) = found["items"]
+    assert event["involvedObject"]["uid"] == made.uid
+    assert event["message"] == "one"
+    assert event["series"]["count"] == 3
+    assert events.statistics().dropped == 0
 
 
 async def test_a_recorder_in_a_cancelled_scope_of_anyio_still_sends_what_it_was_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,12 +32,12 @@ PODS = "v1/pods"
 CLEANUP = "example.com/cleanup"
 
 
-def made(server: APIServer, **metadata: Any) -> KubeObject:
-    return KubeObject.from_dict(server.create(pod(**metadata)))
+Make = Callable[..., Awaitable[KubeObject]]
 
 
-def now(server: APIServer, name: str = "a") -> KubeObject:
-    return KubeObject.from_dict(server.get(PODS, "default", name))
+def stored(server: APIServer, obj: KubeObject) -> KubeObject:
+    """Return the object as the server has it now."""
+    return KubeObject.from_dict(server.get(PODS, obj.namespace, obj.name))
 
 
 def writes(server: APIServer) -> int:
@@ -46,9 +47,11 @@ def writes(server: APIServer) -> int:
 # --- finalizers ----------------------------------------------------------------------------------------------
 
 
-async def test_a_finalizer_is_added_once_and_keeps_those_of_others(server: APIServer, client: Client) -> None:
+async def test_a_finalizer_is_added_once_and_keeps_those_of_others(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
     finalizer = Finalizer(client, PODS, CLEANUP)
-    obj = made(server, finalizers=["other.com/x"])
+    obj = await make_pod(finalizers=["other.com/x"])
     obj = await finalizer.add(obj)
     assert obj.path("metadata.finalizers") == ["other.com/x", CLEANUP]
     assert finalizer.is_on(obj)
@@ -57,38 +60,43 @@ async def test_a_finalizer_is_added_once_and_keeps_those_of_others(server: APISe
     assert writes(server) == before
 
 
-async def test_an_object_is_not_gone_before_its_finalizer_is_removed(server: APIServer, client: Client) -> None:
+async def test_an_object_is_not_gone_before_its_finalizer_is_removed(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
     finalizer = Finalizer(client, PODS, CLEANUP)
-    await finalizer.add(made(server))
-    server.delete(PODS, "default", "a")
-    obj = now(server)
+    made = await make_pod()
+    await finalizer.add(made)
+    server.delete(PODS, made.namespace, made.name)
+    obj = stored(server, made)
     assert obj.deletion_timestamp is not None
     assert await Finalizer(client, PODS, "example.com/late").add(obj) is obj, "what is being deleted takes no more"
     await finalizer.remove(obj)
     with pytest.raises(NotFoundError):
-        await client.request("GET", "/api/v1/namespaces/default/pods/a")
+        await client.request("GET", f"/api/v1/namespaces/{made.namespace}/pods/{made.name}")
     await finalizer.remove(obj)  # gone is as good as removed
 
 
 async def test_a_finalizer_that_somebody_else_added_meanwhile_is_not_overwritten(
-    server: APIServer, client: Client
+    server: APIServer, client: Client, make_pod: Make
 ) -> None:
     mine, other = Finalizer(client, PODS, CLEANUP), Finalizer(client, PODS, "other.com/x")
-    old = made(server)
+    old = await make_pod()
     await other.add(old)
     assert set((await mine.add(old)).path("metadata.finalizers")) == {CLEANUP, "other.com/x"}
     await other.remove(old)  # `old` does not show it, so there is nothing to do
-    await other.remove(now(server))
-    assert now(server).path("metadata.finalizers") == [CLEANUP]
+    await other.remove(stored(server, old))
+    assert stored(server, old).path("metadata.finalizers") == [CLEANUP]
 
 
-async def test_another_object_of_the_same_name_gets_no_finalizer(server: APIServer, client: Client) -> None:
-    old = made(server)
-    server.delete(PODS, "default", "a")
-    made(server)
+async def test_another_object_of_the_same_name_gets_no_finalizer(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
+    old = await make_pod("a")
+    server.delete(PODS, old.namespace, "a")
+    await make_pod("a")
     with pytest.raises(NotFoundError, match="another object has its name"):
         await Finalizer(client, PODS, CLEANUP).add(old)
-    assert now(server).path("metadata.finalizers") is None
+    assert stored(server, old).path("metadata.finalizers") is None
     await Finalizer(client, PODS, CLEANUP).remove(KubeObject.from_dict(with_finalizer(old)))
 
 
@@ -109,16 +117,19 @@ class Contested:
     async def request(self, method: str, path: str, **options: Any) -> Any:
         if method == "PATCH":
             self.tries += 1
-            current = self._server.get(PODS, "default", "a")
+            *_, namespace, _, name = path.split("/")
+            current = self._server.get(PODS, namespace, name)
             current["metadata"].setdefault("labels", {})["n"] = str(self.tries)
             self._server.update(current)
         return await self._client.request(method, path, **options)
 
 
-async def test_a_fight_over_an_object_ends_in_a_conflict_and_not_in_a_loop(server: APIServer, client: Client) -> None:
+async def test_a_fight_over_an_object_ends_in_a_conflict_and_not_in_a_loop(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
     contested = Contested(server, client)
     with pytest.raises(ConflictError):
-        await Finalizer(contested, PODS, CLEANUP).add(made(server))  # type: ignore[arg-type]
+        await Finalizer(contested, PODS, CLEANUP).add(await make_pod())  # type: ignore[arg-type]
     assert contested.tries == 4
 
 
@@ -213,8 +224,10 @@ def test_what_the_server_would_refuse_is_refused_before(part: str, arguments: tu
         Condition(*arguments)
 
 
-async def test_a_status_is_written_if_it_differs_and_only_then(server: APIServer, client: Client) -> None:
-    obj = made(server)
+async def test_a_status_is_written_if_it_differs_and_only_then(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
+    obj = await make_pod(phase="Running")
     conditions = with_conditions(obj, READY)
     obj = await write_status(client, PODS, obj, {"phase": "Running", "conditions": conditions})
     assert obj.path("status.phase") == "Running"
@@ -226,12 +239,11 @@ async def test_a_status_is_written_if_it_differs_and_only_then(server: APIServer
 
 
 async def test_a_mapping_in_a_status_becomes_what_is_said_and_other_fields_stay(
-    server: APIServer, client: Client
+    server: APIServer, client: Client, make_object: Make
 ) -> None:
     server.register("example.com/v1", "Foo", "foos", namespaced=True)
     foos = "example.com/v1/foos"
-    document = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "default"}}
-    obj = KubeObject.from_dict(server.create(document))
+    obj = await make_object(api_version="example.com/v1", kind="Foo")
     obj = await write_status(client, foos, obj, {"other": {"x": 1}, "zones": {"a": {"up": 1, "down": 2}, "b": {}}})
     for zones in ({"a": {"up": 1}}, {"a": {"up": 3}, "c": None}, {"c": [{"d": 1}]}, {"c": "text"}, {}):
         obj = await write_status(client, foos, obj, {"zones": zones})
@@ -242,8 +254,10 @@ async def test_a_mapping_in_a_status_becomes_what_is_said_and_other_fields_stay(
     assert obj["status"] == {"other": {"x": 1}}
 
 
-async def test_a_status_that_was_concluded_from_an_old_state_is_not_written(server: APIServer, client: Client) -> None:
-    old = made(server)
+async def test_a_status_that_was_concluded_from_an_old_state_is_not_written(
+    server: APIServer, client: Client, make_pod: Make
+) -> None:
+    old = await make_pod()
     server.update({**old.to_dict(), "metadata": {**old["metadata"], "labels": {"a": "b"}}})
     with pytest.raises(ConflictError):
         await write_status(client, PODS, old, {"phase": "Failed"})

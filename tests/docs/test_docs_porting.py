@@ -184,18 +184,17 @@ def options_of(called: Any) -> set[str]:
     return OPTIONS
 
 
-async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments() -> None:
+async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments(client: Client) -> None:
     found = spans()
     assert len(found) > 150
-    async with APIServer() as server, server.client() as client:
-        checker = Checker(things(client, MemorySource()))
-        wrong = []
-        for span in found:
-            try:
-                checker.value(parsed(span))
-            except (AssertionError, ImportError, SyntaxError, TypeError) as error:
-                wrong.append(f"`{span}`: {error}")
-        assert not wrong, "\n".join(wrong)
+    checker = Checker(things(client, MemorySource()))
+    wrong = []
+    for span in found:
+        try:
+            checker.value(parsed(span))
+        except (AssertionError, ImportError, SyntaxError, TypeError) as error:
+            wrong.append(f"`{span}`: {error}")
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +208,10 @@ async def test_every_name_that_the_page_calls_ours_is_there_with_these_arguments
         ("kinformer.testing.Server()", "No module named"),
     ],
 )
-async def test_a_name_that_is_not_there_is_found(span: str, complaint: str) -> None:
-    async with APIServer() as server, server.client() as client:
-        checker = Checker(things(client, MemorySource()))
-        with pytest.raises((AssertionError, ImportError, TypeError), match=complaint):
-            checker.value(parsed(span))
+async def test_a_name_that_is_not_there_is_found(client: Client, span: str, complaint: str) -> None:
+    checker = Checker(things(client, MemorySource()))
+    with pytest.raises((AssertionError, ImportError, TypeError), match=complaint):
+        checker.value(parsed(span))
 
 
 def test_its_programs_are_python_and_import_what_there_is() -> None:
@@ -236,39 +234,41 @@ def program(function: str) -> Any:
     return names[function]
 
 
-async def test_what_it_shows_in_place_of_a_watch_prints_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_it_shows_in_place_of_a_watch_prints_what_happens(
+    server: APIServer, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     pod = {**PODS, "metadata": {"name": "web-1", "namespace": "prod", "labels": {"app": "web"}}}
     pod["spec"] = {"containers": [{"name": "web", "image": "web:1"}]}
-    async with APIServer() as server, server.client() as client:
-        server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
-        server.create(pod)
-        task = asyncio.create_task(program("watch_pods")(client.api_client))
-        printed = ""
-        async with asyncio.timeout(10):
-            while "ADDED web-1" not in printed:
-                await asyncio.sleep(0.01)
-                printed += capsys.readouterr().out
-            server.delete("v1/pods", "prod", "web-1")
-            while "DELETED web-1" not in printed:
-                await asyncio.sleep(0.01)
-                printed += capsys.readouterr().out
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled()
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}})
+    server.create(pod)
+    task = asyncio.create_task(program("watch_pods")(client.api_client))
+    printed = ""
+    async with asyncio.timeout(10):
+        while "ADDED web-1" not in printed:
+            await asyncio.sleep(0.01)
+            printed += capsys.readouterr().out
+        server.delete("v1/pods", "prod", "web-1")
+        while "DELETED web-1" not in printed:
+            await asyncio.sleep(0.01)
+            printed += capsys.readouterr().out
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
 
 
-async def test_what_it_runs_after_kopf_frees_all_objects_but_those_that_kopf_had_to_clean_up() -> None:
+async def test_what_it_runs_after_kopf_frees_all_objects_but_those_that_kopf_had_to_clean_up(
+    server: APIServer, client: Client
+) -> None:
     marker = "kopf.zalando.org/KopfFinalizerMarker"
-    async with APIServer() as server, server.client() as client:
-        server.register("example.com/v1", "Foo", "foos", namespaced=True)
-        for name in ("kept", "deleted"):
-            metadata = {"name": name, "namespace": "default", "finalizers": [marker, "example.com/other"]}
-            server.create({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata})
-        server.delete("example.com/v1/foos", "default", "deleted")
-        await program("take_over_from_kopf")(client)
-        left = {name: server.get("example.com/v1/foos", "default", name)["metadata"] for name in ("kept", "deleted")}
-        assert left["kept"]["finalizers"] == ["example.com/other"]
-        assert left["deleted"]["finalizers"] == [marker, "example.com/other"]
+    server.register("example.com/v1", "Foo", "foos", namespaced=True)
+    for name in ("kept", "deleted"):
+        metadata = {"name": name, "namespace": "default", "finalizers": [marker, "example.com/other"]}
+        server.create({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata})
+    server.delete("example.com/v1/foos", "default", "deleted")
+    await program("take_over_from_kopf")(client)
+    left = {name: server.get("example.com/v1/foos", "default", name)["metadata"] for name in ("kept", "deleted")}
+    assert left["kept"]["finalizers"] == ["example.com/other"]
+    assert left["deleted"]["finalizers"] == [marker, "example.com/other"]
 
 
 def test_its_links_lead_somewhere() -> None:

@@ -89,33 +89,32 @@ async def test_fault_15_an_expired_version_is_not_told() -> None:
         await s.in_step(60)
 
 
-async def test_fault_16_a_continue_token_expires() -> None:
+async def test_fault_16_a_continue_token_expires(server: APIServer) -> None:
     """The continue token expires in the middle of a list in pages; the answer has a fresh one, of another snapshot.
 
     Nothing but a line in the log: the pages are thrown away and the list is made whole, at once.
     """
     hits: list[Any] = []
-    async with APIServer() as server:
 
-        def spoil(options: ListOptions) -> ListOptions:
-            if options.continue_token and not hits:
-                hits.append(server.faults.add(faults.expired(), verb="list", times=1))
-                server.delete(RESOURCE, "default", "a")  # was on the first page
-            return options
+    def spoil(options: ListOptions) -> ListOptions:
+        if options.continue_token and not hits:
+            hits.append(server.faults.add(faults.expired(), verb="list", times=1))
+            server.delete(RESOURCE, "default", "a")  # was on the first page
+        return options
 
-        source = {"tweak_list_options": spoil}
-        async with scene("a", "b", "c", "d", server=server, source=source, watch_list=False, page_size=2) as s:
-            before = len(s.asked("list"))  # a list at "0" comes from the watch cache, which knows no pages
-            server.faults.add(faults.expired(), verb="watch", times=1)
-            await s.until(lambda: bool(hits))
-            await s.in_step()
-            assert [(query.get("limit"), "continue" in query) for query in s.asked("list")[before:]] == [
-                ("2", False),
-                ("2", True),
-                (None, False),
-            ]
-            assert (s.kinds, s.relists) == (["ExpiredError"], {"expired": 1})
-            assert s.replica.calls[4:] == [("delete", "a", True)]
+    source = {"tweak_list_options": spoil}
+    async with scene("a", "b", "c", "d", server=server, source=source, watch_list=False, page_size=2) as s:
+        before = len(s.asked("list"))  # a list at "0" comes from the watch cache, which knows no pages
+        server.faults.add(faults.expired(), verb="watch", times=1)
+        await s.until(lambda: bool(hits))
+        await s.in_step()
+        assert [(query.get("limit"), "continue" in query) for query in s.asked("list")[before:]] == [
+            ("2", False),
+            ("2", True),
+            (None, False),
+        ]
+        assert (s.kinds, s.relists) == (["ExpiredError"], {"expired": 1})
+        assert s.replica.calls[4:] == [("delete", "a", True)]
 
 
 async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:

@@ -18,6 +18,7 @@ import pytest
 from kubernetes_asyncio.client import V1ConfigMap, V1Pod
 
 from kinformer import (
+    Client,
     ConfigError,
     DecodeError,
     KubeObject,
@@ -28,6 +29,7 @@ from kinformer import (
 from kinformer.objects.models import decode_as
 from kinformer.objects.typed import Model
 from kinformer.testing import APIServer
+from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle, until
 
@@ -272,40 +274,39 @@ def test_a_quantity_that_was_written_as_a_number_is_text_for_the_models_of_kuber
     assert pod.spec.containers[0].resources.limits == {"cpu": "2", "memory": "1Gi"}
 
 
-async def test_one_cache_serves_any_number_of_models() -> None:
-    async with APIServer() as server, server.client() as client:
-        server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": "1"}})
-        async with SharedInformerFactory(client) as factory:
-            by_value: Callable[[Any], list[str]] = lambda obj: [obj.model.data["v"]]  # noqa: E731
-            typed = factory.for_resource("v1/configmaps", model=StructMap, indexers={"v": by_value})
-            assert factory.for_resource("v1/configmaps", model=StructMap, indexers={"v": by_value}) is typed
-            other = factory.for_resource("v1/configmaps", model=V1ConfigMap)
-            plain = factory.for_resource("v1/configmaps")
-            assert len(factory.informers) == 1
-            assert typed == other == plain == factory.informers[0]
-            assert {typed, other, plain} == {plain}
-            assert isinstance(typed, SharedInformer)
-            with pytest.raises(ValueError, match="another function"):
-                factory.for_resource("v1/configmaps", model=DataMap, indexers={"v": by_value})
-            await factory.wait_for_cache_sync(10)
-            assert [obj.model for obj in typed.lister.by_index("v", "1")] == [StructMap({"v": "1"})]
-            [read] = other.lister.list()
-            assert read.model.data == {"v": "1"}
-            assert isinstance(read.model, V1ConfigMap)
-            [untyped] = plain.lister.list()
-            with pytest.raises(AttributeError, match="without a model"):
-                _ = untyped.model
-            assert sum(request.params.get("watch") == "true" for request in server.requests) == 1
-            assert typed.health().resource_version == plain.health().resource_version
-            assert factory.statistics()["v1/configmaps"].objects == typed.statistics().objects == 1
-            for held in (typed, typed, other):
-                await factory.release(held)
-            assert plain.health().live
-            await factory.release(plain)
-            assert factory.informers == ()
-            assert typed.health().state == "stopped"
-            with pytest.raises(ValueError, match="not held"):
-                await factory.release(typed)
+async def test_one_cache_serves_any_number_of_models(server: APIServer, client: Client) -> None:
+    server.create(config_map("a", data={"v": "1"}))
+    async with SharedInformerFactory(client) as factory:
+        by_value: Callable[[Any], list[str]] = lambda obj: [obj.model.data["v"]]  # noqa: E731
+        typed = factory.for_resource("v1/configmaps", model=StructMap, indexers={"v": by_value})
+        assert factory.for_resource("v1/configmaps", model=StructMap, indexers={"v": by_value}) is typed
+        other = factory.for_resource("v1/configmaps", model=V1ConfigMap)
+        plain = factory.for_resource("v1/configmaps")
+        assert len(factory.informers) == 1
+        assert typed == other == plain == factory.informers[0]
+        assert {typed, other, plain} == {plain}
+        assert isinstance(typed, SharedInformer)
+        with pytest.raises(ValueError, match="another function"):
+            factory.for_resource("v1/configmaps", model=DataMap, indexers={"v": by_value})
+        await factory.wait_for_cache_sync(10)
+        assert [obj.model for obj in typed.lister.by_index("v", "1")] == [StructMap({"v": "1"})]
+        [read] = other.lister.list()
+        assert read.model.data == {"v": "1"}
+        assert isinstance(read.model, V1ConfigMap)
+        [untyped] = plain.lister.list()
+        with pytest.raises(AttributeError, match="without a model"):
+            _ = untyped.model
+        assert sum(request.params.get("watch") == "true" for request in server.requests) == 1
+        assert typed.health().resource_version == plain.health().resource_version
+        assert factory.statistics()["v1/configmaps"].objects == typed.statistics().objects == 1
+        for held in (typed, typed, other):
+            await factory.release(held)
+        assert plain.health().live
+        await factory.release(plain)
+        assert factory.informers == ()
+        assert typed.health().state == "stopped"
+        with pytest.raises(ValueError, match="not held"):
+            await factory.release(typed)
 
 
 @pytest.mark.parametrize(
@@ -314,32 +315,31 @@ async def test_one_cache_serves_any_number_of_models() -> None:
     ids=["fields", "compact", "both"],
 )
 async def test_an_object_that_is_kept_in_part_or_packed_has_its_model_wherever_it_is_read(
-    options: dict[str, Any],
+    server: APIServer, client: Client, options: dict[str, Any]
 ) -> None:
-    async with APIServer() as server, server.client() as client:
-        for name in ("a", "b"):
-            server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": name}})
-        async with SharedInformerFactory(client) as factory:
-            informer = factory.for_resource(
-                "v1/configmaps", model=StructMap, indexers={"v": lambda obj: [obj.model.data["v"]]}, **options
-            )
-            heard: list[str] = []
-            informer.add_event_handler(on_add=lambda obj: heard.append(obj.model.data["v"]))
-            await factory.wait_for_cache_sync(10)
-            await until(lambda: len(heard) == 2)
-            [indexed] = informer.lister.by_index("v", "b")
-            for obj in (indexed, informer.lister.get("b", namespace="default"), informer.indexer.get(indexed)):
-                assert obj is not None
-                assert obj.model == StructMap({"v": "b"})
-                assert obj["data"] == obj.to_dict()["data"] == json.loads(obj.raw)["data"] == {"v": "b"}
-                assert pickle.loads(pickle.dumps(obj)).model == obj.model
-            assert informer.statistics().index_errors == 0
-            assert sorted(heard) == ["a", "b"]
+    for name in ("a", "b"):
+        server.create(config_map(name, data={"v": name}))
+    async with SharedInformerFactory(client) as factory:
+        informer = factory.for_resource(
+            "v1/configmaps", model=StructMap, indexers={"v": lambda obj: [obj.model.data["v"]]}, **options
+        )
+        heard: list[str] = []
+        informer.add_event_handler(on_add=lambda obj: heard.append(obj.model.data["v"]))
+        await factory.wait_for_cache_sync(10)
+        await until(lambda: len(heard) == 2)
+        [indexed] = informer.lister.by_index("v", "b")
+        for obj in (indexed, informer.lister.get("b", namespace="default"), informer.indexer.get(indexed)):
+            assert obj is not None
+            assert obj.model == StructMap({"v": "b"})
+            assert obj["data"] == obj.to_dict()["data"] == json.loads(obj.raw)["data"] == {"v": "b"}
+            assert pickle.loads(pickle.dumps(obj)).model == obj.model
+        assert informer.statistics().index_errors == 0
+        assert sorted(heard) == ["a", "b"]
 
 
 @pytest.mark.parametrize("model", [7, "Pod", lambda: None, print], ids=["number", "text", "lambda", "function"])
-async def test_what_is_no_model_is_refused_before_anything_starts(model: Any) -> None:
-    async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
+async def test_what_is_no_model_is_refused_before_anything_starts(client: Client, model: Any) -> None:
+    async with SharedInformerFactory(client) as factory:
         with pytest.raises(ConfigError, match="model="):
             factory.for_resource("v1/pods", model=model)
         assert factory.informers == ()

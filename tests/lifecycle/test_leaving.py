@@ -34,42 +34,39 @@ async def leaving(server: APIServer, deadline: float = DEADLINE) -> AsyncIterato
 
 
 @pytest.mark.parametrize("watch_list", [False, True])
-async def test_under_load_what_was_received_is_delivered_first(watch_list: bool) -> None:
-    async with APIServer() as server:
-
-        async def write() -> None:
-            for number in range(1_000_000):
-                server.create(config_map(f"c-{number}"))
-                if number % 20 == 0:
-                    await asyncio.sleep(0)
-
-        heard: set[str] = set()
-
-        async def hear(obj: Any) -> None:
-            heard.add(obj.key)
-            if len(heard) % 50 == 0:
+async def test_under_load_what_was_received_is_delivered_first(server: APIServer, watch_list: bool) -> None:
+    async def write() -> None:
+        for number in range(1_000_000):
+            server.create(config_map(f"c-{number}"))
+            if number % 20 == 0:
                 await asyncio.sleep(0)
 
-        async with leaving(server) as factory:
-            informer = factory.for_resource("v1/configmaps", watch_list=watch_list)
-            informer.add_event_handler(on_add=hear, queue_size=1_000_000)
-            await factory.wait_for_cache_sync(timeout=10)
-            writing = asyncio.create_task(write())
-            await until(lambda: len(heard) > 500)
-        writing.cancel()
-        assert heard == {obj.key for obj in informer.lister}
+    heard: set[str] = set()
+
+    async def hear(obj: Any) -> None:
+        heard.add(obj.key)
+        if len(heard) % 50 == 0:
+            await asyncio.sleep(0)
+
+    async with leaving(server) as factory:
+        informer = factory.for_resource("v1/configmaps", watch_list=watch_list)
+        informer.add_event_handler(on_add=hear, queue_size=1_000_000)
+        await factory.wait_for_cache_sync(timeout=10)
+        writing = asyncio.create_task(write())
+        await until(lambda: len(heard) > 500)
+    writing.cancel()
+    assert heard == {obj.key for obj in informer.lister}
 
 
 @pytest.mark.parametrize("fault", [faults.stall, faults.close_mid_line, lambda: faults.delay(30)])
-async def test_in_the_middle_of_a_list(fault: Callable[[], Any]) -> None:
-    async with APIServer() as server:
-        for number in range(2000):
-            server.create(config_map(f"c-{number}", data={"text": "x" * 1000}))
-        handle = server.faults.add(fault(), resource="v1/configmaps")
-        async with leaving(server) as factory:
-            informer = factory.for_resource("v1/configmaps", watch_list=False)
-            await until(lambda: handle.hits)
-            assert not informer.has_synced
+async def test_in_the_middle_of_a_list(server: APIServer, fault: Callable[[], Any]) -> None:
+    for number in range(2000):
+        server.create(config_map(f"c-{number}", data={"text": "x" * 1000}))
+    handle = server.faults.add(fault(), resource="v1/configmaps")
+    async with leaving(server) as factory:
+        informer = factory.for_resource("v1/configmaps", watch_list=False)
+        await until(lambda: handle.hits)
+        assert not informer.has_synced
 
 
 async def _cancelled_once(obj: Any) -> None:
@@ -84,31 +81,28 @@ async def _cleans_up(obj: Any) -> None:
 
 
 @pytest.mark.parametrize("stuck", [_cancelled_once, _cleans_up])
-async def test_with_a_handler_that_never_returns(stuck: Callable[[Any], Awaitable[None]]) -> None:
-    async with APIServer() as server:
-        server.create(config_map("c"))
-        async with leaving(server, deadline=0.3) as factory:
-            informer = factory.for_resource("v1/configmaps")
-            informer.add_event_handler(on_add=stuck)
-            await factory.wait_for_cache_sync(timeout=10)
+async def test_with_a_handler_that_never_returns(server: APIServer, stuck: Callable[[Any], Awaitable[None]]) -> None:
+    server.create(config_map("c"))
+    async with leaving(server, deadline=0.3) as factory:
+        informer = factory.for_resource("v1/configmaps")
+        informer.add_event_handler(on_add=stuck)
+        await factory.wait_for_cache_sync(timeout=10)
 
 
-async def test_with_a_server_that_is_gone() -> None:
-    async with APIServer() as server:
-        async with leaving(server) as factory:
-            informers = [factory.for_resource(resource) for resource in RESOURCES]
-            await factory.wait_for_cache_sync(timeout=10)
-            server.pause()
-            server.faults.add(faults.reset())
-            await server.restart()
-            await until(lambda: all(informer.health().last_error is not None for informer in informers))
-        server.resume()
+async def test_with_a_server_that_is_gone(server: APIServer) -> None:
+    async with leaving(server) as factory:
+        informers = [factory.for_resource(resource) for resource in RESOURCES]
+        await factory.wait_for_cache_sync(timeout=10)
+        server.pause()
+        server.faults.add(faults.reset())
+        await server.restart()
+        await until(lambda: all(informer.health().last_error is not None for informer in informers))
+    server.resume()
 
 
-async def test_with_a_server_that_never_answered() -> None:
-    async with APIServer() as server:
-        server.faults.add(faults.stall())
-        async with leaving(server) as factory:
-            for resource in RESOURCES:
-                factory.for_resource(resource)
-            await until(lambda: len(server.requests) >= len(RESOURCES))
+async def test_with_a_server_that_never_answered(server: APIServer) -> None:
+    server.faults.add(faults.stall())
+    async with leaving(server) as factory:
+        for resource in RESOURCES:
+            factory.for_resource(resource)
+        await until(lambda: len(server.requests) >= len(RESOURCES))

@@ -197,29 +197,30 @@ class Asker:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the sockets as Linux shows them")
-async def test_500_informers_start_sync_and_stop_beside_a_core_v1_api_that_answers_all_the_time() -> None:
+async def test_500_informers_start_sync_and_stop_beside_a_core_v1_api_that_answers_all_the_time(
+    server: APIServer,
+) -> None:
     """A connection for each watch, and those of the calls; none is left."""
-    async with APIServer() as server:
-        for number in range(50):
-            server.create(config_map(f"m{number}", data={"v": str(number)}))
-        port = int(server.url.rpartition(":")[2])
-        async with server.client() as client:
-            asker = Asker(client.api_client)
-            asking = asyncio.create_task(asker.run())
-            await asker.answers_again()
-            async with SharedInformerFactory(client) as factory:
-                for number in range(INFORMERS):
-                    factory.for_resource("v1/configmaps", label_selector=f"shard!={number}")
-                await asker.answers_again()  # while they start
-                await factory.wait_for_cache_sync(timeout=60)
-                await until(lambda: all(informer.health().live for informer in factory.informers))
-                server.create(config_map("news"))
-                await until(lambda: all(len(informer.lister) == 51 for informer in factory.informers))
-                assert INFORMERS < connections_to(port) <= INFORMERS + CALLS
-                await asker.answers_again()  # while all watches are open
-            await until(lambda: connections_to(port) <= CALLS)
-            await asker.answers_again()  # when they are gone
-            assert not asking.done()
-            asking.cancel()
-            await asyncio.wait([asking])
-        await until(lambda: connections_to(port) == 0)
+    for number in range(50):
+        server.create(config_map(f"m{number}", data={"v": str(number)}))
+    port = int(server.url.rpartition(":")[2])
+    async with server.client() as client:
+        asker = Asker(client.api_client)
+        asking = asyncio.create_task(asker.run())
+        await asker.answers_again()
+        async with SharedInformerFactory(client) as factory:
+            for number in range(INFORMERS):
+                factory.for_resource("v1/configmaps", label_selector=f"shard!={number}")
+            await asker.answers_again()  # while they start
+            await factory.wait_for_cache_sync(timeout=60)
+            await until(lambda: all(informer.health().live for informer in factory.informers))
+            server.create(config_map("news"))
+            await until(lambda: all(len(informer.lister) == 51 for informer in factory.informers))
+            assert INFORMERS < connections_to(port) <= INFORMERS + CALLS
+            await asker.answers_again()  # while all watches are open
+        await until(lambda: connections_to(port) <= CALLS)
+        await asker.answers_again()  # when they are gone
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.wait([asking])
+    await until(lambda: connections_to(port) == 0)

@@ -10,7 +10,9 @@ from tests.faults.test_poison import Failing
 from tests.support.fault_scene import Replica, scene
 
 
-async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(tmp_path: Path) -> None:
+async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(
+    server: APIServer, tmp_path: Path
+) -> None:
     """An index function, a filter and a handler that cannot take one object, on a start from a file."""
 
     def by_value(obj: Any) -> list[str]:
@@ -21,19 +23,18 @@ async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(
     def choose(obj: Any) -> bool:
         return by_value(obj) is not None
 
-    async with APIServer() as server:
-        async with scene("a", "bad", "z", server=server, snapshot=tmp_path / "maps") as s:
-            await s.in_step()
-        options: dict[str, Any] = {"snapshot": tmp_path / "maps", "indexers": {"v": by_value}}
-        async with scene(server=server, synced=False, **options) as s:
-            failing, filtered = Failing("raises"), Replica()
-            s.informer.add_event_handler(failing, name="failing")
-            s.informer.add_event_handler(filtered, filter=choose, name="filtered")
-            await s.informer.wait_synced(timeout=10)
-            await s.until(lambda: s.cached == s.truth and not any(s.informer.statistics().pending.values()))
-            statistics = s.informer.statistics()
-            assert dict(statistics.snapshots) == {"loaded": 1}
-            assert s.cached.keys() == {"default/a", "default/bad", "default/z"}
-            assert failing.objects.keys() == filtered.objects.keys() == {"default/a", "default/z"}
-            assert sorted(s.informer.indexer.index_keys("v", "0")) == ["default/a", "default/z"]
-            assert (statistics.index_errors, statistics.handler_errors) == (1, 2)
+    async with scene("a", "bad", "z", server=server, snapshot=tmp_path / "maps") as s:
+        await s.in_step()
+    options: dict[str, Any] = {"snapshot": tmp_path / "maps", "indexers": {"v": by_value}}
+    async with scene(server=server, synced=False, **options) as s:
+        failing, filtered = Failing("raises"), Replica()
+        s.informer.add_event_handler(failing, name="failing")
+        s.informer.add_event_handler(filtered, filter=choose, name="filtered")
+        await s.informer.wait_synced(timeout=10)
+        await s.until(lambda: s.cached == s.truth and not any(s.informer.statistics().pending.values()))
+        statistics = s.informer.statistics()
+        assert dict(statistics.snapshots) == {"loaded": 1}
+        assert s.cached.keys() == {"default/a", "default/bad", "default/z"}
+        assert failing.objects.keys() == filtered.objects.keys() == {"default/a", "default/z"}
+        assert sorted(s.informer.indexer.index_keys("v", "0")) == ["default/a", "default/z"]
+        assert (statistics.index_errors, statistics.handler_errors) == (1, 2)

@@ -110,8 +110,7 @@ class Scene(Watched):
 
     def put(self, name: str, value: str = "1", **more: Any) -> str:
         """Create or change a config map; its new resourceVersion."""
-        document = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
-        document["metadata"] = {"name": name, "namespace": "default", **more}
+        document = config_map(name, data={"v": value}, **more)
         known = self.server.get(RESOURCE, "default", name) is not None
         written = self.server.update(document) if known else self.server.create(document)
         version: str = written["metadata"]["resourceVersion"]
@@ -163,7 +162,7 @@ async def scene(
     """
     async with APIServer() if server is None else nullcontext(server) as running:
         for name in names:
-            running.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": "0"}})
+            running.create(config_map(name, data={"v": "0"}))
         async with running.client(user) as client:
             lister_watcher = ListWatch(client, resource, namespace="default", **(source or {}))
             async with _watched(client, lister_watcher, **options) as watched:

@@ -1,4 +1,4 @@
-"""A seeded history of changes, the replica that handlers build of it, and the comparison with the server."""
+"""A seeded history of changes, and the comparison of a cache and of what handlers heard with the server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import json
 import random
 from typing import Any
 
-from kinformer import KubeObject, SharedInformer
+from kinformer import SharedInformer
 from tests.conformance.api import COLLECTIONS, Api, collection, manifest
+from tests.support.mirror import Mirror, identity
 
 WORKERS = 4  # writers at once for each resource; each has its own names, so that no write depends on another's
-
-Identity = tuple[str, str]  # uid, resourceVersion
 
 
 class History:
@@ -54,40 +53,6 @@ class History:
                 await self._api.create(self._collection, body)
 
 
-class Replica:
-    """What handlers know; `wrong` collects every call that does not fit what was called before."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, Identity] = {}
-        self.wrong: list[str] = []
-        self.calls = 0
-
-    async def on_add(self, obj: KubeObject) -> None:
-        self.calls += 1
-        if obj.key in self.known:
-            self.wrong.append(f"add of {obj.key}, which is known")
-        self.known[obj.key] = identity(obj)
-
-    async def on_update(self, old: KubeObject, new: KubeObject) -> None:
-        self.calls += 1
-        if self.known.get(new.key) != identity(old):
-            self.wrong.append(f"update of {new.key} from {identity(old)}, known as {self.known.get(new.key)}")
-        if identity(old) == identity(new):
-            self.wrong.append(f"update of {new.key} that changes nothing")
-        if old.uid != new.uid:
-            self.wrong.append(f"update of {new.key} into another object")
-        self.known[new.key] = identity(new)
-
-    async def on_delete(self, obj: KubeObject) -> None:
-        self.calls += 1
-        if self.known.pop(obj.key, None) is None:
-            self.wrong.append(f"delete of {obj.key}, which is not known")
-
-
-def identity(obj: KubeObject) -> Identity:
-    return obj.uid, obj.resource_version
-
-
 async def on_server(
     api: Api, resource: str, *, namespace: str = "default", managed_fields: bool = False
 ) -> dict[str, dict[str, Any]]:
@@ -112,18 +77,18 @@ def in_cache(informer: SharedInformer) -> dict[str, dict[str, Any]]:
 
 
 async def assert_equal(
-    api: Api, resource: str, informer: SharedInformer, replica: Replica, *, namespace: str = ""
+    api: Api, resource: str, informer: SharedInformer, mirror: Mirror, *, namespace: str = ""
 ) -> None:
-    """The cache, its metadata and the replica equal the server, object by object, as soon as the last event is in."""
+    """The cache, its metadata and the mirror equal the server, object by object, as soon as the last event is in."""
     server = await on_server(api, resource, namespace=namespace)
     identities = {key: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for key, item in server.items()}
     for _ in range(1500):  # 30 s; the comparison itself is made below, where pytest shows the difference
-        if in_cache(informer) == server and replica.known == identities:
+        if in_cache(informer) == server and mirror.known == identities:
             break
         await asyncio.sleep(0.02)
     assert in_cache(informer) == server, informer.health()
     assert {obj.key: identity(obj) for obj in informer.lister} == identities
-    assert replica.known == identities
-    assert replica.wrong == []
+    assert mirror.known == identities
+    assert mirror.wrong == []
     statistics = informer.statistics()
     assert (statistics.objects, statistics.decode_errors, statistics.handler_errors) == (len(server), 0, 0)

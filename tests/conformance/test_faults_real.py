@@ -32,8 +32,9 @@ from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.client.test_security import manifests
 from tests.conformance.api import WIDGETS, Api, collection, manifest, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
-from tests.conformance.history import History, Replica, assert_equal
+from tests.conformance.history import History, assert_equal
 from tests.conformance.test_informers import IMPATIENT
+from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
 CONFIGMAPS = "v1/configmaps"
@@ -84,7 +85,7 @@ async def test_watches_that_end_every_second_and_a_server_that_sends_connections
         hard_server.client() as client,
         SharedInformerFactory(client, namespace=namespace, backoff=IMPATIENT) as factory,
     ):
-        own, servers = Replica(), Replica()
+        own, servers = Mirror(), Mirror()
         by_itself = factory.for_resource(CONFIGMAPS, watch_timeout=1)
         by_itself.add_event_handler(own)
         by_the_server = factory.for_resource(CONFIGMAPS, label_selector="!none", tweak_list_options=unnamed)
@@ -95,8 +96,8 @@ async def test_watches_that_end_every_second_and_a_server_that_sends_connections
             while any(informer.health().watches < 4 for informer in informers):
                 await history.go_on(20)
                 await asyncio.sleep(0.05)
-        for informer, replica in informers.items():
-            await assert_equal(api, CONFIGMAPS, informer, replica, namespace=namespace)
+        for informer, mirror in informers.items():
+            await assert_equal(api, CONFIGMAPS, informer, mirror, namespace=namespace)
             assert informer.statistics().relists == {}
             assert (informer.health().live, informer.health().last_error) == (True, None)
 
@@ -121,17 +122,17 @@ async def test_a_server_that_is_full_is_asked_again_until_all_have_what_they_ask
             on_error=lambda _, error: errors.append(error),
         ) as factory,
     ):
-        replicas = {}
+        mirrors = {}
         for number in range(25):
             informer = factory.for_resource(CONFIGMAPS, label_selector=f"shard!={number}")
-            replicas[informer] = Replica()
-            informer.add_event_handler(replicas[informer])
+            mirrors[informer] = Mirror()
+            informer.add_event_handler(mirrors[informer])
         await factory.wait_for_cache_sync(timeout=60, handlers=True)
         assert any(isinstance(error, TooManyRequestsError) for error in errors)
         await api.create(collection(CONFIGMAPS, namespace), manifest(CONFIGMAPS, "last", "1"))
-        for informer, replica in replicas.items():
-            await assert_equal(api, CONFIGMAPS, informer, replica, namespace=namespace)
-        await until(lambda: all(informer.health().live for informer in replicas), 20)
+        for informer, mirror in mirrors.items():
+            await assert_equal(api, CONFIGMAPS, informer, mirror, namespace=namespace)
+        await until(lambda: all(informer.health().live for informer in mirrors), 20)
 
 
 async def test_a_role_that_is_revoked_and_granted_again(hard_server: ControlPlane, open_api: OpenApi) -> None:
@@ -144,21 +145,21 @@ async def test_a_role_that_is_revoked_and_granted_again(hard_server: ControlPlan
         hard_server.client("alice") as client,
         SharedInformerFactory(client, namespace=namespace, backoff=IMPATIENT, watch_timeout=1) as factory,
     ):
-        informer, replica = factory.for_resource(CONFIGMAPS), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource(CONFIGMAPS), Mirror()
+        informer.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         await api.remove(f"{RBAC}/namespaces/{namespace}/rolebindings/alice-reads")
         await until(lambda: informer.health().state == "forbidden", 20)
-        known = dict(replica.known)
+        known = dict(mirror.known)
         await history.go_on(20)
         health = informer.health()
         assert (health.state, health.live, health.synced) == ("forbidden", False, True)
         assert isinstance(health.last_error, ForbiddenError)
-        assert replica.known == known  # the last good state stays
+        assert mirror.known == known  # the last good state stays
         assert known
         await give(api, "alice", namespace)
         await until(lambda: informer.health().live, 20)
-        await assert_equal(api, CONFIGMAPS, informer, replica, namespace=namespace)
+        await assert_equal(api, CONFIGMAPS, informer, mirror, namespace=namespace)
         assert informer.statistics().relists == {}
 
 
@@ -175,14 +176,14 @@ async def test_the_rights_in_the_documentation_are_enough(hard_server: ControlPl
         SharedInformerFactory(client, backoff=IMPATIENT, watch_timeout=1) as factory,
     ):
         factory.for_resource("apps/v1/deployments")
-        informer, replica = factory.for_resource(CONFIGMAPS, namespace="default"), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource(CONFIGMAPS, namespace="default"), Mirror()
+        informer.add_event_handler(mirror)
         listed = factory.for_resource(CONFIGMAPS, watch_list=False, on_error=lambda _, error: errors.append(error))
         await until(lambda: factory.informers and all(one.has_synced for one in factory.informers), 30)
         errors.clear()  # a role takes a moment
         await history.go_on(40)
         await until(lambda: listed.health().watches > 2, 20)
-        await assert_equal(api, CONFIGMAPS, informer, replica, namespace="default")
+        await assert_equal(api, CONFIGMAPS, informer, mirror, namespace="default")
         assert not any(isinstance(error, ForbiddenError) for error in errors)
         system: Any = await client.request("GET", "/api/v1/namespaces/kube-system")
         assert system.uid  # which cluster this is
@@ -205,8 +206,8 @@ async def test_an_orderly_shutdown_in_the_middle_of_changes_and_a_token_that_is_
         Client.from_kubeconfig(kubeconfig) as client,
         SharedInformerFactory(client, namespace="default", backoff=IMPATIENT) as factory,
     ):
-        informer, replica = factory.for_resource(CONFIGMAPS), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource(CONFIGMAPS), Mirror()
+        informer.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         changes = asyncio.create_task(history.go_on(150))
         await asyncio.sleep(0.05)  # they are under way
@@ -219,10 +220,10 @@ async def test_an_orderly_shutdown_in_the_middle_of_changes_and_a_token_that_is_
         await until(lambda: informer.health().state == "unauthorized", 20)
         assert isinstance(informer.health().last_error, UnauthorizedError)
         assert not informer.health().live
-        assert replica.known  # the last good state stays
+        assert mirror.known  # the last good state stays
         token.write_text("second-token")
         await until(lambda: informer.health().live, 20)
-        await assert_equal(api, CONFIGMAPS, informer, replica, namespace="default")
+        await assert_equal(api, CONFIGMAPS, informer, mirror, namespace="default")
         assert sum(informer.statistics().relists.values()) <= 1
 
 
@@ -246,8 +247,8 @@ async def test_a_data_directory_that_is_restored_under_a_running_informer(
 
     await while_stopped(data, backup)
     async with control_plane.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
-        informer, replica = factory.for_resource(CONFIGMAPS), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource(CONFIGMAPS), Mirror()
+        informer.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         await history.go_on(600)  # more than the server itself writes as it starts
         reached = int(informer.last_sync_resource_version)
@@ -256,7 +257,7 @@ async def test_a_data_directory_that_is_restored_under_a_running_informer(
         await until(lambda: informer.statistics().relists.get("rewind"), 90)
         assert int(informer.last_sync_resource_version) < reached
         await until(lambda: informer.health().live, 20)
-        await assert_equal(api, CONFIGMAPS, informer, replica)
+        await assert_equal(api, CONFIGMAPS, informer, mirror)
 
 
 def with_token_file(control_plane: ControlPlane, folder: Path, token: Path) -> Path:
@@ -303,10 +304,10 @@ async def test_a_definition_is_edited_deleted_and_made_anew(
         Client.from_url(server.url, token=server.token(), ssl=context) as client,
         SharedInformerFactory(client, namespace=namespace, backoff=IMPATIENT) as factory,
     ):
-        informer, replica = factory.for_resource(resource), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource(resource), Mirror()
+        informer.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
-        first = dict(replica.known)
+        first = dict(mirror.known)
         assert len(first) == 2
 
         edited = copy.deepcopy(definition)
@@ -314,19 +315,19 @@ async def test_a_definition_is_edited_deleted_and_made_anew(
         edited["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
         await server.install_crds(edited)
         await api.create(path, widget("c", "1"))
-        await until(lambda: f"{namespace}/c" in replica.known, 20)
-        assert replica.known.items() >= first.items()
+        await until(lambda: f"{namespace}/c" in mirror.known, 20)
+        assert mirror.known.items() >= first.items()
 
         await api.remove(definitions)
-        await until(lambda: replica.known == {}, 30)
+        await until(lambda: mirror.known == {}, 30)
         await until(lambda: not informer.health().live, 30)
         assert len(informer.lister) == 0
 
         await server.install_crds(definition)
         made = await api.create(path, widget("a", "2"))
-        await until(lambda: set(replica.known) == {f"{namespace}/a"}, 40)
-        assert replica.known[f"{namespace}/a"] == (made["metadata"]["uid"], made["metadata"]["resourceVersion"])
-        assert replica.known[f"{namespace}/a"][0] != first[f"{namespace}/a"][0]
+        await until(lambda: set(mirror.known) == {f"{namespace}/a"}, 40)
+        assert mirror.known[f"{namespace}/a"] == (made["metadata"]["uid"], made["metadata"]["resourceVersion"])
+        assert mirror.known[f"{namespace}/a"][0] != first[f"{namespace}/a"][0]
         await until(lambda: informer.health().live, 20)
-        assert replica.wrong == []
+        assert mirror.wrong == []
     await api.remove(definitions)

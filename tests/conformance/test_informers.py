@@ -27,8 +27,9 @@ from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.conformance.api import COLLECTIONS, WIDGETS, Api, read_configmaps
 from tests.conformance.conftest import OpenApi, StartControlPlane
 from tests.conformance.forwarder import Forwarder
-from tests.conformance.history import History, Replica, assert_equal, in_cache, on_server
+from tests.conformance.history import History, assert_equal, in_cache, on_server
 from tests.conformance.test_control_plane import pids_of
+from tests.support.mirror import Mirror
 
 NO_SOCKET = socket.socket()
 NO_SOCKET.close()
@@ -37,14 +38,14 @@ WITHOUT_WATCH_LIST = ["--feature-gates=WatchList=false"]
 
 
 @asynccontextmanager
-async def informers(client: Client, **options: Any) -> AsyncIterator[dict[str, tuple[SharedInformer, Replica]]]:
-    """A synced informer with a replica for each of the resources."""
+async def informers(client: Client, **options: Any) -> AsyncIterator[dict[str, tuple[SharedInformer, Mirror]]]:
+    """A synced informer with a mirror for each of the resources."""
     async with client, SharedInformerFactory(client, backoff=IMPATIENT, **options) as factory:
         found = {}
         for resource in COLLECTIONS:
-            informer, replica = factory.for_resource(resource), Replica()
-            informer.add_event_handler(replica)
-            found[resource] = informer, replica
+            informer, mirror = factory.for_resource(resource), Mirror()
+            informer.add_event_handler(mirror)
+            found[resource] = informer, mirror
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         yield found
 
@@ -91,19 +92,19 @@ async def test_informers_equal_the_server_after_changes_a_kill_and_a_410(
             assert (await watch_lists(api, "example.com/v1/widgets") > 0) is streams
 
 
-async def follow(api: Api, histories: list[History], found: dict[str, tuple[SharedInformer, Replica]]) -> None:
+async def follow(api: Api, histories: list[History], found: dict[str, tuple[SharedInformer, Mirror]]) -> None:
     await go_on(histories, 200)
-    for resource, (informer, replica) in found.items():
-        await assert_equal(api, resource, informer, replica)
+    for resource, (informer, mirror) in found.items():
+        await assert_equal(api, resource, informer, mirror)
         assert informer.statistics().relists == {}
-        assert replica.calls >= 200  # it followed, and was not just listed again
+        assert len(mirror.calls) >= 200  # it followed, and was not just listed again
 
 
 async def survive_a_kill(
     control_plane: ControlPlane,
     api: Api,
     histories: list[History],
-    found: dict[str, tuple[SharedInformer, Replica]],
+    found: dict[str, tuple[SharedInformer, Mirror]],
 ) -> None:
     changes = asyncio.create_task(go_on(histories, 150))
     await asyncio.sleep(0.05)  # they are under way
@@ -111,8 +112,8 @@ async def survive_a_kill(
     assert not changes.done()
     await control_plane.start_api_server()
     await changes
-    for resource, (informer, replica) in found.items():
-        await assert_equal(api, resource, informer, replica)
+    for resource, (informer, mirror) in found.items():
+        await assert_equal(api, resource, informer, mirror)
         await live_again(informer)
 
 
@@ -128,7 +129,7 @@ async def survive_a_410(
     control_plane: ControlPlane,
     api: Api,
     histories: list[History],
-    found: dict[str, tuple[SharedInformer, Replica]],
+    found: dict[str, tuple[SharedInformer, Mirror]],
     forwarder: Forwarder,
 ) -> None:
     before = {resource: informer.statistics().relists.get("expired", 0) for resource, (informer, _) in found.items()}
@@ -136,13 +137,13 @@ async def survive_a_410(
     await go_on(histories, 50)
     await control_plane.compact()
     await control_plane.restart()
-    for resource, (informer, replica) in found.items():
+    for resource, (informer, mirror) in found.items():
         event = await api.first_event(COLLECTIONS[resource], informer.last_sync_resource_version)
         assert (event["type"], event["object"]["code"]) == ("ERROR", 410)  # what the informer is going to hear
-        assert replica.known  # and it has kept what it knew
+        assert mirror.known  # and it has kept what it knew
     await forwarder.restore()
-    for resource, (informer, replica) in found.items():
-        await assert_equal(api, resource, informer, replica)
+    for resource, (informer, mirror) in found.items():
+        await assert_equal(api, resource, informer, mirror)
         assert informer.statistics().relists["expired"] > before[resource]
         await live_again(informer)
 

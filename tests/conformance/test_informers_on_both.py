@@ -13,7 +13,8 @@ from kinformer.testing import ClusterServer
 from tests.conformance.api import COLLECTIONS, WIDGETS, Api, collection, manifest
 from tests.conformance.conftest import OpenApi
 from tests.conformance.forwarder import Forwarder
-from tests.conformance.history import History, Replica, assert_equal, in_cache, on_server
+from tests.conformance.history import History, assert_equal, in_cache, on_server
+from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
 IMPATIENT = Backoff(initial=0.1, factor=2.0, maximum=1.0, jitter=1.0, reset_after=120.0)
@@ -32,17 +33,17 @@ async def test_a_cache_and_what_handlers_heard_equal_the_server(
     options: dict[str, Any] = {"namespace": namespace, "watch_list": watch_list}
     async with server.client() as client, SharedInformerFactory(client, **options) as factory:
         informers = {resource: factory.for_resource(resource) for resource in RESOURCES}
-        replicas = {resource: Replica() for resource in RESOURCES}
+        mirrors = {resource: Mirror() for resource in RESOURCES}
         for resource, informer in informers.items():
-            informer.add_event_handler(replicas[resource])
+            informer.add_event_handler(mirrors[resource])
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         for resource, history in histories.items():
             await history.go_on(200)
-            await assert_equal(api, resource, informers[resource], replicas[resource], namespace=namespace)
+            await assert_equal(api, resource, informers[resource], mirrors[resource], namespace=namespace)
             assert informers[resource].statistics().relists == {}
-            late = Replica()
+            late = Mirror()
             await informers[resource].add_event_handler(late).wait_synced(timeout=10)
-            assert late.known == replicas[resource].known
+            assert late.known == mirrors[resource].known
 
 
 async def test_a_cut_network_is_made_up_for(own_server: ClusterServer, open_api: OpenApi) -> None:
@@ -53,16 +54,16 @@ async def test_a_cut_network_is_made_up_for(own_server: ClusterServer, open_api:
         context = ssl.create_default_context(cafile=own_server.ca_file) if own_server.ca_file else None
         client = Client.from_url(forwarder.url, token=own_server.token(), ssl=context)
         async with client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
-            informer, replica = factory.for_resource(CONFIGMAPS), Replica()
-            informer.add_event_handler(replica)
+            informer, mirror = factory.for_resource(CONFIGMAPS), Mirror()
+            informer.add_event_handler(mirror)
             await factory.wait_for_cache_sync(timeout=30, handlers=True)
             await forwarder.cut()
             await history.go_on(40)
             await forwarder.restore()
-            await assert_equal(api, CONFIGMAPS, informer, replica)
+            await assert_equal(api, CONFIGMAPS, informer, mirror)
             assert "expired" not in informer.statistics().relists  # the server remembers what was missed
             await forget_and_restart(own_server, api, history, forwarder, informer)
-            await assert_equal(api, CONFIGMAPS, informer, replica)
+            await assert_equal(api, CONFIGMAPS, informer, mirror)
             assert informer.statistics().relists["expired"] == 1
             await until(lambda: informer.health().live, 20)
 
@@ -84,17 +85,17 @@ async def test_a_restart_in_the_middle_of_changes_loses_nothing(own_server: Clus
     histories = [History(api, resource) for resource in RESOURCES]
     async with own_server.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
         informers = [factory.for_resource(resource) for resource in RESOURCES]
-        replicas = [Replica() for _ in RESOURCES]
-        for informer, replica in zip(informers, replicas, strict=True):
-            informer.add_event_handler(replica)
+        mirrors = [Mirror() for _ in RESOURCES]
+        for informer, mirror in zip(informers, mirrors, strict=True):
+            informer.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30, handlers=True)
         async with asyncio.TaskGroup() as group:
             for history in histories:
                 group.create_task(history.go_on(150))
             await asyncio.sleep(0.05)  # they are under way
             await own_server.restart()
-        for resource, informer, replica in zip(RESOURCES, informers, replicas, strict=True):
-            await assert_equal(api, resource, informer, replica)
+        for resource, informer, mirror in zip(RESOURCES, informers, mirrors, strict=True):
+            await assert_equal(api, resource, informer, mirror)
         await until(lambda: all(informer.health().live for informer in informers), 20)
 
 
@@ -151,8 +152,8 @@ async def test_selectors_and_indexes_follow_what_enters_and_leaves(server: Clust
     async with server.client() as client, SharedInformerFactory(client, namespace=namespace) as factory:
         bound = factory.for_resource("v1/pods", field_selector="spec.nodeName=n1", indexers={"node": "spec.nodeName"})
         red = factory.for_resource("v1/pods", label_selector="value=red")
-        replica = Replica()
-        red.add_event_handler(replica)
+        mirror = Mirror()
+        red.add_event_handler(mirror)
         await factory.wait_for_cache_sync(timeout=30)
         path = collection("v1/pods", namespace)
         pod = manifest("v1/pods", "p", "red")
@@ -167,10 +168,10 @@ async def test_selectors_and_indexes_follow_what_enters_and_leaves(server: Clust
         assert sorted(pod.name for pod in red.lister) == ["q"]
         async with asyncio.timeout(10):
             while True:
-                if set(replica.known) == {f"{namespace}/q"}:
+                if set(mirror.known) == {f"{namespace}/q"}:
                     break
                 await asyncio.sleep(0.02)
-        assert replica.wrong == []
+        assert mirror.wrong == []
 
 
 async def test_events_are_streamed_in_order(server: ClusterServer, namespace: str) -> None:
@@ -195,8 +196,8 @@ async def test_events_are_streamed_in_order(server: ClusterServer, namespace: st
 async def test_a_custom_resource_may_come_late_and_go(own_server: ClusterServer, open_api: OpenApi) -> None:
     api = await open_api(own_server)
     async with own_server.client() as client, SharedInformerFactory(client, backoff=IMPATIENT) as factory:
-        informer, replica = factory.for_resource("example.com/v1/widgets"), Replica()
-        informer.add_event_handler(replica)
+        informer, mirror = factory.for_resource("example.com/v1/widgets"), Mirror()
+        informer.add_event_handler(mirror)
         with pytest.raises(NotSyncedError) as caught:
             await factory.wait_for_cache_sync(timeout=2)
         assert isinstance(caught.value.unsynced["example.com/v1/widgets"], NotFoundError)
@@ -204,13 +205,13 @@ async def test_a_custom_resource_may_come_late_and_go(own_server: ClusterServer,
         await own_server.install_crds(WIDGETS)
         await informer.wait_synced(timeout=30)
         await History(api, "example.com/v1/widgets").go_on(100)
-        await assert_equal(api, "example.com/v1/widgets", informer, replica)
-        assert replica.known
+        await assert_equal(api, "example.com/v1/widgets", informer, mirror)
+        assert mirror.known
         await api.remove(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{WIDGETS['metadata']['name']}")
         async with asyncio.timeout(60):
             while True:
-                if informer.health().state == "absent" and not replica.known:
+                if informer.health().state == "absent" and not mirror.known:
                     break
                 await asyncio.sleep(0.02)
         assert len(informer.lister) == 0
-        assert replica.wrong == []
+        assert mirror.wrong == []

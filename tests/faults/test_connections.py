@@ -57,9 +57,9 @@ async def test_fault_02_the_server_restarts() -> None:
         await restarting
         await s.in_step(60)
         assert s.relists == {"expired": 1}
-        assert ("delete", "b", True) in s.replica.calls
+        assert ("delete", "b", True) in s.mirror.calls
         assert s.kinds[0] == "ConnectError"
-        assert sorted(s.replica.of("add")) == ["a", "b", "c", "d"]
+        assert sorted(s.mirror.of("add")) == ["a", "b", "c", "d"]
 
 
 async def test_fault_03_the_server_is_killed() -> None:
@@ -72,7 +72,7 @@ async def test_fault_03_the_server_is_killed() -> None:
         await w.until(lambda: len(w.cached) == 2)
         assert [query["resourceVersion"] for query in w.asked("watch")] == ["7", "8"]
         assert (w.relists, w.errors, w.health.live) == ({}, [], True)
-        w.check_replica()
+        w.check_mirror()
 
 
 async def test_fault_04_a_connection_is_half_open() -> None:
@@ -108,7 +108,7 @@ async def test_fault_05_something_between_resets_an_idle_connection() -> None:
             s.put("a", f"changed {number}")
             await s.in_step()
         assert (s.relists, s.errors) == ({}, [])
-        assert s.replica.of("update") == ["a"] * 5
+        assert s.mirror.of("update") == ["a"] * 5
 
 
 async def test_fault_06_the_stream_breaks_off_in_the_middle_of_a_line() -> None:
@@ -122,7 +122,7 @@ async def test_fault_06_the_stream_breaks_off_in_the_middle_of_a_line() -> None:
         s.put("c")
         await s.in_step()
         assert handle.hits == 1
-        assert sorted(s.replica.of("add")) == ["a", "b", "c"]
+        assert sorted(s.mirror.of("add")) == ["a", "b", "c"]
         assert (s.relists, s.errors, s.informer.statistics().decode_errors) == ({}, [], 0)
 
 

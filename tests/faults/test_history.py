@@ -46,7 +46,7 @@ async def test_fault_12_a_version_is_expired_within_the_stream() -> None:
         s.server.faults.add(faults.expired(), verb="watch", times=1)
         await _relisted_once(s)
         assert s.asked("list")[1]["resourceVersion"] == seen
-        assert len(s.replica.calls) == 2
+        assert len(s.mirror.calls) == 2
 
 
 async def test_fault_13_a_version_is_expired_as_http_status() -> None:
@@ -114,7 +114,7 @@ async def test_fault_16_a_continue_token_expires(server: APIServer) -> None:
             (None, False),
         ]
         assert (s.kinds, s.relists) == (["ExpiredError"], {"expired": 1})
-        assert s.replica.calls[4:] == [("delete", "a", True)]
+        assert s.mirror.calls[4:] == [("delete", "a", True)]
 
 
 async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:
@@ -156,7 +156,7 @@ async def test_fault_18_the_server_goes_back_in_time(away: float) -> None:
         assert s.relists == {"rewind": 1}
         assert "RewindError" in s.kinds
         assert s.cached.keys() == {"default/a", "default/b", "default/c"}
-        assert ("delete", "d", True) in s.replica.calls
+        assert ("delete", "d", True) in s.mirror.calls
         assert s.informer.last_sync_resource_version == s.server.resource_version
 
 
@@ -182,9 +182,9 @@ async def test_fault_19_a_replica_that_lags_answers() -> None:
     async with wire([listed(old, rv=7), stale, fresh], [Reply([line("MODIFIED", new), error])]) as w:
         await w.until(lambda: w.relists == {"expired": 1} and w.health.live)
         assert [query.get("resourceVersion") for query in w.asked("list")] == ["0", "9", None]
-        assert w.replica.calls == [("add", "a", "5"), ("update", "a", "9"), ("add", "b", "12")]
+        assert w.mirror.calls == [("add", "a", "5"), ("update", "a", "9"), ("add", "b", "12")]
         assert w.kinds == ["ExpiredError", "StaleListError"]
-        w.check_replica()
+        w.check_mirror()
 
 
 async def test_fault_22_deletes_happen_while_nobody_watches() -> None:
@@ -193,13 +193,13 @@ async def test_fault_22_deletes_happen_while_nobody_watches() -> None:
     The relist finds them: `on_delete` with the last state that was known and `final_state_unknown=True`.
     """
     async with scene("a", "b") as s:
-        known = s.replica.objects["default/b"]
+        known = s.mirror.objects["default/b"]
         with _away(s):
             s.put("b", "never seen")
             s.drop("b")
             await s.server.compact()
         await s.in_step()
-        assert s.replica.calls[-1] == ("delete", "b", True)
+        assert s.mirror.calls[-1] == ("delete", "b", True)
         assert known["data"] == {"v": "0"}
         assert s.relists == {"expired": 1}
 
@@ -216,7 +216,7 @@ async def test_fault_23_an_object_is_made_anew_while_nobody_watches() -> None:
             version = s.put("b")
             await s.server.compact()
         await s.in_step()
-        assert s.replica.calls[-2:] == [("delete", "b", True), ("add", "b", version)]
+        assert s.mirror.calls[-2:] == [("delete", "b", True), ("add", "b", version)]
         assert s.cached["default/b"][0] != old
 
 
@@ -254,8 +254,8 @@ async def test_fault_44_another_cluster_answers_under_the_same_url() -> None:
                 s.server = second
                 await s.in_step(60)
                 assert s.relists == {"cluster_replaced": 1}
-                assert ("delete", "a", True) in s.replica.calls
-                assert [call[:2] for call in s.replica.calls if call[1] == "b"] == [
+                assert ("delete", "a", True) in s.mirror.calls
+                assert [call[:2] for call in s.mirror.calls if call[1] == "b"] == [
                     ("add", "b"),
                     ("delete", "b"),
                     ("add", "b"),

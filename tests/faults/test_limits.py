@@ -132,7 +132,7 @@ async def test_a_watch_of_empty_lines_keeps_nothing_and_ends_at_its_time() -> No
     blank: list[Any] = [b"\n" * 1000, 1.0] * 40
     async with wire([listed(rv=7)], [Reply([*blank, HANG]), Reply([HANG])], watch_timeout=20) as w:
         await w.until(lambda: len(w.asked("watch")) == 2, 120)
-        assert (w.relists, w.errors, w.replica.calls) == ({}, [], [])
+        assert (w.relists, w.errors, w.mirror.calls) == ({}, [], [])
 
 
 def test_the_splitter_counts_what_it_is_fed() -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from kinformer import DecodeError
 from kinformer.testing import faults
-from tests.support.fault_scene import HANG, Replica, Reply, Scene, event, listed, mark, scene, wire
+from tests.support.fault_scene import HANG, Reply, Scene, event, listed, mark, scene, wire
 from tests.support.http_server import line
 from tests.support.kube import config_map
+from tests.support.mirror import Mirror
 
 pytestmark = pytest.mark.virtual_time
 
@@ -52,7 +53,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
     async with wire(lists, watches, **options) as w:
         await w.until(lambda: "default/c" in w.cached)
         assert w.cached.keys() == {"default/a", "default/c"}
-        deleted = [call for call in w.replica.calls if call[0] == "delete"]
+        deleted = [call for call in w.mirror.calls if call[0] == "delete"]
         assert deleted == ([("delete", "b", True)] if cached else [])
         assert w.informer.statistics().decode_errors == 1
         assert w.informer.last_sync_resource_version == "9"
@@ -60,7 +61,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_a_cached_state_of_i
         text = "v1/configmaps in default: default/b cannot be decoded and is left out: "
         assert record.message.startswith(text + "Expected `str`, got `int`")
         assert w.health.live
-        w.check_replica()
+        w.check_mirror()
 
 
 @pytest.mark.parametrize("path", ["list", "watch list", "watch", "relist"])
@@ -82,11 +83,11 @@ async def test_an_object_that_is_nested_too_deeply_does_not_end_the_informer(pat
         assert w.cached.keys() == {"default/a", "default/c"}
         assert w.informer.statistics().decode_errors == 1
         assert w.health.live
-        w.check_replica()
+        w.check_mirror()
 
 
 async def test_the_delete_that_stands_for_an_unreadable_state_has_the_last_state_that_was_known() -> None:
-    class Last(Replica):
+    class Last(Mirror):
         def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
             super().on_delete(obj, final_state_unknown=final_state_unknown)
             self.last = obj.to_dict()
@@ -94,7 +95,7 @@ async def test_the_delete_that_stands_for_an_unreadable_state_has_the_last_state
     async with wire([listed(A, B, rv=7)], [Reply([2.0, line("MODIFIED", poison()), HANG])]) as w:
         handler = Last()
         w.informer.add_event_handler(handler)
-        await w.until(lambda: w.replica.of("delete") == ["b"])
+        await w.until(lambda: w.mirror.of("delete") == ["b"])
         assert handler.last == B
 
 
@@ -102,7 +103,7 @@ async def test_an_object_that_can_be_read_again_comes_back() -> None:
     watch = [line("MODIFIED", poison()), line("MODIFIED", poison(rv=9)), event("MODIFIED", "b", 10), HANG]
     async with wire([listed(A, B, rv=7)], [Reply(watch)]) as w:
         await w.until(lambda: w.informer.last_sync_resource_version == "10")
-        assert w.replica.calls[2:] == [("delete", "b", True), ("add", "b", "10")]
+        assert w.mirror.calls[2:] == [("delete", "b", True), ("add", "b", "10")]
         assert w.informer.statistics().decode_errors == 2
         assert (w.relists, w.errors) == ({}, [])
 
@@ -162,7 +163,7 @@ class Model(msgspec.Struct):
     data: dict[str, int]
 
 
-class Failing(Replica):
+class Failing(Mirror):
     """A handler that cannot take one object."""
 
     def __init__(self, how: str) -> None:
@@ -201,7 +202,7 @@ async def test_a_handler_that_cannot_take_one_object_hears_of_all_others(
         await s.until(lambda: "default/z" in handler.objects)
         assert handler.objects.keys() == {"default/a", "default/z"}
         assert s.cached == s.truth
-        assert s.replica.objects.keys() == {"default/a", "default/bad", "default/z"}
+        assert s.mirror.objects.keys() == {"default/a", "default/bad", "default/z"}
         assert s.informer.statistics().handler_errors == 1
         (record,) = [record for record in caplog.records if record.name == "kinformer.handler"]
         assert record.message == "handler failing failed on ADDED of default/bad"
@@ -222,7 +223,7 @@ async def test_a_filter_that_cannot_take_one_object_shows_all_others(
             raise ValueError("cannot take it")
         return True
 
-    handler = Replica()
+    handler = Mirror()
     options: dict[str, Any] = {"watch_list": None if path == "watch list" else False}
     async with scene("a", synced=False, **options) as s:
         if path != "late":

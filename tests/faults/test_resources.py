@@ -49,7 +49,7 @@ async def test_fault_25_the_namespace_is_deleted() -> None:
         s.server.delete("v1/namespaces", None, "default")
         await s.in_step()
         assert s.cached == {}
-        assert sorted(s.replica.of("delete")) == ["a", "b"]
+        assert sorted(s.mirror.of("delete")) == ["a", "b"]
         assert (s.health.live, s.health.synced, s.relists, s.errors) == (True, True, {}, [])
         s.put("c")
         await s.in_step()
@@ -67,7 +67,7 @@ async def test_fault_26_the_definition_is_deleted(server: APIServer) -> None:
         assert isinstance(s.health.last_error, NotFoundError)
         assert (s.health.live, s.health.synced) == (False, True)
         await asyncio.sleep(60)
-        assert (s.cached, s.replica.of("delete")) == ({}, ["a"])
+        assert (s.cached, s.mirror.of("delete")) == ({}, ["a"])
         assert s.kinds == ["NotFoundError"]
 
 
@@ -78,7 +78,7 @@ async def test_fault_26_a_proxy_says_404(server: APIServer) -> None:
         handle = server.faults.add(faults.status(404, "404 page not found"), resource=WIDGETS)
         await s.until(lambda: s.health.state == "absent")
         await asyncio.sleep(600)
-        assert (s.cached.keys(), s.replica.of("delete")) == ({"default/a"}, [])
+        assert (s.cached.keys(), s.mirror.of("delete")) == ({"default/a"}, [])
         handle.remove()
         await s.in_step(90)
         assert s.relists == {"absent": 1}
@@ -95,8 +95,8 @@ async def test_fault_26_the_definition_is_deleted_while_nobody_watches(server: A
         await s.until(lambda: s.health.state == "absent")
         assert s.cached.keys() == {"default/a"}
         await s.until(lambda: not s.cached)
-        s.check_replica()
-        assert s.replica.calls[-1] == ("delete", "a", True)
+        s.check_mirror()
+        assert s.mirror.calls[-1] == ("delete", "a", True)
 
 
 async def test_fault_27_the_definition_is_made_again(server: APIServer) -> None:
@@ -113,7 +113,7 @@ async def test_fault_27_the_definition_is_made_again(server: APIServer) -> None:
         server.create(widget("a"))
         server.create(widget("b"))
         await s.in_step(90)
-        calls = [call[:2] for call in s.replica.calls]
+        calls = [call[:2] for call in s.mirror.calls]
         assert calls[:2] == [("add", "a"), ("delete", "a")]
         assert sorted(calls[2:]) == [("add", "a"), ("add", "b")]
         assert s.relists == {"absent": 1}
@@ -132,7 +132,7 @@ async def test_fault_28_the_definition_is_edited(server: APIServer, caplog: pyte
         await s.until(lambda: bool(s.errors))
         server.create(widget("b"))
         await s.in_step()
-        assert s.replica.of("add") == ["a", "b"]
+        assert s.mirror.of("add") == ["a", "b"]
         assert s.relists in ({}, {"expired": 1})
         assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 

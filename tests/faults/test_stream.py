@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from kinformer.testing import faults
-from tests.support.fault_scene import HANG, Replica, Reply, event, listed, mark, scene, wire
+from tests.support.fault_scene import HANG, Reply, event, listed, mark, scene, wire
 from tests.support.http_server import line, needs_gzip_members
 from tests.support.kube import config_map
+from tests.support.mirror import Mirror
 
 pytestmark = pytest.mark.virtual_time
 
@@ -29,7 +30,7 @@ async def test_fault_07_a_line_is_no_json() -> None:
         s.put("c")
         await s.in_step()
         assert s.relists == {"decode_error": 1}
-        assert sorted(s.replica.of("add")) == ["a", "b", "c"]
+        assert sorted(s.mirror.of("add")) == ["a", "b", "c"]
         assert s.kinds == ["DecodeError"]
 
 
@@ -67,9 +68,9 @@ async def test_fault_10_many_events_come_at_once() -> None:
     async with wire([listed(rv=7)], [Reply([at_once, *pieces, HANG])]) as w:
         await w.until(lambda: len(w.cached) == 1001)
         await asyncio.sleep(0.1)
-        assert w.replica.of("add") == [*names, "last"]
+        assert w.mirror.of("add") == [*names, "last"]
         assert (w.informer.last_sync_resource_version, w.errors) == ("2000", [])
-        w.check_replica()
+        w.check_mirror()
 
 
 async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
@@ -83,7 +84,7 @@ async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
         assert w.cached.keys() == {"default/b", "default/d"}
         assert w.relists == {"watch_error": 1}
         assert "unknown type 'FOO'" in str(w.errors[0])
-        assert w.replica.calls == [("add", "b", "8"), ("add", "d", "9")]
+        assert w.mirror.calls == [("add", "b", "8"), ("add", "d", "9")]
 
 
 async def test_fault_20_events_come_twice() -> None:
@@ -96,12 +97,12 @@ async def test_fault_20_events_come_twice() -> None:
         versions = [s.put("b"), s.put("b", "2")]
         s.drop("a")
         await s.in_step()
-        assert s.replica.calls[1:] == [("add", "b", versions[0]), ("update", "b", versions[1]), ("delete", "a", False)]
+        assert s.mirror.calls[1:] == [("add", "b", versions[0]), ("update", "b", versions[1]), ("delete", "a", False)]
     again = event("ADDED", "b", 8) + event("MODIFIED", "b", 9) + event("ADDED", "b", 9) + event("MODIFIED", "b", 8)
     async with wire([listed(rv=7)], [Reply([again + event("ADDED", "end", 10), HANG])]) as w:
-        await w.until(lambda: "end" in w.replica.of("add"))
-        assert w.replica.calls == [("add", "b", "8"), ("update", "b", "9"), ("add", "end", "10")]
-        w.check_replica()
+        await w.until(lambda: "end" in w.mirror.of("add"))
+        assert w.mirror.calls == [("add", "b", "8"), ("update", "b", "9"), ("add", "end", "10")]
+        w.check_mirror()
 
 
 async def test_fault_21_the_initial_events_are_in_no_order() -> None:
@@ -111,10 +112,10 @@ async def test_fault_21_the_initial_events_are_in_no_order() -> None:
     """
     first = [event("ADDED", "a", 90), event("ADDED", "b", 20), event("ADDED", "c", 50), 1.0, mark(95, end=True), 2.0]
     async with wire([listed(rv=1)], [Reply(first), Reply([event("MODIFIED", "b", 96), HANG])], watch_list=None) as w:
-        await w.until(lambda: ("update", "b", "96") in w.replica.calls)
+        await w.until(lambda: ("update", "b", "96") in w.mirror.calls)
         assert [query.get("resourceVersion") for query in w.asked("watch")] == [None, "95"]
         assert (w.asked("list"), w.errors) == ([], [])
-        w.check_replica()
+        w.check_mirror()
     # The same of a server that sends them without being asked to, and breaks off among them.
     broken = [event("ADDED", "a", 90), event("ADDED", "b", 20)]
     async with wire([listed(rv="0")], [Reply(broken), Reply([mark(95), HANG])]) as w:
@@ -128,7 +129,7 @@ async def test_fault_24_an_object_is_deleted_and_made_again_at_once() -> None:
     A delete and an add, in this order, also for a handler that is behind.
     """
 
-    class Behind(Replica):
+    class Behind(Mirror):
         async def on_add(self, obj: Any, *, is_in_initial_list: bool) -> None:  # type: ignore[override]
             await asyncio.sleep(0.5)
             super().on_add(obj, is_in_initial_list=is_in_initial_list)
@@ -143,9 +144,9 @@ async def test_fault_24_an_object_is_deleted_and_made_again_at_once() -> None:
         await s.in_step()
         await s.until(lambda: not s.informer.statistics().pending["behind"])
         await asyncio.sleep(1)
-        assert behind.objects == s.replica.objects
+        assert behind.objects == s.mirror.objects
         assert s.informer.statistics().coalesced > 0
-        calls = [call[0] for call in s.replica.calls]
+        calls = [call[0] for call in s.mirror.calls]
         assert calls == ["add"] + ["delete", "add"] * 20
         assert s.informer.statistics().events == {"ADDED": 21, "DELETED": 20}
 
@@ -164,7 +165,7 @@ async def test_fault_38_a_selector_matches_nothing() -> None:
         await asyncio.sleep(1000)
         assert s.health.live
         assert s.health.watches > 2
-        assert (s.cached, s.replica.calls, s.relists, s.errors) == ({}, [], {}, [])
+        assert (s.cached, s.mirror.calls, s.relists, s.errors) == ({}, [], {}, [])
 
 
 async def test_fault_39_a_bookmark_is_a_skeleton() -> None:
@@ -181,7 +182,7 @@ async def test_fault_39_a_bookmark_is_a_skeleton() -> None:
     }
     async with wire([listed(rv=7)], [Reply([line("BOOKMARK", skeleton), HANG])]) as w:
         await w.until(lambda: w.informer.last_sync_resource_version == "21")
-        assert (w.replica.calls, w.errors, w.informer.statistics().decode_errors) == ([], [], 0)
+        assert (w.mirror.calls, w.errors, w.informer.statistics().decode_errors) == ([], [], 0)
 
 
 @needs_gzip_members
@@ -194,7 +195,7 @@ async def test_fault_40_a_watch_is_compressed() -> None:
     members = Reply([gzip.compress(text) for text in lines] + [HANG], headers={"Content-Encoding": "gzip"})
     async with wire([listed(rv=7)], [members]) as w:
         await w.until(lambda: len(w.cached) == 5)
-        assert w.replica.of("add") == [f"m{number}" for number in range(5)]
+        assert w.mirror.of("add") == [f"m{number}" for number in range(5)]
         assert w.errors == []
         assert {request.headers["Accept-Encoding"] for request in w.server.requests} == {"identity"}
 
@@ -219,4 +220,4 @@ async def test_fault_41_something_else_comes_in_the_place_of_an_object(obj: dict
         assert w.relists == {"watch_error": 1}
         assert w.kinds == ["WatchError"]
         assert obj["kind"] in str(w.errors[0])
-        w.check_replica()
+        w.check_mirror()

@@ -87,8 +87,8 @@ async def test_trap_04_a_delete_of_what_was_never_seen() -> None:
     No call: nobody was told of the object, so nobody needs to hear that it is gone.
     """
     async with wire([listed(rv=7)], [Reply([event("DELETED", "x", 8) + event("ADDED", "a", 9), HANG])]) as w:
-        await w.until(lambda: bool(w.replica.calls))
-        assert w.replica.calls == [("add", "a", "9")]
+        await w.until(lambda: bool(w.mirror.calls))
+        assert w.mirror.calls == [("add", "a", "9")]
         assert w.informer.last_sync_resource_version == "9"
 
 
@@ -120,13 +120,13 @@ async def test_trap_05_a_transform_that_fails(path: str, caplog: pytest.LogCaptu
         s.put("c")
         await s.until(lambda: "default/c" in s.cached)
         assert s.cached.keys() == {"default/a", "default/c"}
-        assert s.replica.of("delete") == (["b"] if path in ("watch", "relist") else [])
+        assert s.mirror.of("delete") == (["b"] if path in ("watch", "relist") else [])
         assert s.informer.statistics().transform_errors == 1
         assert s.informer.last_sync_resource_version == s.server.resource_version
         assert s.health.live
         assert caplog.text.count("cannot take it") >= 1
         assert [record.levelname for record in caplog.records].count("ERROR") == 1
-        s.check_replica()
+        s.check_mirror()
 
 
 async def test_trap_06_objects_of_equal_versions() -> None:

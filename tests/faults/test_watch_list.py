@@ -86,13 +86,13 @@ async def test_fault_37_the_initial_stream_ends_too_soon() -> None:
         s.server.faults.add(faults.silent_close(), verb="watch", after_events=2, times=1)
         await s.in_step()
         assert (asked_for_initial_events(s), len(s.asked("list"))) == (1, 1)
-        assert sorted(s.replica.of("add")) == ["a", "b", "c"]
+        assert sorted(s.mirror.of("add")) == ["a", "b", "c"]
     cut = Reply([event("ADDED", "a", 3) + b'{"type":"ADDED","object":{nonsense}}\n'])
     good = Reply([event("ADDED", "b", 4) + mark(9, end=True), HANG])
     async with wire([listed(rv=9)], [cut, cut, good], watch_list=None, synced=False) as w:
         await w.informer.wait_synced(timeout=60)
         assert (w.asked("list"), w.cached.keys()) == ([], {"default/b"})
-        assert [call[:2] for call in w.replica.calls] == [("add", "b")]
+        assert [call[:2] for call in w.mirror.calls] == [("add", "b")]
     async with wire([listed(rv=9)], [cut, cut, cut], watch_list=None, synced=False) as w:
         await w.informer.wait_synced(timeout=60)
         assert (len(w.asked("list")), w.cached) == (1, {})

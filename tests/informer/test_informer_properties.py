@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kinformer import SharedInformer, WatchEvent
 from tests.support.memory_source import MemorySource
+from tests.support.mirror import Mirror
 from tests.support.virtual_time import VirtualTimeLoop
 
 pytestmark = pytest.mark.search
@@ -25,37 +26,29 @@ STEPS = st.one_of(
 )
 
 
-class Replica:
+class Reader(Mirror):
     """A handler that stops reading when told to, and checks what it is told."""
 
     def __init__(self, only_labelled: bool) -> None:
+        super().__init__()
         self.only_labelled = only_labelled
-        self.objects: dict[str, Any] = {}
         self.gate = asyncio.Event()
         self.gate.set()
-        self.wrong: list[str] = []
 
     def shows(self, obj: Any) -> bool:
         return not self.only_labelled or "x" in obj.labels
 
-    async def on_add(self, obj: Any) -> None:
+    async def on_add(self, obj: Any, *, is_in_initial_list: bool) -> None:
         await self.gate.wait()
-        if obj.key in self.objects:
-            self.wrong.append(f"add of known {obj}")
-        self.objects[obj.key] = obj
+        super().on_add(obj, is_in_initial_list=is_in_initial_list)
 
     async def on_update(self, old: Any, new: Any) -> None:
         await self.gate.wait()
-        if new.key not in self.objects:
-            self.wrong.append(f"update of unknown {new}")
-        elif self.objects[new.key].uid != new.uid:
-            self.wrong.append(f"update to another uid: {new}")
-        self.objects[new.key] = new
+        super().on_update(old, new)
 
-    async def on_delete(self, obj: Any) -> None:
+    async def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
         await self.gate.wait()
-        if self.objects.pop(obj.key, None) is None:
-            self.wrong.append(f"delete of unknown {obj}")
+        super().on_delete(obj, final_state_unknown=final_state_unknown)
 
 
 async def live_through(steps: list[tuple[str, str, bool]], watch_list: bool) -> None:
@@ -63,11 +56,11 @@ async def live_through(steps: list[tuple[str, str, bool]], watch_list: bool) -> 
     source.set("a")
     indexers = {"value": lambda obj: [obj["data"]["v"]]}
     async with SharedInformer(source, indexers=indexers) as informer:
-        replicas: list[Replica] = []
+        readers: list[Reader] = []
 
         def join(only_labelled: bool) -> None:
-            replicas.append(Replica(only_labelled))
-            informer.add_event_handler(replicas[-1], filter=replicas[-1].shows, queue_size=2)
+            readers.append(Reader(only_labelled))
+            informer.add_event_handler(readers[-1], filter=readers[-1].shows, queue_size=2)
 
         join(False)
         join(True)
@@ -76,16 +69,16 @@ async def live_through(steps: list[tuple[str, str, bool]], watch_list: bool) -> 
             if step == "late":
                 join(flag)
             elif step == "pause":
-                replicas[-1].gate.clear()
+                readers[-1].gate.clear()
             elif step == "resume":
-                for replica in replicas:
-                    replica.gate.set()
+                for reader in readers:
+                    reader.gate.set()
         source.hang = False
-        for replica in replicas:
-            replica.gate.set()
+        for reader in readers:
+            reader.gate.set()
         await informer.wait_synced(600)
         await asyncio.sleep(900)
-        check(source, informer, replicas)
+        check(source, informer, readers)
 
 
 async def one_step(source: MemorySource, step: str, name: str, flag: bool) -> None:
@@ -117,7 +110,7 @@ async def one_step(source: MemorySource, step: str, name: str, flag: bool) -> No
     source.hang = source.hang and step == "away"
 
 
-def check(source: MemorySource, informer: SharedInformer, replicas: list[Replica]) -> None:
+def check(source: MemorySource, informer: SharedInformer, readers: list[Reader]) -> None:
     truth = source.objects
     cached = {obj.key: obj for obj in informer.lister.list()}
     assert cached == truth
@@ -128,9 +121,9 @@ def check(source: MemorySource, informer: SharedInformer, replicas: list[Replica
         by_value.setdefault(obj["data"]["v"], set()).add(obj.key)
     assert {v: set(informer.indexer.index_keys("value", v)) for v in informer.indexer.index_values("value")} == by_value
     assert sorted(informer.indexer.index_keys("namespace", "default")) == sorted(truth)
-    for replica in replicas:
-        assert not replica.wrong
-        assert replica.objects == {key: obj for key, obj in truth.items() if replica.shows(obj)}
+    for reader in readers:
+        assert not reader.wrong
+        assert reader.objects == {key: obj for key, obj in truth.items() if reader.shows(obj)}
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,6 +19,7 @@ import pytest
 
 from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer, faults
+from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
 SCALE = int(os.environ.get("KINFORMER_SCALE", "5000"))
@@ -81,6 +82,10 @@ class Cluster:
             if step % 20 == 0:
                 await asyncio.sleep(0)
 
+    @property
+    def touched_names(self) -> set[str]:
+        return {key.partition("/")[2] for key in self.touched}
+
     async def objects(self) -> dict[str, KubeObject]:
         """What the server has, by key, as a plain LIST gives it."""
         async with self.server.client() as client:
@@ -93,44 +98,19 @@ class Cluster:
         }
 
 
-class Replica:
-    """What a handler makes of its calls alone; it never hears of a key in the wrong order."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, KubeObject] = {}
-        self.updates: list[str] = []
-        self.wrong: list[str] = []
-
-    async def on_add(self, obj: KubeObject) -> None:
-        if obj.key in self.objects:
-            self.wrong.append(f"add of {obj.key}, which is known")
-        self.objects[obj.key] = obj
-
-    async def on_update(self, old: KubeObject, new: KubeObject) -> None:
-        before = self.objects.get(new.key)
-        if before is None or before != old or old == new:
-            self.wrong.append(f"update of {new.key} from {old} to {new}, known: {before}")
-        self.objects[new.key] = new
-        self.updates.append(new.key)
-
-    async def on_delete(self, obj: KubeObject) -> None:
-        if self.objects.pop(obj.key, None) is None:
-            self.wrong.append(f"delete of {obj.key}, which is unknown")
-
-
 def without_managed_fields(obj: KubeObject) -> dict[str, Any]:
     document = obj.to_dict()
     document["metadata"].pop("managedFields", None)
     return document
 
 
-async def assert_all_agree(cluster: Cluster, informer: SharedInformer, replica: Replica) -> None:
-    """Cache, indexes, listers, the replica of a handler and the server, object by object."""
+async def assert_all_agree(cluster: Cluster, informer: SharedInformer, mirror: Mirror) -> None:
+    """Cache, indexes, listers, the mirror of a handler and the server, object by object."""
     truth = await cluster.objects()
     newest = max(int(obj.resource_version) for obj in truth.values())
     await informer.wait_for_resource_version(str(newest), timeout=DEADLINE)
     await until(lambda: not any(informer.statistics().pending.values()), DEADLINE)
-    await until(lambda: replica.objects.keys() == truth.keys(), DEADLINE)
+    await until(lambda: mirror.objects.keys() == truth.keys(), DEADLINE)
 
     cached = {obj.key: obj for obj in informer.lister.list()}
     assert cached.keys() == truth.keys()
@@ -142,8 +122,8 @@ async def assert_all_agree(cluster: Cluster, informer: SharedInformer, replica: 
     for key, obj in truth.items():
         assert cached[key] == obj
         assert cached[key].to_dict() == without_managed_fields(obj), key
-        assert replica.objects[key] == obj, key
-        assert replica.objects[key].raw == cached[key].raw, key
+        assert mirror.objects[key] == obj, key
+        assert mirror.objects[key].raw == cached[key].raw, key
         by_node[obj["spec"]["nodeName"]].add(key)
         by_namespace[obj.namespace].add(key)
         by_part[obj.labels["part"]].add(key)
@@ -157,53 +137,53 @@ async def assert_all_agree(cluster: Cluster, informer: SharedInformer, replica: 
         assert {obj.key for obj in informer.lister.by_namespace(namespace).list()} == keys
     for part, keys in by_part.items():
         assert {obj.key for obj in informer.lister.list(f"part={part}")} == keys
-    assert replica.wrong == []
+    assert mirror.wrong == []
 
 
 @asynccontextmanager
-async def followed(watch_list: bool | None) -> AsyncIterator[tuple[Cluster, SharedInformer, Replica]]:
-    """A filled server, an informer that has synced, and a replica that has every object."""
+async def followed(watch_list: bool | None) -> AsyncIterator[tuple[Cluster, SharedInformer, Mirror]]:
+    """A filled server, an informer that has synced, and a mirror that has every object."""
     async with APIServer() as server:
         cluster = Cluster(server, seed=7)
         await cluster.fill()
         async with server.client() as client, SharedInformerFactory(client, watch_list=watch_list) as factory:
             informer = factory.for_resource("v1/pods", indexers={"node": "spec.nodeName"})
-            replica = Replica()
-            informer.add_event_handler(replica)
+            mirror = Mirror()
+            informer.add_event_handler(mirror)
             await factory.wait_for_cache_sync(timeout=DEADLINE, handlers=True)
-            yield cluster, informer, replica
+            yield cluster, informer, mirror
 
 
 @pytest.mark.parametrize("watch_list", [False, None], ids=["list", "watch-list"])
 async def test_cache_indexes_replica_and_server_agree_after_all_changes(watch_list: bool | None) -> None:
-    async with followed(watch_list) as (cluster, informer, replica):
-        assert len(informer.lister) == len(replica.objects) == SCALE
+    async with followed(watch_list) as (cluster, informer, mirror):
+        assert len(informer.lister) == len(mirror.objects) == SCALE
         await cluster.change(CHANGES)
-        await assert_all_agree(cluster, informer, replica)
+        await assert_all_agree(cluster, informer, mirror)
         assert informer.statistics().relists == {}
 
 
 @pytest.mark.parametrize("watch_list", [False, None], ids=["list", "watch-list"])
 async def test_a_relist_in_the_middle_tells_only_what_has_changed(watch_list: bool | None) -> None:
-    async with followed(watch_list) as (cluster, informer, replica):
+    async with followed(watch_list) as (cluster, informer, mirror):
         await cluster.change(CHANGES // 2)
-        await assert_all_agree(cluster, informer, replica)
+        await assert_all_agree(cluster, informer, mirror)
         before = {obj.key: obj for obj in informer.lister.list()}
         cluster.touched.clear()
-        replica.updates.clear()
+        mirror.calls.clear()
 
         await cut_and_change(cluster, CHANGES // 4)
         await until(lambda: informer.statistics().relists, DEADLINE)
-        await assert_all_agree(cluster, informer, replica)
+        await assert_all_agree(cluster, informer, mirror)
 
         assert informer.statistics().relists == {"expired": 1}
-        assert set(replica.updates) <= cluster.touched, "an object that has not changed caused an update"
+        assert set(mirror.of("update")) <= cluster.touched_names, "an object that has not changed caused an update"
         kept = [obj for obj in informer.lister.list() if obj.key not in cluster.touched]
         assert len(kept) > SCALE // 3
         assert all(obj is before[obj.key] for obj in kept), "an object that has not changed has a new entry"
 
         await cluster.change(CHANGES // 4)
-        await assert_all_agree(cluster, informer, replica)
+        await assert_all_agree(cluster, informer, mirror)
 
 
 async def cut_and_change(cluster: Cluster, changes: int) -> None:
@@ -221,11 +201,11 @@ async def cut_and_change(cluster: Cluster, changes: int) -> None:
 
 
 async def test_a_relist_holds_no_second_copy() -> None:
-    async with followed(False) as (cluster, informer, replica):
+    async with followed(False) as (cluster, informer, mirror):
         await cluster.change(CHANGES // 4)
-        await assert_all_agree(cluster, informer, replica)
+        await assert_all_agree(cluster, informer, mirror)
         cluster.touched.clear()
-        replica.updates.clear()
+        mirror.calls.clear()
         raw = sum(len(obj.raw) for obj in informer.lister.list())
         gc.collect()
         tracemalloc.start(1)
@@ -239,5 +219,5 @@ async def test_a_relist_holds_no_second_copy() -> None:
         finally:
             tracemalloc.stop()
         assert extra < 0.3 * raw + 10e6, f"a relist of {raw / 1e6:.0f} MB took {extra / 1e6:.0f} MB more"
-        await assert_all_agree(cluster, informer, replica)
-        assert set(replica.updates) <= cluster.touched
+        await assert_all_agree(cluster, informer, mirror)
+        assert set(mirror.of("update")) <= cluster.touched_names

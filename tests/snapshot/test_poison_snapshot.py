@@ -7,7 +7,8 @@ from typing import Any
 
 from kinformer.testing import APIServer
 from tests.faults.test_poison import Failing
-from tests.support.fault_scene import Replica, scene
+from tests.support.fault_scene import scene
+from tests.support.mirror import Mirror
 
 
 async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(
@@ -27,7 +28,7 @@ async def test_what_a_snapshot_brings_back_is_looked_at_as_one_object_at_a_time(
         await s.in_step()
     options: dict[str, Any] = {"snapshot": tmp_path / "maps", "indexers": {"v": by_value}}
     async with scene(server=server, synced=False, **options) as s:
-        failing, filtered = Failing("raises"), Replica()
+        failing, filtered = Failing("raises"), Mirror()
         s.informer.add_event_handler(failing, name="failing")
         s.informer.add_event_handler(filtered, filter=choose, name="filtered")
         await s.informer.wait_synced(timeout=10)

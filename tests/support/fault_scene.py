@@ -1,4 +1,4 @@
-"""An informer under a fault: a server, a client, a handler that keeps a replica, and what all of them should agree on.
+"""An informer under a fault: a server, a client, a handler that keeps a mirror, and what all of them should agree on.
 
 Two kinds of server: `scene` has the embedded API server, whose state is the truth; `wire` says what each request is
 answered, byte by byte, for what no true server does on request.
@@ -19,36 +19,11 @@ from kinformer import Backoff, Client, ListWatch, SharedInformer
 from kinformer.testing import APIServer
 from tests.support.http_server import HttpServer, json_answer, line, status_answer
 from tests.support.kube import config_map
+from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
 RESOURCE = "v1/configmaps"
 EVEN = Backoff(jitter=0)
-
-
-class Replica:
-    """A handler that keeps what it is told of, and finds it wrong where the calls make no true history."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Any] = {}
-        self.calls: list[tuple[Any, ...]] = []
-
-    def on_add(self, obj: Any, *, is_in_initial_list: bool) -> None:
-        assert obj.key not in self.objects, f"{obj.key} was added twice"
-        self.objects[obj.key] = obj
-        self.calls.append(("add", obj.name, obj.resource_version))
-
-    def on_update(self, old: Any, new: Any) -> None:
-        assert self.objects[new.key].uid == old.uid == new.uid
-        assert self.objects[new.key].resource_version == old.resource_version
-        self.objects[new.key] = new
-        self.calls.append(("update", new.name, new.resource_version))
-
-    def on_delete(self, obj: Any, *, final_state_unknown: bool) -> None:
-        assert self.objects.pop(obj.key).uid == obj.uid
-        self.calls.append(("delete", obj.name, final_state_unknown))
-
-    def of(self, kind: str) -> list[str]:
-        return [name for what, name, _ in self.calls if what == kind]
 
 
 @dataclass
@@ -57,7 +32,7 @@ class Watched:
 
     client: Client
     informer: SharedInformer
-    replica: Replica
+    mirror: Mirror
     errors: list[BaseException]
 
     @property
@@ -79,14 +54,14 @@ class Watched:
 
     async def until(self, condition: Callable[[], Any], seconds: float = 30.0, *, what: str = "") -> None:
         def told() -> str:
-            return f"{what or 'it'}: {self.health}, {self.relists}, {self.errors}, {self.replica.calls}"
+            return f"{what or 'it'}: {self.health}, {self.relists}, {self.errors}, {self.mirror.calls}"
 
         await until(condition, seconds, what=told)
 
-    def check_replica(self) -> None:
+    def check_mirror(self) -> None:
         """The handler knows what the cache holds, and no call of it made no sense."""
-        told = {key: (obj.uid, obj.resource_version) for key, obj in self.replica.objects.items()}
-        assert told == self.cached
+        assert self.mirror.known == self.cached
+        assert self.mirror.wrong == []
         assert self.informer.statistics().handler_errors == 0
 
 
@@ -94,10 +69,10 @@ class Watched:
 async def _watched(client: Client, source: Any, **options: Any) -> AsyncIterator[Watched]:
     errors: list[BaseException] = []
     options = {"backoff": EVEN, "on_error": lambda _, error: errors.append(error)} | options
-    replica = Replica()
+    mirror = Mirror()
     async with SharedInformer(source, **options) as informer:
-        informer.add_event_handler(replica, name="replica")
-        yield Watched(client, informer, replica, errors)
+        informer.add_event_handler(mirror, name="mirror")
+        yield Watched(client, informer, mirror, errors)
 
 
 # --- on the embedded server ------------------------------------------------------------------------------------------
@@ -128,14 +103,12 @@ class Scene(Watched):
     async def in_step(self, seconds: float = 30.0) -> None:
         """Until the cache is live and equals the server, and the handler the cache."""
         await self.until(
-            lambda: (
-                self.health.live and self.cached == self.truth and not self.informer.statistics().pending["replica"]
-            ),
+            lambda: self.health.live and self.cached == self.truth and not self.informer.statistics().pending["mirror"],
             seconds,
             what=f"the truth {self.truth}, beside {self.cached},",
         )
         await asyncio.sleep(0)
-        self.check_replica()
+        self.check_mirror()
 
     def asked(self, verb: str) -> list[dict[str, str]]:
         """The parameters of the requests so far, `"list"` or `"watch"`; a question for the tip is none of them."""
@@ -166,7 +139,7 @@ async def scene(
         async with running.client(user) as client:
             lister_watcher = ListWatch(client, resource, namespace="default", **(source or {}))
             async with _watched(client, lister_watcher, **options) as watched:
-                parts = (watched.client, watched.informer, watched.replica, watched.errors)
+                parts = (watched.client, watched.informer, watched.mirror, watched.errors)
                 entered = Scene(*parts, server=running, resource=resource)
                 if synced:
                     await watched.informer.wait_synced(timeout=300)
@@ -269,7 +242,7 @@ async def wire(
     async with HttpServer(answer) as server, Client.from_url(server.url) as client:
         lister_watcher = ListWatch(client, RESOURCE, namespace="default", **(source or {}))
         async with _watched(client, lister_watcher, **{"watch_list": False} | options) as watched:
-            entered = Wire(watched.client, watched.informer, watched.replica, watched.errors, server=server)
+            entered = Wire(watched.client, watched.informer, watched.mirror, watched.errors, server=server)
             if synced:
                 await watched.informer.wait_synced(timeout=300)
             yield entered

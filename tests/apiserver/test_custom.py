@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
 
 from kinformer.testing import APIServer
-from tests.support.apiserver_http import Reply, ask
+from tests.support import kube
+from tests.support.apiserver_http import ask, send
+from tests.support.kube import widget_definition
 
 MERGE = "application/merge-patch+json"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
@@ -38,35 +39,11 @@ def definition() -> dict[str, Any]:
         {"name": "First", "type": "string", "jsonPath": ".spec.tags[*]"},
         {"name": "Note", "type": "string", "jsonPath": ".spec.free.note", "priority": 1},
     ]
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}, "scale": scale},
-        "additionalPrinterColumns": columns,
-    }
-    names = {"plural": "widgets", "kind": "Widget"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
+    return widget_definition(schema, subresources={"status": {}, "scale": scale}, additionalPrinterColumns=columns)
 
 
 def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "example.com/v1",
-        "kind": "Widget",
-        "metadata": {"name": name},
-        "spec": {"size": 1, **spec},
-    }
-
-
-async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
-    text = None if body is None else json.dumps(body)
-    return await ask(server.url, method, path, body=text, headers={"Content-Type": kind})
+    return kube.widget(name, **{"size": 1, **spec})
 
 
 @pytest.fixture

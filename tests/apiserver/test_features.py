@@ -14,7 +14,7 @@ import pytest
 
 from kinformer.testing import APIServer, Features
 from kinformer.testing.store import forms
-from tests.support.apiserver_http import Reply, ask, watch
+from tests.support.apiserver_http import ask, send, watch
 from tests.support.kube import config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,11 +23,6 @@ CORE = "/api/v1/namespaces/default"
 MERGE = "application/merge-patch+json"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 STREAMED = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-
-
-async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
-    text = None if body is None else json.dumps(body)
-    return await ask(server.url, method, path, body=text, headers={"Content-Type": kind})
 
 
 # -- bodies in protobuf -----------------------------------------------------------------------------------------------

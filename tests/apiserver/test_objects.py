@@ -11,8 +11,8 @@ import pytest
 
 from kinformer import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
 from kinformer.testing import APIServer
-from tests.support.apiserver_http import Reply, ask, watch
-from tests.support.kube import config_map, pod
+from tests.support.apiserver_http import Reply, ask, send, watch
+from tests.support.kube import config_map, pod, widget, widget_definition
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -35,32 +35,7 @@ def definition(**version: Any) -> dict[str, Any]:
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         },
     }
-    versions = [
-        {
-            "name": "v1",
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": schema},
-            "subresources": {"status": {}},
-            **version,
-        }
-    ]
-    names = {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions},
-    }
-
-
-def widget(name: str = "w", **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
-
-
-async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
-    text = None if body is None else json.dumps(body)
-    return await ask(server.url, method, path, body=text, headers={"Content-Type": kind})
+    return widget_definition(schema, names={"shortNames": ["wd"]}, **{"subresources": {"status": {}}, **version})
 
 
 def message(reply: Reply) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kinformer.testing import APIServer
-from tests.support.apiserver_http import Reply, ask
+from tests.support.apiserver_http import send
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -25,11 +25,6 @@ LABEL_1123 = (
     " '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-
-async def send(server: APIServer, method: str, path: str, body: Any = None, kind: str = "application/json") -> Reply:
-    text = body if isinstance(body, str) or body is None else json.dumps(body)
-    return await ask(server.url, method, path, body=text, headers={"Content-Type": kind})
 
 
 def container(**more: Any) -> dict[str, Any]:

@@ -10,9 +10,7 @@ import asyncio
 import base64
 import json
 import logging
-import os
 import re
-import socket
 import ssl
 import sys
 import traceback
@@ -41,6 +39,7 @@ from tests.support.certificates import server_side
 from tests.support.http_server import HttpServer, hang, json_answer
 from tests.support.kube import config_map
 from tests.support.ports import reserved_port
+from tests.support.sockets import listening
 from tests.support.waiting import until
 
 SECRET = "s3cr3t-t0ken-that-nobody-may-see"
@@ -299,19 +298,6 @@ async def test_a_redirect_to_another_host_is_followed_by_nobody_and_carries_noth
 
 
 # --- what listens -----------------------------------------------------------------------------------------------------
-
-
-def listening() -> set[tuple[str, int]]:
-    """Address and port of every listening TCP socket of this process."""
-    found = set()
-    for entry in list(Path("/proc/self/fd").iterdir()):
-        if not (entry.is_symlink() and str(entry.readlink()).startswith("socket:")):
-            continue
-        with socket.socket(fileno=os.dup(int(entry.name))) as copy:
-            is_tcp = copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM
-            if is_tcp and copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                found.add(copy.getsockname()[:2])
-    return found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at the sockets as Linux shows them")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kinformer import Client
-from tests.lifecycle.test_load import connections_to
 from tests.support.certificates import server_side
+from tests.support.sockets import connections_to
 
 
 class ShakesHands:

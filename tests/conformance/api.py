@@ -10,25 +10,9 @@ from typing import Any, Self
 import aiohttp
 
 from kinformer.testing import ClusterServer
+from tests.support.kube import widget_definition
 
-WIDGETS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+WIDGETS = widget_definition()
 
 COLLECTIONS = {
     "v1/pods": "/api/v1/namespaces/default/pods",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,8 @@ import pytest
 
 from tests.conformance.build_assets import HERE
 from tests.conformance.conftest import StartControlPlane
-from tests.leaderelection.test_leader_election_processes import BLOCK, ROOT, Candidate, check_never_both
+from tests.support.candidate_process import BLOCK
+from tests.support.candidates import Candidate, check_never_both
 from tests.support.waiting import until
 
 MODULE = HERE / "kube-apiserver"
@@ -33,21 +33,6 @@ def client_go_candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binary
 
 
-async def run(name: str, *command: str | Path) -> Candidate:
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
-    candidate = Candidate(name, process)
-    candidate.reading = asyncio.create_task(candidate.read())
-    return candidate
-
-
-async def end(candidate: Candidate) -> None:
-    if candidate.process.returncode is None:
-        candidate.process.kill()
-    await candidate.process.wait()
-    assert candidate.reading is not None
-    await candidate.reading
-
-
 @pytest.mark.timeout(600)  # the first build of client-go takes its time
 async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
     client_go_candidate: Path, start_control_plane: StartControlPlane, tmp_path: Path
@@ -58,7 +43,7 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
     candidates: list[Candidate] = []
 
     async def started(name: str, *command: str | Path) -> Candidate:
-        candidates.append(await run(name, *command))
+        candidates.append(await Candidate.start(name, *map(str, command)))
         return candidates[-1]
 
     try:
@@ -66,13 +51,13 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
         await until(lambda: len(ours.acts) > 2, 30, what="kinformer leads")
         theirs = await started("client-go", client_go_candidate, kubeconfig, "lock", "client-go")
         await until(lambda: theirs.count("ready") == 1, 30, what="client-go waits")
-        ours.process.send_signal(signal.SIGSTOP)
+        ours.stop()
         await until(lambda: len(theirs.acts) > 10, 30, what="client-go leads after the stopped one's lease")
         deadline = asyncio.get_running_loop().time() + BLOCK - 2
         await until(lambda: asyncio.get_running_loop().time() > deadline, 30, what="two leases have passed")
-        ours.process.send_signal(signal.SIGCONT)
-        await ours.until("lost")
-        await theirs.until("act", 10)
+        ours.go_on()
+        await ours.says("lost")
+        await theirs.says("act", 10)
         before = len(ours.acts)
         theirs.process.kill()
         await until(lambda: len(ours.acts) > before + 10, 30, what="kinformer leads after the killed one's lease")
@@ -83,4 +68,4 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
         check_never_both(ours, theirs, again)
     finally:
         for candidate in candidates:
-            await end(candidate)
+            await candidate.end()

@@ -10,25 +10,12 @@ import pytest
 from kinformer import NotFoundError, NotSyncedError
 from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import Scene, scene
+from tests.support.kube import widget, widget_definition
 
 pytestmark = pytest.mark.virtual_time
 
 WIDGETS = "example.com/v1/widgets"
-DEFINITION: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [{"name": "v1", "served": True, "storage": True}],
-    },
-}
-
-
-def widget(name: str) -> dict[str, Any]:
-    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}}
+DEFINITION = widget_definition()
 
 
 @pytest.fixture(autouse=True)

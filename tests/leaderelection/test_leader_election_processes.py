@@ -8,9 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -18,41 +16,17 @@ import pytest_asyncio
 
 from kinformer.testing import APIServer
 from tests.support.candidate_process import BLOCK
+from tests.support.candidates import Candidate, check_never_both
 from tests.support.kube import config_map
+from tests.support.line_process import ROOT
 from tests.support.ports import reserved_port
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.process,
     pytest.mark.timeout(60),
     pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="this system has no SIGSTOP"),
 ]
-
-
-@dataclass
-class Candidate:
-    name: str
-    process: asyncio.subprocess.Process
-    lines: list[list[str]] = field(default_factory=list)
-    reading: asyncio.Task[None] | None = None
-
-    async def read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.lines.append(line.decode().split())
-
-    def count(self, word: str) -> int:
-        return sum(line[0] == word for line in self.lines)
-
-    @property
-    def acts(self) -> list[float]:
-        return [float(line[1]) for line in self.lines if line[0] == "act"]
-
-    async def until(self, word: str, more: int = 1) -> None:
-        """Until it has said a word some more times."""
-        wanted = self.count(word) + more
-        await until(lambda: self.count(word) >= wanted, 30, what=f"{self.name} says {word}")
 
 
 Start = Callable[..., Awaitable[Candidate]]
@@ -63,28 +37,12 @@ async def start() -> AsyncIterator[Start]:
     candidates: list[Candidate] = []
 
     async def started(url: str, name: str) -> Candidate:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.support.candidate_process",
-            url,
-            "lock",
-            name,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-        )
-        candidate = Candidate(name, process)
-        candidates.append(candidate)
-        candidate.reading = asyncio.create_task(candidate.read())
-        return candidate
+        candidates.append(await Candidate.of_kinformer(name, url))
+        return candidates[-1]
 
     yield started
     for candidate in candidates:
-        if candidate.process.returncode is None:
-            candidate.process.kill()  # reaches a stopped process too
-        await candidate.process.wait()
-        assert candidate.reading is not None
-        await candidate.reading
+        await candidate.end()
 
 
 @pytest.fixture
@@ -98,14 +56,6 @@ async def leader_and_follower(start: Start, url: str) -> tuple[Candidate, Candid
     follower = await start(url, "second")
     await until(lambda: follower.count("ready") == 1, 30, what="the second candidate runs")
     return leader, follower
-
-
-def check_never_both(*candidates: Candidate) -> None:
-    """Nobody acted between two acts of one lead of another."""
-    acts = sorted((at, candidate.name) for candidate in candidates for at in candidate.acts)
-    changes = [acts[0][1], *(name for (_, before), (_, name) in pairwise(acts) if before != name)]
-    for candidate in candidates:  # whoever acted again after another had lost the lead in between, and knew it
-        assert changes.count(candidate.name) <= candidate.count("lost") + 1, changes
 
 
 def writes(server: APIServer) -> list[str]:
@@ -122,13 +72,13 @@ async def test_a_leader_that_was_stopped_for_two_leases_does_nothing_when_it_goe
     server: APIServer, start: Start
 ) -> None:
     leader, follower = await leader_and_follower(start, server.url)
-    leader.process.send_signal(signal.SIGSTOP)
+    leader.stop()
     await until(lambda: follower.count("sent") > 2, 30, what="the second one leads")
     stopped_for = asyncio.get_running_loop().time() + BLOCK - 2
     await until(lambda: asyncio.get_running_loop().time() > stopped_for, 30, what="two leases have passed")
-    leader.process.send_signal(signal.SIGCONT)
-    await leader.until("lost")
-    await follower.until("sent", 10)
+    leader.go_on()
+    await leader.says("lost")
+    await follower.says("sent", 10)
     check_never_both(leader, follower)
     late = writes(server)[writes(server).index("second") :].count("first")
     assert late <= 1, (
@@ -142,8 +92,8 @@ async def test_a_leader_that_blocked_its_loop_for_two_leases_does_nothing_when_i
     leader, follower = await leader_and_follower(start, server.url)
     leader.process.send_signal(signal.SIGUSR1)
     await until(lambda: follower.count("sent") > 2, 30, what="the second one leads")
-    await leader.until("lost")
-    await follower.until("sent", 10)
+    await leader.says("lost")
+    await follower.says("sent", 10)
     check_never_both(leader, follower)
     assert writers(server) == ["first", "second"]
 

@@ -7,12 +7,9 @@ handler over real HTTP is fault 42 in test_faults_connections.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +24,7 @@ from kinformer import (
 )
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
+from tests.support.sockets import connections_to
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.search
@@ -158,21 +156,6 @@ async def test_a_handler_of_a_second_a_call_under_5000_events_a_second_costs_nob
 
 INFORMERS = 500
 CALLS = 2  # connections of the pool for calls: one for the asker, one for the question which resources there are
-
-
-def connections_to(port: int) -> int:
-    """How many sockets of this process are connected to a port."""
-    count = 0
-    for entry in list(Path("/proc/self/fd").iterdir()):
-        if not (entry.is_symlink() and str(entry.readlink()).startswith("socket:")):
-            continue
-        with socket.socket(fileno=os.dup(int(entry.name))) as copy:
-            try:
-                peer: Any = copy.getpeername()
-            except OSError:
-                continue  # it listens, or is closed at the other end
-            count += isinstance(peer, tuple) and peer[1] == port
-    return count
 
 
 class Asker:

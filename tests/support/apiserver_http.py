@@ -9,6 +9,8 @@ from ssl import SSLContext, SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
+from kinformer.testing import ClusterServer
+
 
 @dataclass
 class Reply:
@@ -124,6 +126,14 @@ async def ask(url: str, method: str, path: str, **more: Any) -> Reply:
         return await exchange.rest()
     finally:
         await exchange.close()
+
+
+async def send(
+    server: ClusterServer, method: str, path: str, body: Any = None, kind: str = "application/json"
+) -> Reply:
+    """A request with a document, or a text, as its body."""
+    text = body if isinstance(body, str) or body is None else json.dumps(body)
+    return await ask(server.url, method, path, body=text, headers={"Content-Type": kind})
 
 
 async def watch(url: str, path: str, **more: Any) -> Exchange:

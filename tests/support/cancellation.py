@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from pathlib import Path
 from typing import Any
+
+from tests.support.sockets import open_sockets
 
 # How a cancellation arrives: while what is awaited has not come, or in the very moment in which it has.
 WHILE_WAITING, AS_IT_COMES = "while waiting", "as it comes"
@@ -55,28 +56,15 @@ class _CancelledAt:
             cancel()
 
 
-def sockets() -> int:
-    """Open sockets of this process; 0 where the system does not tell."""
-    count = 0
-    if not Path("/proc/self/fd").is_dir():
-        return count
-    for descriptor in Path("/proc/self/fd").iterdir():
-        try:
-            count += str(descriptor.readlink()).startswith("socket:")
-        except FileNotFoundError:
-            continue  # the listing's own
-    return count
-
-
-async def nothing_more_than(tasks: set[asyncio.Task[Any]], open_sockets: int, what: str) -> None:
+async def nothing_more_than(tasks: set[asyncio.Task[Any]], before: int, what: str) -> None:
     """Waits a moment for what is being closed, and finds fault with what stays."""
     for _ in range(100):
         left = {task for task in asyncio.all_tasks() - tasks if not task.done()}
-        if not left and sockets() <= open_sockets:
+        if not left and open_sockets() <= before:
             return
         await asyncio.sleep(0.01)
     gc.collect()
-    raise AssertionError(f"{what}: {left} and {sockets() - open_sockets} sockets are left")
+    raise AssertionError(f"{what}: {left} and {open_sockets() - before} sockets are left")
 
 
 Setting = Callable[[], Any]  # an async context manager that gives (the call to cancel, a check of what is left)
@@ -91,10 +79,10 @@ async def cancel_everywhere(setting: Setting, how: str, *, at_least: int = 1) ->
     while suspension < MOST:
         suspension += 1
         what = f"cancelled at suspension {suspension}, {how}"
-        tasks, open_sockets = asyncio.all_tasks(), sockets()
+        tasks, before = asyncio.all_tasks(), open_sockets()
         async with setting() as (call, check):
             driver = _CancelledAt(call(), suspension, how)
-            within, within_sockets = asyncio.all_tasks(), sockets()
+            within, within_sockets = asyncio.all_tasks(), open_sockets()
 
             async def drive(driver: _CancelledAt = driver) -> Any:
                 return await driver
@@ -106,7 +94,7 @@ async def cancel_everywhere(setting: Setting, how: str, *, at_least: int = 1) ->
             assert task.cancelled() == driver.cancelled, f"{what}: the cancellation was swallowed"
             await nothing_more_than(within, within_sockets, what)
             await _checked(check, task.cancelled())
-        await nothing_more_than(tasks, open_sockets, f"{what}, and all was left")
+        await nothing_more_than(tasks, before, f"{what}, and all was left")
         if not task.cancelled():
             assert suspension > at_least, f"it suspended {suspension - 1} times only"
             return suspension - 1

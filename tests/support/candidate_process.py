@@ -16,7 +16,7 @@ import time
 
 from kinformer import Client, KinformerError, LeaderElector, LeadershipLostError
 from kinformer._runtime.clock import SYSTEM
-from tests.support.saying import say
+from tests.support.line_process import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 BLOCK = 4.0  # two leases of 1.5 s, which a Lease says as 2

@@ -71,3 +71,31 @@ def _metadata(name: str, namespace: str, rv: int | str | None, uid: str | None, 
     elif uid is not None:
         metadata["uid"] = uid
     return metadata | {field: value for field, value in more.items() if value}
+
+
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema that any object fits."""
+
+
+def widget_definition(
+    schema: dict[str, Any] = ANYTHING, *, names: dict[str, Any] | None = None, **version: Any
+) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of the Widgets of example.com/v1."""
+    served = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", **(names or {})},
+            "versions": [served],
+        },
+    }
+
+
+def widget(name: str = "a", *, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    """Return a Widget as it is created."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec}

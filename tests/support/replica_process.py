@@ -18,7 +18,7 @@ import sys
 from kinformer import Client, Request, ShardedController
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import check_fences
-from tests.support.saying import say
+from tests.support.line_process import say
 
 LEASE = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.2}
 

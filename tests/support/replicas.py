@@ -3,56 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol
 
+from tests.support.kube import config_map
+from tests.support.line_process import LineProcess
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
 OBJECTS = 60
 
 
 def sharded_config_map(number: int, value: str = "1") -> dict[str, Any]:
-    metadata = {"name": f"shared-{number}", "namespace": "default", "labels": {"app": "sharded"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": value}}
+    return config_map(f"shared-{number}", labels={"app": "sharded"}, data={"value": value})
 
 
-@dataclass
-class Replica:
-    name: str
-    process: asyncio.subprocess.Process
-    lines: list[list[str]] = field(default_factory=list)
-    reading: asyncio.Task[None] | None = None
-    stopped: bool = False
-
-    @classmethod
-    async def start(cls, server: str, name: str) -> Replica:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.support.replica_process",
-            server,
-            name,
-            stdout=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-        )
-        replica = cls(name, process)
-        replica.reading = asyncio.create_task(replica._read())
-        return replica
-
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.lines.append(line.decode().split())
-
-    @property
-    def lives(self) -> bool:
-        return self.process.returncode is None and not self.stopped
+class Replica(LineProcess):
+    """A process of `replica_process`."""
 
     @property
     def share(self) -> tuple[int, int, bool]:
@@ -61,21 +30,6 @@ class Replica:
             if line[0] == "share":
                 return int(line[1]), int(line[2]), line[3] == "yes"
         return 0, 0, False
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
-        self.stopped = True
-
-    def go_on(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        self.stopped = False
-
-    async def end(self) -> None:
-        if self.process.returncode is None:
-            self.process.kill()
-        await self.process.wait()
-        assert self.reading is not None
-        await self.reading
 
 
 @dataclass
@@ -90,7 +44,8 @@ class Replicas:
     all: list[Replica] = field(default_factory=list)
 
     async def start(self, name: str) -> Replica:
-        self.all.append(await Replica.start(self.server, name))
+        command = (sys.executable, "-m", "tests.support.replica_process", self.server, name)
+        self.all.append(await Replica.start(name, *command))
         return self.all[-1]
 
     async def until_shared(self, objects: int) -> list[int]:

@@ -29,7 +29,7 @@ from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.json_scan import identity_of, members
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
-from tests.support.list_items import kept_by
+from tests.wire.list_items import kept_by
 
 pytestmark = pytest.mark.search
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kinformer.exceptions import DecodeError
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.list_parser import ListHeader, ListSplitter
-from tests.support.list_items import kept_by
+from tests.wire.list_items import kept_by
 
 META = {"resourceVersion": "42", "continue": "tok", "remainingItemCount": 7, "shardInfo": {"selector": "s"}}
 COMPACT = (",", ":")

@@ -14,7 +14,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.lines import LineFramer
 from kinformer.wire.list_parser import ListSplitter
-from tests.support.list_items import kept_by
+from tests.wire.list_items import kept_by
 
 WIRE = Path(__file__).parent / "recorded"
 

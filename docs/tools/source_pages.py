@@ -1,7 +1,7 @@
 """Links from a page to a file outside of docs/ lead to a page with that file's text.
 
 So the same link works where the repository is read and on the site, which needs no other place to send its readers to.
-And the comments with which the tests run a page's code (tests/support/documentation.py) stay out of the site.
+And the comments with which the tests run a page's code (tests/docs/documentation.py) stay out of the site.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import signal
 import pytest
 
 from kinformer.testing import APIServer, faults
+from tests.cli.terminal import Terminal, on_terminal
 from tests.support.kube import config_map, pod
-from tests.support.terminal import Terminal, on_terminal
 
 pytestmark = pytest.mark.process
 

@@ -13,8 +13,7 @@ import pytest
 
 from tests.conformance.build_assets import HERE
 from tests.conformance.conftest import StartControlPlane
-from tests.support.candidate_process import BLOCK
-from tests.support.candidates import Candidate, check_never_both
+from tests.support.candidates import BLOCK, Candidate, check_never_both
 from tests.support.waiting import until
 
 MODULE = HERE / "kube-apiserver"
@@ -39,7 +38,7 @@ async def test_candidates_of_client_go_and_of_kinformer_never_lead_at_once(
 ) -> None:
     control_plane = await start_control_plane()
     kubeconfig = str(control_plane.kubeconfig(tmp_path / "kubeconfig"))
-    module = [sys.executable, "-m", "tests.support.candidate_process", kubeconfig, "lock"]
+    module = [sys.executable, "-m", "tests.support.candidates", kubeconfig, "lock"]
     candidates: list[Candidate] = []
 
     async def started(name: str, *command: str | Path) -> Candidate:

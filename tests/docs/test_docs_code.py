@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kinformer.cli.app import app
-from tests.support.documentation import Block, blocks, marks_of, name_of, pages, run_page
-from tests.support.documented_commands import SHELLS, commands, complaint
+from tests.docs.documentation import Block, blocks, marks_of, name_of, pages, run_page
+from tests.docs.documented_commands import SHELLS, commands, complaint
 
 MOST_NOT_RUN = 4
 WITH_CODE = [

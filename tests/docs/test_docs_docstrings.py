@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kinformer import exceptions
-from tests.support.docstrings import docstring_blocks, page_of, scenes
-from tests.support.documentation import marks_of, run_page
+from tests.docs.docstrings import docstring_blocks, page_of, scenes
+from tests.docs.documentation import marks_of, run_page
 
 NO_CODE = {"kinformer.exceptions", "kinformer.snapshot.format"}  # a tree of names, and the layout of a file
 SCENES = scenes()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.documentation import DOCS, ROOT
+from tests.docs.documentation import DOCS, ROOT
 
 PUBLIC = [
     "kinformer",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documentation import ROOT, Block, blocks, name_of, pages
+from tests.docs.documentation import ROOT, Block, blocks, name_of, pages
 
 pytestmark = [pytest.mark.process, pytest.mark.tools]
 
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from kinformer.testing import APIServer
-from tests.support.documentation import running
+from tests.docs.documentation import running
 from tests.support.waiting import until
 
 _T = TypeVar("_T")

@@ -15,8 +15,7 @@ import pytest
 import pytest_asyncio
 
 from kinformer.testing import APIServer
-from tests.support.candidate_process import BLOCK
-from tests.support.candidates import Candidate, check_never_both
+from tests.support.candidates import BLOCK, Candidate, check_never_both
 from tests.support.kube import config_map
 from tests.support.line_process import ROOT
 from tests.support.ports import reserved_port

@@ -27,7 +27,7 @@ from kinformer import (
     meta_namespace_key,
 )
 from kinformer.testing import APIServer
-from tests.support.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
+from tests.lifecycle.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
 from tests.support.fault_scene import RESOURCE
 from tests.support.kube import config_map, entry
 from tests.support.memory_source import MemorySource

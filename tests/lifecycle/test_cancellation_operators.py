@@ -30,7 +30,7 @@ from kinformer import (
     write_status,
 )
 from kinformer.testing import APIServer
-from tests.support.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
+from tests.lifecycle.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from kinformer import Request, ShardedController
 from kinformer._runtime.fence import check_fences
 from kinformer.sharding.slots import slot_of
+from tests.sharding.widget_server import WidgetServer, WidgetSource
 from tests.support.lease_server import LeaseServer, NetworkClient
 from tests.support.simulation import Process, World
-from tests.support.widget_server import WidgetServer, WidgetSource
 
 pytestmark = pytest.mark.search
 

@@ -19,7 +19,7 @@ from kinformer.sharding.slots import (
     slots_of_text,
     slots_text,
 )
-from tests.support.widget_server import matches
+from tests.sharding.widget_server import matches
 
 SETS = st.frozensets(st.integers(0, SLOTS - 1))
 NAMES = st.frozensets(st.text("abc-0123", min_size=1, max_size=8), min_size=1, max_size=8)

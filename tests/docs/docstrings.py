@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.support.documentation import ROOT
+from tests.docs.documentation import ROOT
 
 SCENES = Path(__file__).parent / "docstring_scenes.md"
 _BLOCK = re.compile(r"^::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)

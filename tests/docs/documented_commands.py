@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from kinformer.cli.app import app
-from tests.support.documentation import ROOT, Block
+from tests.docs.documentation import ROOT, Block
 
 SHELLS = ("sh", "bash", "shell", "console")
 

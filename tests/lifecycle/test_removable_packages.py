@@ -69,6 +69,7 @@ print("controlled")
 '''
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("package", ["sharding", "snapshot"])
 async def test_without_its_folder_everything_else_is_imported_and_controllers_run(package: str, tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "kinformer", ignore=shutil.ignore_patterns("__pycache__"))

@@ -29,8 +29,8 @@ from kinformer import (
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer, faults
-from tests.manager.manager_run import page, running, within
 from tests.support.kube import config_map
+from tests.support.manager_run import page, running, within
 
 CONFIG_MAPS = "v1/configmaps"
 QUIET = signal.SIGWINCH  # does nothing to a process that does not handle it

@@ -12,8 +12,8 @@ import pytest
 from kinformer import Client, Controller, LeaderElector, Manager, Request, ShardedController
 from kinformer.sharding.slots import SLOTS, slots_of_text
 from kinformer.testing import APIServer, faults
-from tests.manager.manager_run import page, running, within
 from tests.support.kube import config_map
+from tests.support.manager_run import page, running, within
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.waiting import until
 

@@ -25,7 +25,7 @@ def install(session: nox.Session, *groups: str) -> None:
 def tests(session: nox.Session) -> None:
     """The test suite, on every Python that is supported."""
     install(session, "test")
-    session.run("python", "-m", "pytest", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
@@ -59,6 +59,8 @@ def examples(session: nox.Session) -> None:
         "python",
         "-m",
         "pytest",
+        "-n",
+        "auto",
         "tests/examples",
         *session.posargs,
     )
@@ -69,7 +71,7 @@ def docs(session: nox.Session) -> None:
     """The site, built strictly, and every block of code in the documentation."""
     install(session, "test", "types", "docs")
     session.run("mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
-    session.run("python", "-m", "pytest", "tests/docs", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", "tests/docs", *session.posargs)
 
 
 @nox.session

@@ -1,6 +1,6 @@
 """How smooth the dashboard's page is: frame times in a real browser, with 5,000 pods and 200 changes a second.
 
-    python benchmarks/dashboard.py [--pods 5000] [--changes 200] [--seconds 8] [--picture page.png]
+    python -m benchmarks.studies.dashboard [--pods 5000] [--changes 200] [--seconds 8] [--picture page.png]
 
 The API server, the dashboard and the browser are processes of their own; needs chromium and playwright. A frame that is
 drawn in time takes 16.7 ms.
@@ -17,8 +17,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.support.browser import browsing, missing, shows
 
@@ -40,7 +38,7 @@ async def command(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kinformer.cli", *arguments),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     try:
         yield process

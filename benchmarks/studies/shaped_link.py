@@ -1,6 +1,6 @@
 """A link of a given rate and delay between this machine and a network namespace on it, for benchmarks. Needs root.
 
-    python -m benchmarks.shaped_link --namespace NAME --megabits 100 --milliseconds 20
+    python -m benchmarks.studies.shaped_link --namespace NAME --megabits 100 --milliseconds 20
 
 Two TUN devices, one at each end, and this process between them: a packet takes its time on the wire at the given rate,
 then half of the round trip, and what does not fit into the buffer (a tenth of a second) is dropped, as a router does.
@@ -114,7 +114,7 @@ def network_namespace(name: str) -> Iterator[str]:
 @contextmanager
 def shaped_link(namespace: str, megabits: float, milliseconds: float) -> Iterator[None]:
     """The link, by a process of its own; `OURS` is this end, `THEIRS` the other. It is gone afterwards."""
-    command = [sys.executable, "-m", "benchmarks.shaped_link", "--namespace", namespace]
+    command = [sys.executable, "-m", "benchmarks.studies.shaped_link", "--namespace", namespace]
     command += ["--megabits", str(megabits), "--milliseconds", str(milliseconds)]
     with running(command, "the link was not made"):
         yield

@@ -1,6 +1,6 @@
 """aiohttp's transport beside one on httptools, on asyncio's loop and on uvloop, plain and over TLS.
 
-    python -m benchmarks.transport                      # by hand: 3 to 6 minutes
+    python -m benchmarks.studies.transport                      # by hand: 3 to 6 minutes
 
 Two measures: a stream that is drained and dropped, which is the transport alone; and the whole way from the socket to
 the awaited handler (G1 and G2 of `benchmarks.watch`). The httptools transport is in this file only: an asyncio
@@ -39,7 +39,7 @@ _BUFFER = 256 * 1024
 
 
 class Stream:
-    """The answer to one GET, parsed by httptools; what `kinformer.body.Body` is on aiohttp."""
+    """The answer to one GET, parsed by httptools; what `client.stream` is on aiohttp."""
 
     def __init__(self) -> None:
         import httptools
@@ -248,7 +248,7 @@ NAMES = {"watch": "drained watch event", "list": "drained object of a list", "wh
 
 
 def _measured(what: str, kind: str, transport: str, loop: str, tls: bool) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.transport", "--what", what, "--kind", kind]
+    command = [sys.executable, "-m", "benchmarks.studies.transport", "--what", what, "--kind", kind]
     command += ["--transport", transport, "--loop", loop, *(["--tls"] if tls else [])]
     done = subprocess.run(command, cwd=RESULTS.parent.parent, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, float] = json.loads(done.stdout)

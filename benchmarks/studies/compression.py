@@ -1,6 +1,6 @@
 """A first list over a network that is slower than the loopback, compressed and as it is.
 
-    sudo python -m benchmarks.compression               # by hand: it makes a network namespace, which needs root
+    sudo python -m benchmarks.studies.compression       # by hand: it makes a network namespace, which needs root
 
 The server is at the other end of a `shaped_link`. It sends bytes rendered and gzipped beforehand, at the level of a
 kube-apiserver (1), so that its own CPU is not in the times: a real one takes some 50 us to gzip a pod. A list is one
@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.data import FIRST_VERSION, KINDS
 from benchmarks.harness import RESULTS, Figure, median, run
 from benchmarks.server import self_signed
-from benchmarks.shaped_link import DEVICE, THEIRS, network_namespace, running, shaped_link
+from benchmarks.studies.shaped_link import DEVICE, THEIRS, network_namespace, running, shaped_link
 from kinformer import Client, SharedInformerFactory
 
 PODS = 20_000
@@ -146,7 +146,7 @@ def server(name: str, pods: int) -> Iterator[None]:
         name,
         sys.executable,
         "-m",
-        "benchmarks.compression",
+        "benchmarks.studies.compression",
         "--serve",
         "--pods",
         str(pods),
@@ -156,7 +156,7 @@ def server(name: str, pods: int) -> Iterator[None]:
 
 
 def _measured(way: str, compression: str, pods: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.compression", "--sync", way]
+    command = [sys.executable, "-m", "benchmarks.studies.compression", "--sync", way]
     command += ["--compression", compression, "--pods", str(pods)]
     done = subprocess.run(command, cwd=RESULTS.parent.parent, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, float] = json.loads(done.stdout)

@@ -3,8 +3,8 @@
     python -m benchmarks              all of them, below ten minutes on a quiet machine
     python -m benchmarks.watch        one of them
 
-By hand, for what it needs: `real_server` (a kube-apiserver; Go for `--client-go`). Measurements that were made once, for
-a decision, are in `benchmarks.studies`.
+By hand, for what it needs: `real_server` (a kube-apiserver; Go for `--client-go`). Measurements that were made once,
+for a decision, are in `benchmarks.studies`.
 
 The server is another process that sends bytes rendered beforehand. Microseconds differ by 20-40 % between
 two runs on one machine, ratios by 10-20 %: read the ratios, and their spread, which stands beside each.

@@ -11,14 +11,14 @@ import yaml
 from aiohttp import web
 
 from kinformer.testing import APIServer, Features, faults
+from tests.support import kube
 from tests.support.certificates import server_side
 from tests.support.cli import CommandLine, Ended
 from tests.support.http_server import HttpServer
 
 
 def config_map(name: str, namespace: str = "default", size: int = 10) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": namespace, "labels": {"app": "web"}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "y" * size}}
+    return kube.config_map(name, namespace=namespace, labels={"app": "web"}, data={"x": "y" * size})
 
 
 @pytest.fixture

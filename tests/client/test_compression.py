@@ -16,6 +16,7 @@ from kinformer.client.config import Compression, accepted_encoding, from_url, lo
 from kinformer.client.kubeconfig import load_kubeconfig
 from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.list_watcher import ListOptions, ListPage
+from tests.support import kube
 from tests.support.http_server import HttpServer, needs_gzip_members
 
 FAR = "https://api.example.com:6443"
@@ -23,13 +24,7 @@ NEAR = ("http://127.0.0.1:8001", "https://localhost:6443", "https://[::1]:6443",
 
 
 def pod(number: int) -> dict[str, Any]:
-    metadata = {
-        "name": f"pod-{number}",
-        "namespace": "default",
-        "uid": f"u{number}",
-        "resourceVersion": str(number + 1),
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "x" * 500}}
+    return kube.pod(f"pod-{number}", rv=number + 1, node="x" * 500)
 
 
 async def names_in(page: ListPage) -> list[str]:

@@ -25,6 +25,7 @@ from kinformer import (
 from kinformer.controller.event_series import TokenBuckets
 from kinformer.exceptions import ConnectError
 from kinformer.testing import APIServer
+from tests.support import kube
 
 POD = KubeObject.from_dict(
     {
@@ -59,7 +60,7 @@ def recorder(server: Server, **options: Any) -> EventRecorder:
 
 
 def pod(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "prod", "uid": name}}
+    return kube.pod(name, namespace="prod", uid=name)
 
 
 @pytest.mark.virtual_time

@@ -19,6 +19,7 @@ import pytest
 
 from kinformer import KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.testing import APIServer, faults
+from tests.support import kube
 from tests.support.mirror import Mirror
 from tests.support.waiting import until
 
@@ -34,11 +35,9 @@ pytestmark = [pytest.mark.search, pytest.mark.timeout(2 * DEADLINE)]
 
 def pod(number: int, *, generation: int = 0, node: int | None = None) -> dict[str, Any]:
     labels = {"app": f"app-{number % 100}", "part": "odd" if number % 2 else "even"}
-    metadata = {"name": f"pod-{number}", "namespace": f"team-{number % 20}", "labels": labels}
     node = (number + generation) % NODES if node is None else node
-    spec = {"nodeName": f"node-{node}", "containers": [{"name": "main", "image": "main:1"}]}
-    status = {"phase": "Running", "message": f"{generation} {PADDING}"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    where: dict[str, Any] = {"namespace": f"team-{number % 20}", "node": f"node-{node}"}
+    return kube.pod(f"pod-{number}", **where, labels=labels, status={"message": f"{generation} {PADDING}"})
 
 
 class Cluster:

@@ -15,13 +15,13 @@ from typing import Any
 
 from kinformer.list_watcher import ListOptions, ListPage, ServerTip, WatchEvent
 from kinformer.objects.object import KubeObject, decode_bookmark
+from tests.support import kube
 
 HANG = "hang"
 
 
 def pod(name: str, rv: int | str, uid: str | None = None) -> KubeObject:
-    metadata = {"name": name, "namespace": "default", "uid": uid or f"uid-{name}", "resourceVersion": str(rv)}
-    return KubeObject.from_dict({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+    return KubeObject.from_dict(kube.pod(name, rv=rv, uid=uid or f"uid-{name}"))
 
 
 def added(name: str, rv: int | str, uid: str | None = None) -> WatchEvent:

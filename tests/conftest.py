@@ -58,9 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    on_a_real_server = parameters.get("server_kind", "embedded") != "embedded"  # tests/conformance: it has clocks too
-    if item.get_closest_marker("virtual_time") and not on_a_real_server:
+    if item.get_closest_marker("virtual_time"):
         return {"virtual": VirtualTimeLoop}
     return {"real": asyncio.SelectorEventLoop}
 

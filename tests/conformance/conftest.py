@@ -58,6 +58,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_asyncio_loop_factories(config: pytest.Config) -> dict[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """A real server has a clock of its own, which does not jump."""
+    return {"real": asyncio.SelectorEventLoop} if _asked_for(config) else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What needs the binaries runs when it is asked for."""
     needing = [item for item in items if HERE in item.path.parents and _needs_binaries(item)]
@@ -72,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _needs_binaries(item: pytest.Item) -> bool:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return "assets" in getattr(item, "fixturenames", ()) and parameters.get("server_kind") != EMBEDDED
+    kind = parameters.get("server_kind")
+    return kind == REAL or (kind is None and "assets" in getattr(item, "fixturenames", ()))
 
 
 def _title(item: pytest.Item) -> str:

@@ -65,7 +65,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest_asyncio.fixture(autouse=True)
 async def _no_task_is_left_behind(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
-    """Every task that a test started has ended when the test ends."""
+    """Check that each task that a test started has ended when the test ends."""
     before = asyncio.all_tasks()
     yield
     for _ in range(5):  # let callbacks of what has just been closed run
@@ -76,7 +76,7 @@ async def _no_task_is_left_behind(request: pytest.FixtureRequest) -> AsyncIterat
 
 @pytest.fixture
 def initial_objects() -> Iterable[Mapping[str, Any]]:
-    """What `server` holds when a test begins; a module or a class overrides it."""
+    """The objects in `server` when a test begins; a module or a class overrides it."""
     return ()
 
 

@@ -80,7 +80,7 @@ def serve(pods: int) -> None:
     """Answers until its standard input ends."""
     answers = Answers(pods)
     context = self_signed()
-    listener = socket.create_server(("0.0.0.0", PORT))  # of a namespace that nobody else is in
+    listener = socket.create_server(("0.0.0.0", PORT))  # in a network namespace of its own
 
     def accept() -> None:
         while True:

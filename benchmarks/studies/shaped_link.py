@@ -128,7 +128,7 @@ def running(command: list[str], complaint: str) -> Iterator[None]:
         assert process.stdout is not None
         try:
             if process.stdout.readline().strip() != "ready":
-                raise RuntimeError(f"{complaint}; what it said stands above")
+                raise RuntimeError(f"{complaint}; its output is above")
             yield
         finally:
             process.kill()

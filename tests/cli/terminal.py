@@ -1,4 +1,4 @@
-"""A terminal for a command to run on: what it shows is read as a person would, and keys are pressed."""
+"""A terminal for a command to run on: its screen is read as a person reads it, and keys are pressed."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What stands on the screen."""
+        """The text on the screen."""
         return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
 
     @property
     def whole(self) -> bool:
-        """Nothing of a picture is still to come: the cursor stands behind the last cell. Lines are always whole."""
+        """True if no part of a picture is still to come: the cursor is behind the last cell. Lines are always whole."""
         in_place = self.written.rfind(b"\x1b[?1049h") > self.written.rfind(b"\x1b[?1049l")
         cursor, last = self.screen.cursor, self.screen.lines - 1
         return not in_place or (cursor.x, cursor.y) == (self.screen.columns, last)
@@ -56,11 +56,11 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     async def shows(self, *texts: str) -> str:
-        """Wait until all of these stand on the screen; the screen."""
+        """Wait until all of these are on the screen; return the screen."""
         return await self.until(lambda: all(text in self.text for text in texts), f"{texts} did not come")
 
     async def until(self, what: Callable[[], bool], otherwise: str = "it did not come to that") -> str:
-        """Wait until this is so of a whole picture on the screen; the screen."""
+        """Wait until this is so of a whole picture; return the screen."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not (self.whole and what()):
@@ -71,7 +71,7 @@ class Terminal:
         return self.text
 
     async def ended(self) -> int:
-        """Wait for the process to end by itself; its exit status."""
+        """Wait for the process to end by itself; return its exit status."""
         assert self.process is not None
         async with asyncio.timeout(PATIENCE):
             status = await self.process.wait()

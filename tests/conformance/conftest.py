@@ -168,7 +168,7 @@ async def server(real_server: ControlPlane | None, embedded_options: dict[str, A
 
 @pytest_asyncio.fixture
 async def own_server(request: pytest.FixtureRequest, server_kind: str) -> AsyncIterator[ClusterServer]:
-    """A server of each kind that nobody else uses, for tests that restart it or make it forget."""
+    """A server of each kind for this test alone, for tests that restart it or make it forget."""
     if server_kind == EMBEDDED:
         async with APIServer() as embedded:
             yield embedded

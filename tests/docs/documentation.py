@@ -1,11 +1,11 @@
-"""Runs the code of the documentation's pages, as a reader would who types it from top to bottom.
+"""Runs the code of the documentation's pages from top to bottom, as a reader would type it.
 
 Each page is one program on an embedded API server of its own, whose kubeconfig is in KUBECONFIG: its Python blocks run
-in order, in one namespace and one event loop, with `await` allowed at the top, in an empty folder. What a reader does
-not need to see stands in HTML comments:
+in order, in one namespace and one event loop, with `await` allowed at the top, in an empty folder. Code that a reader
+need not see is in HTML comments:
 
-    <!-- code: run               Python that runs at this place: what has to be there for the next block, or what has
-    ...                          to be so after the last one
+    <!-- code: run               Python that runs at this place: preparations for the next block, or checks after the
+    ...                          last one
     -->
     <!-- code: until EXPRESSION -->      the next block does not end by itself: it is cancelled once this is true
     <!-- code: not run: REASON -->       the next block cannot run here
@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 def pages() -> list[Path]:
-    """All that is documentation and has code."""
+    """Return every page of the documentation."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
@@ -77,13 +77,13 @@ class Block:
     """A piece of a page.
 
     Attributes:
-        page: Where it stands.
+        page: The file that it is in.
         line: Of its first line of text, from 1.
-        language: What stands behind the fence, in small letters.
+        language: The word after the fence, in small letters.
         text: Without the indentation of the fence.
-        hidden: It stands in a comment.
-        until: The condition that ends it; "" where it ends by itself.
-        not_run: Why it does not run; "" where it does.
+        hidden: True if it is in a comment.
+        until: The condition that ends it; "" if it ends by itself.
+        not_run: Why it does not run; "" if it does.
     """
 
     page: Path
@@ -100,7 +100,7 @@ class Block:
 
     @property
     def file(self) -> str:
-        """The name of the file that it is; "" where it is none."""
+        """The name of the file that it is; "" if it is none."""
         found = _FILE.match(self.text)
         return found[1] if found and not self.hidden else ""
 
@@ -110,7 +110,7 @@ class Block:
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Those of a page, in order. A directive that no block follows is an error."""
+    """Yield the blocks of a page, in order. A directive that no block follows is an error."""
     text = page.read_text(encoding="utf-8")
     waiting: dict[str, str] = {}
     for found in _PART.finditer(text):
@@ -153,7 +153,7 @@ class Program:
         }
 
     async def run(self) -> None:
-        """Every block, in order."""
+        """Run every block, in order."""
         with redirect_stdout(self._output):
             for block in blocks(self._page):
                 if block.file:
@@ -186,7 +186,7 @@ class Program:
                 await coroutine
 
     def _here(self, text: str) -> str:
-        """The text with places of this run in it."""
+        """Return the text with places of this run in it."""
         places = {
             "http://127.0.0.1:8001": self._server.url,
             '"/var/cache/': f'"{self._folder}/cache/',
@@ -214,7 +214,7 @@ class Program:
 
 
 async def running(coroutine: Awaitable[Any], *, until: Callable[[], Any], what: str = "") -> None:
-    """Runs it until that holds, and cancels it then; what it raises meanwhile is raised here."""
+    """Run it until that holds, then cancel it; an exception that it raises meanwhile is raised here."""
     assert isinstance(coroutine, Coroutine)
     task = asyncio.create_task(coroutine)
     waiting = asyncio.create_task(waiting_for(until, _SECONDS, what=what))
@@ -238,7 +238,7 @@ def marks_of(text: str) -> list[pytest.MarkDecorator]:
 
 
 async def run_pytest(path: Path) -> None:
-    """The tests of a file, with nothing but the plugin and pytest-asyncio, as a user runs them."""
+    """Run the tests of a file, with nothing but the plugin and pytest-asyncio, as a user does."""
     settings = path.parent / "pytest.ini"  # the page's own, if it shows one, and none of a folder above
     if not settings.exists():
         settings.write_text("[pytest]\n", encoding="utf-8")
@@ -255,7 +255,7 @@ async def run_pytest(path: Path) -> None:
 
 
 async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Runs a page in `folder`; the names it has made are the answer."""
+    """Run a page in `folder`; return the names that it has made."""
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -1,4 +1,4 @@
-"""What the documentation tells its readers to type: is it there, and does it take these arguments?"""
+"""Commands in the documentation: does the program exist, and does it take these arguments?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def complaint(words: list[str], shown: Collection[str] = ()) -> str:
-    """Why nobody could type this command; "" where one could. The files that a page has `shown` are there."""
+    """Return why this command cannot be typed; "" if it can. The files that a page has `shown` exist."""
     program, arguments = words[0].rsplit("/", 1)[-1], [word for word in words[1:] if word not in shown]
     checks = {"kinformer": _kinformer, "python": _python, "pip": _pip, "pytest": _pytest, "nox": _nox}
     if program in checks:

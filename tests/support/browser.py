@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
 
-# Nothing of the browser's own talks to anybody, and it needs neither a sandbox of the kernel nor a graphics card.
+# The browser sends nothing of its own, and needs neither a sandbox of the kernel nor a graphics card.
 _SWITCHES = (
     "--no-sandbox",
     "--disable-gpu",
@@ -26,7 +26,7 @@ _SWITCHES = (
 
 
 def missing() -> str:
-    """Why there is no browser; "" where there is one."""
+    """Return why there is no browser; "" if there is one."""
     if find_spec("playwright") is None:
         return "no browser: playwright is not installed (pip install playwright)"
     if executable() is None:
@@ -35,7 +35,7 @@ def missing() -> str:
 
 
 def executable() -> str | None:
-    """Where the browser is."""
+    """Return the path of the browser; None if there is none."""
     named = os.environ.get("CHROMIUM")
     if named:
         return named
@@ -56,7 +56,7 @@ async def browsing() -> AsyncIterator[Any]:
 
 
 async def shows(page: Any, script: str, holds: Callable[[Any], Any] = bool, seconds: float = 20.0) -> Any:
-    """What `script` gives in the page, as soon as that holds.
+    """Evaluate `script` in the page until its value holds, and return the value.
 
     The page's policy forbids what playwright's own waiting does, which is to evaluate text inside of it.
     """

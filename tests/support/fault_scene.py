@@ -1,7 +1,7 @@
-"""An informer under a fault: a server, a client, a handler that keeps a mirror, and what all of them should agree on.
+"""An informer under a fault, with its server, its client and a handler that mirrors it, and checks that they agree.
 
 Two kinds of server: `scene` has the embedded API server, whose state is the truth; `wire` says what each request is
-answered, byte by byte, for what no true server does on request.
+answered, byte by byte, for faults that no true server has on request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVEN = Backoff(jitter=0)
 
 @dataclass
 class Watched:
-    """An informer, and whoever looks at it."""
+    """An informer, its client, and the handler that mirrors it."""
 
     client: Client
     informer: SharedInformer
@@ -49,7 +49,7 @@ class Watched:
 
     @property
     def kinds(self) -> list[str]:
-        """Of the errors that `on_error` heard of, each once."""
+        """The types of the errors that `on_error` was told of, each once."""
         return list(dict.fromkeys(type(error).__name__ for error in self.errors))
 
     async def until(self, condition: Callable[[], Any], seconds: float = 30.0, *, what: str = "") -> None:
@@ -59,7 +59,7 @@ class Watched:
         await until(condition, seconds, what=told)
 
     def check_mirror(self) -> None:
-        """The handler knows what the cache holds, and no call of it made no sense."""
+        """Check that the handler was told of what the cache holds, by calls that do not contradict one another."""
         assert self.mirror.known == self.cached
         assert self.mirror.wrong == []
         assert self.informer.statistics().handler_errors == 0
@@ -84,7 +84,7 @@ class Scene(Watched):
     resource: str = field(kw_only=True)
 
     def put(self, name: str, value: str = "1", **more: Any) -> str:
-        """Create or change a config map; its new resourceVersion."""
+        """Create or change a config map; return its new resourceVersion."""
         document = config_map(name, data={"v": value}, **more)
         known = self.server.get(RESOURCE, "default", name) is not None
         written = self.server.update(document) if known else self.server.create(document)
@@ -101,7 +101,7 @@ class Scene(Watched):
         return {f"{m['namespace']}/{m['name']}": (m["uid"], m["resourceVersion"]) for m in metadata}
 
     async def in_step(self, seconds: float = 30.0) -> None:
-        """Until the cache is live and equals the server, and the handler the cache."""
+        """Wait until the cache is live and equals the server, and the handler the cache."""
         await self.until(
             lambda: self.health.live and self.cached == self.truth and not self.informer.statistics().pending["mirror"],
             seconds,
@@ -111,7 +111,7 @@ class Scene(Watched):
         self.check_mirror()
 
     def asked(self, verb: str) -> list[dict[str, str]]:
-        """The parameters of the requests so far, `"list"` or `"watch"`; a question for the tip is none of them."""
+        """Return the parameters of the requests so far, `"list"` or `"watch"`; a question for the tip is neither."""
         plural = self.resource.rpartition("/")[2]
         found = [dict(request.params) for request in self.server.requests if request.path.endswith(f"/{plural}")]
         if verb == "watch":
@@ -131,7 +131,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """An informer of the config maps in the namespace default, of which `names` are there to begin with.
 
-    A `server` that is given has been entered, and is left by who gave it.
+    A `server` that is given has been entered, and is not left here.
     """
     async with APIServer() if server is None else nullcontext(server) as running:
         for name in names:
@@ -156,7 +156,7 @@ Piece = bytes | float | str
 
 @dataclass
 class Reply:
-    """An answer: pieces of its body, seconds between them, `HANG` or `CUT`; behind the last it ends in order."""
+    """An answer: pieces of its body, seconds between them, `HANG` or `CUT`; it ends in order after the last."""
 
     pieces: Sequence[Piece] = ()
     status: int = 200

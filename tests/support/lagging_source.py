@@ -1,4 +1,4 @@
-"""A source whose watch events come late: for code that must not take an old cache for the truth."""
+"""A source whose watch events come late: for code that must not mistake an old cache for the truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kinformer import ListerWatcher, ListOptions, ListPage, WatchEvent
 
 
 class LaggingSource:
-    """What another source gives; each batch of a watch waits until `gate` is open, and then for `lag` seconds."""
+    """Passes another source on; each batch of a watch waits until `gate` is open, and then for `lag` seconds."""
 
     def __init__(self, source: ListerWatcher, *, lag: float = 0.0) -> None:
         self.name = getattr(source, "name", "source")

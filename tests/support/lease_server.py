@@ -21,7 +21,7 @@ class LeaseServer:
         self.world = world
         self.leases: dict[str, Object] = {}
         self.version = 0
-        self.writes: list[tuple[float, str, Object]] = []  # when, by whom, what
+        self.writes: list[tuple[float, str, Object]] = []  # time, caller, Lease
         self.down_until = 0.0
 
     def answer(self, caller: str, method: str, path: str, body: Any, params: Mapping[str, str]) -> Any:
@@ -63,7 +63,7 @@ def _labels(lease: Object) -> dict[str, str]:
 
 
 class NetworkClient:
-    """What a process has in place of a Client: its requests travel, get lost, hang, and are answered late.
+    """The client of a simulated process: its requests travel, get lost, hang, and are answered late.
 
     Args:
         rates: The part of requests that are lost on their way, whose answers are lost, that fail with a 500 (before

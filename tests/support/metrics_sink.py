@@ -54,7 +54,7 @@ class MemoryMetrics:
         return {name for series in (self._counters, self._histograms, self._gauges) for name, _ in series}
 
     def values(self, **labels: str) -> dict[str, Any]:
-        """What the series with exactly these labels hold, by name."""
+        """Return the values of the series with exactly these labels, by name."""
         wanted = tuple(sorted(labels.items()))
         found: dict[str, Any] = {
             name: value

@@ -37,7 +37,7 @@ RESOURCES = {  # of the kinds in the manifests
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    """What a manifest of the example says."""
+    """Return the documents of a manifest of the example."""
     return list(yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8")))
 
 
@@ -107,7 +107,7 @@ class OperatorProcess:
             return False
 
     async def terminate(self) -> int:
-        """Its exit status after a SIGTERM."""
+        """Send a SIGTERM; return the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(20):
@@ -149,7 +149,7 @@ async def _make_available(client: Client) -> None:
 
 
 def rules() -> list[tuple[str, str, str]]:
-    """The rights of rbac.yaml as the embedded server takes them, which knows no names and no namespaces in them."""
+    """Return the rights of rbac.yaml as rules of the embedded server, which have no names and no namespaces."""
     versions = {"": "v1", "apps": "apps/v1", "example.com": "example.com/v1", "events.k8s.io": "events.k8s.io/v1"}
     versions["coordination.k8s.io"] = "coordination.k8s.io/v1"
     roles = [one for one in documents("manifests/rbac.yaml") if one["kind"] in ("Role", "ClusterRole")]

@@ -39,7 +39,7 @@ class Replica(LineProcess):
 
     @property
     def share(self) -> tuple[int, int, bool]:
-        """Objects that it holds, objects that came and were not its own, and whether all is balanced."""
+        """How many objects it holds, how many came that were not its own, and True if all is balanced."""
         for line in reversed(self.lines):
             if line[0] == "share":
                 return int(line[1]), int(line[2]), line[3] == "yes"
@@ -63,7 +63,7 @@ class Replicas:
         return self.all[-1]
 
     async def until_shared(self, objects: int) -> list[int]:
-        """Until those that live are balanced, and hold all objects, each one once; how many each has."""
+        """Wait until those that live are balanced and hold all objects, each one once; return how many each has."""
 
         def shared() -> bool:
             shares = [replica.share for replica in self.all if replica.lives]
@@ -73,7 +73,7 @@ class Replicas:
         return [replica.share[0] for replica in self.all if replica.lives]
 
     async def until_done(self, versions: dict[str, str]) -> None:
-        """Until each key has been reconciled at this version, or a later one."""
+        """Wait until each key has been reconciled at this version, or a later one."""
 
         def done() -> bool:
             seen: dict[str, int] = defaultdict(int)
@@ -86,7 +86,7 @@ class Replicas:
         await until(done, 40, what="every key is reconciled at its last version")
 
     def check_one_owner(self) -> int:
-        """Nobody acted on a key between the first and the last act of a run of another; how many runs there were."""
+        """Check that no two runs of one key overlap; return how many runs there were."""
         runs: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
         for replica in self.all:
             for line in replica.lines:
@@ -108,7 +108,7 @@ class Cluster(Protocol):
 
     async def change(self, number: int, value: str) -> None: ...
     async def make_again(self, number: int) -> None:
-        """Delete it, and create it under its name, with another uid, which may be another replica's."""
+        """Delete it and create it under its name; its uid is another, which may be another replica's."""
 
     async def versions(self) -> dict[str, str]:
         """Key -> resourceVersion."""

@@ -1,8 +1,8 @@
-"""A source that answers as a script says, remembers what it was asked and when, and a store that remembers its calls.
+"""A source that answers by a script and remembers its requests, and a store that remembers its calls.
 
 A stream is a list of steps: a list of events is given, a number of seconds is waited, an exception is raised, `HANG`
-waits for ever; behind the last step the stream ends in order. Behind the last answer of a script, lists repeat it and
-watches stay open without a word.
+waits for ever; after the last step the stream ends in order. After the last answer of a script, lists repeat it and
+watches stay open in silence.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class ScriptedSource:
                 await _wait(step)
 
     def times(self, verb: str) -> list[float]:
-        """When it was asked for, in seconds since the first request."""
+        """Return when it was asked for, in seconds since the first request."""
         return [round(asked.at - self.asked[0].at, 3) for asked in self.asked if asked.verb == verb]
 
     def versions(self, verb: str) -> list[str | None]:
@@ -155,7 +155,7 @@ async def _head(answer: Any) -> Any:
 
 @dataclass
 class ProbedSource(ScriptedSource):
-    """One that says where it stands, which cluster it is, and whether it serves the resource."""
+    """A scripted source that knows its tip, its cluster and whether the resource is served."""
 
     rv: str = "0"
     cluster_name: str | None = "cluster-1"

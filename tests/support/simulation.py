@@ -93,7 +93,7 @@ class Process:
         return since - self._slept
 
     def stop(self, seconds: float, *, suspend: bool = False) -> None:
-        """Execute nothing for so long; in suspend the monotonic clock stands still too, as Linux has it."""
+        """Execute nothing for so long; in suspend the monotonic clock stops too, as on Linux."""
         self._resume()
         self.stopped_until = max(self.stopped_until, self.world.now + seconds)
         if suspend:
@@ -108,7 +108,7 @@ class Process:
         self._wall += seconds
 
     def kill(self) -> None:
-        """As SIGKILL: nothing of it runs ever again, not even a `finally`."""
+        """Kill it as SIGKILL does: nothing of it runs again, not even a `finally`."""
         self.dead = True
 
     def start(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -117,7 +117,7 @@ class Process:
         return task
 
     def answer(self, future: asyncio.Future[Any], result: Any) -> None:
-        """What the network brought; a stopped process finds it when it goes on."""
+        """Deliver what the network brought; a stopped process finds it when it goes on."""
 
         def deliver() -> None:
             if not future.done():

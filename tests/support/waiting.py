@@ -15,7 +15,7 @@ async def until(
     holds: Callable[[Any], Any] = bool,
     what: str | Callable[[], str] = "",
 ) -> Any:
-    """Ask again and again until the answer holds, and return it.
+    """Ask again and again until an answer holds, and return it.
 
     Args:
         ask: A function or a coroutine function.

@@ -1,4 +1,4 @@
-"""Recorded requests sent again, on the same state, and what comes back different from what real servers answered."""
+"""Recorded requests sent again, on the same state, and the differences from what real servers answered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 
 def shape(value: Any, path: str = "") -> set[str]:
-    """Every path of keys in a document, list positions left out."""
+    """Return every path of keys in a document, without list positions."""
     if isinstance(value, dict):
         return {path}.union(*(shape(inner, f"{path}.{key}") for key, inner in value.items()))
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def same_text(text: str) -> str:
 
 
 def key_order(value: Any) -> Any:
-    """The order of keys at the top, in metadata, and of what stands in an event."""
+    """Return the order of the keys at the top, in metadata, and in the object of an event."""
     if not isinstance(value, dict):
         return None
     # Within the spec of a built-in object the order is that of its Go struct, which the server does not know.
@@ -109,7 +109,7 @@ class Replay:
         return reply
 
     async def do(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Reply:
-        """A request of ours between the recorded ones, by somebody who may; it must succeed."""
+        """Send a request between the recorded ones, as an administrator; it must succeed."""
         text = None if body is None else json.dumps(body)
         headers = {**self.admin, **(headers or {})}
         reply = await ask(self.server.url, method, path, headers=headers, body=text, ssl=self.ssl)
@@ -231,7 +231,7 @@ class CoreReplay(Replay):
         }
 
     async def run(self, *, left_out: frozenset[str] = frozenset()) -> list[str]:
-        """What comes back different, in words."""
+        """Replay everything; return the differences, in words."""
         for one in recorded("core.jsonl"):
             name = one["name"]
             if name in left_out:
@@ -294,7 +294,7 @@ class CustomReplay(Replay):
         }
 
     async def run(self, *, left_out: frozenset[str] = frozenset()) -> list[str]:
-        """What comes back different, in words."""
+        """Replay everything; return the differences, in words."""
         await self.prepare()
         for one in recorded("vectors.jsonl"):
             name = one["name"]

@@ -54,11 +54,13 @@ def in_a_new_interpreter(program: str, *, path: Path = ROOT) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.process
 def test_a_star_brings_every_name_and_nothing_else() -> None:
     program = "names = {}; exec('from kinformer import *', names); print(*sorted(set(names) - {'__builtins__'}))"
     assert in_a_new_interpreter(program).split() == kinformer.__all__
 
 
+@pytest.mark.process
 def test_the_import_alone_brings_no_other_module() -> None:
     program = "before = set(sys.modules); import kinformer; print(*sorted(set(sys.modules) - before))"
     brought = in_a_new_interpreter(program).split()
@@ -66,6 +68,7 @@ def test_the_import_alone_brings_no_other_module() -> None:
     assert [name for name in brought if name.startswith("kinformer")] == ["kinformer"]
 
 
+@pytest.mark.process
 def test_names_are_found_in_a_zip_archive(tmp_path: Path) -> None:
     archive = tmp_path / "kinformer.zip"
     with zipfile.ZipFile(archive, "w") as packed:

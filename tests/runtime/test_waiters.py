@@ -12,11 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer._runtime.waiters import Latch, WaiterQueue
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
+from tests.support.waiting import settle
 
 
 class Waiting:

@@ -1,42 +1,36 @@
-"""An API server to test against: `APIServer` in this process, `ControlPlane` with the real binaries.
+"""API servers for tests: `APIServer` runs in this process, `ControlPlane` runs the real binaries.
 
 ::
 
     from kinformer.testing import APIServer, ControlPlane, faults
 
-`ClusterServer` is what the two have in common. Names are imported when they are first used, so that the pytest plugin
-costs a run without these fixtures nothing.
+`ClusterServer` is the protocol that both implement. Names are imported when they are first used, so that the pytest
+plugin adds nothing to a run that does not use its fixtures. Each is written once, with its module, in
+``__init__.pyi``, as those of `kinformer` are.
 """
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from kinformer.testing import faults as faults
-    from kinformer.testing.cluster_server import ClusterServer as ClusterServer
-    from kinformer.testing.clusters.control_plane import ControlPlane as ControlPlane
-    from kinformer.testing.features import Features as Features
-    from kinformer.testing.server import APIServer as APIServer
+# The package's own loader reads the file, in a zip archive too.
+_STUB = __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode()
 
-__all__ = ["APIServer", "ClusterServer", "ControlPlane", "Features", "faults"]
+_module_of = {name: module for module, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", _STUB, re.MULTILINE)}
 
-_MODULES = {
-    "APIServer": "server",
-    "ClusterServer": "cluster_server",
-    "ControlPlane": "clusters.control_plane",
-    "Features": "features",
-}
+__all__ = sorted(_module_of)  # pyright: ignore[reportUnsupportedDunderAll] - type checkers read the stub
 
 
-def __getattr__(name: str) -> Any:
-    if name == "faults":
-        return import_module("kinformer.testing.faults")
-    if name in _MODULES:
-        return getattr(import_module(f"kinformer.testing.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __getattr__(name: str) -> object:
+    if name not in _module_of:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _module_of[name]
+    is_module = module == __name__  # `faults`, which importing it makes an attribute of this package
+    value: object = import_module(f"{module}.{name}") if is_module else getattr(import_module(module), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*globals(), *__all__})

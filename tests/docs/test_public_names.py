@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import kinformer
+import kinformer.testing
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kinformer"
@@ -44,6 +45,18 @@ def test_each_public_name_is_what_its_module_defines() -> None:
 def test_a_name_that_is_not_public_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="module 'kinformer' has no attribute 'nothing'"):
         kinformer.nothing  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"module 'kinformer\.testing' has no attribute 'nothing'"):
+        kinformer.testing.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_the_public_names_for_tests_are_those_of_their_stub() -> None:
+    stub = list(imports_of(PACKAGE / "testing/__init__.pyi"))
+    assert kinformer.testing.__all__ == sorted(name for _, name in stub)
+    assert set(kinformer.testing.__all__) <= set(dir(kinformer.testing))
+    for module, name in stub:
+        found = getattr(kinformer.testing, name)
+        assert found is getattr(import_module(module), name)
+        assert getattr(found, "__module__", module) == module, f"{name} is defined in another module"
 
 
 def in_a_new_interpreter(program: str, *, path: Path = ROOT) -> str:
@@ -77,6 +90,8 @@ def test_names_are_found_in_a_zip_archive(tmp_path: Path) -> None:
                 packed.write(file, file.relative_to(ROOT))
     program = "import kinformer; print(kinformer.__file__); print(kinformer.GroupVersionResource.parse('v1/pods'))"
     assert in_a_new_interpreter(program, path=archive).split() == [f"{archive}/kinformer/__init__.py", "v1/pods"]
+    program = "from kinformer.testing import Features, faults; print(Features().initializing, faults.reset().kind)"
+    assert in_a_new_interpreter(program, path=archive).split() == ["0.0", "reset"]
 
 
 # --- what is built on the public names -----------------------------------------------------------------------------

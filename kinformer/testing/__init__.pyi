@@ -1,0 +1,7 @@
+# The public names: this list, and none other. `__init__.py` reads it.
+
+from kinformer.testing import faults as faults
+from kinformer.testing.cluster_server import ClusterServer as ClusterServer
+from kinformer.testing.clusters.control_plane import ControlPlane as ControlPlane
+from kinformer.testing.features import Features as Features
+from kinformer.testing.server import APIServer as APIServer

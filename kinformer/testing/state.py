@@ -9,7 +9,8 @@ from typing import Any
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing.api.delete import DeleteOptions, Deleter
 from kinformer.testing.api.lifecycle import Lifecycle
-from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.api.write import Writer
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.features import Features
 from kinformer.testing.generate import load
 from kinformer.testing.kinds.builtin_schemas import object_meta

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
-from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.api.write import Writer
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.crds import established_status, types_of
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import PROTECTION

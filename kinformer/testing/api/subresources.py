@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.api.write import Writer
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value
@@ -114,7 +115,7 @@ def bind(
         _set_condition(pod, {"type": "PodScheduled", "status": "True"}, writer.ledger.timestamp())
         return pod
 
-    options.tracked = False  # a binding owns nothing of the pod
+    options.tracks_fields = False  # a binding owns nothing of the pod
     return writer.patch(resource, namespace, name, assign, options, subresource="binding")
 
 

@@ -9,9 +9,10 @@ import json
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from kinformer.testing.api.replacement import Replacement, version_in
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import (
     StatusError,
@@ -31,11 +32,11 @@ from kinformer.testing.rules.defaults import fill_in, first_status
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
 from kinformer.testing.store.forms import copied, decode_stored
-from kinformer.testing.store.ledger import Ledger, Written, managers_of, same, spec_differs
+from kinformer.testing.store.ledger import Ledger, Written
 from kinformer.testing.store.ownership import FieldManager, apply_fields, track_update
 from kinformer.testing.store.storage import Stored
 
-__all__ = ["WriteOptions", "Writer"]
+__all__ = ["Writer"]
 
 Object = dict[str, Any]
 Change = Callable[[Object], Object]
@@ -44,32 +45,6 @@ _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # apimachinery/pkg/util/rand
 _NAME_ATTEMPTS = 8
 _RANDOM = 5  # characters behind a generateName, of which so many are kept (apiserver/pkg/storage/names)
 _PREFIX = 63 - _RANDOM
-_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-_KEPT_BY_STATUS = {
-    "Deployment": ("labels", "ownerReferences"),
-    "FlowSchema": _METADATA,
-    "PriorityLevelConfiguration": _METADATA,
-    "ValidatingAdmissionPolicy": _METADATA,
-    "VolumeAttachment": _METADATA,
-}
-_NO_SPEC = ("apiVersion", "kind", "metadata", "status")
-
-
-@dataclass(slots=True)
-class WriteOptions:
-    """`admin` marks the direct calls of a test: status included, namespaces made as needed."""
-
-    manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
-    dry_run: bool = False
-    admin: bool = False
-    internal: bool = False  # a controller of the server's own: no resourceVersion needed
-    tracked: bool = True  # managedFields are kept up
-    validation: str = "Warn"  # fieldValidation
-    patch: Any = None  # the strategic merge patch, for error messages
-    json_patch: bool = False  # of which `duplicates` are the fields, then
-    duplicates: list[str] = field(default_factory=list)  # fields that the body has twice
-    force: bool = False
-    warnings: list[str] = field(default_factory=list)
 
 
 class Writer:
@@ -88,7 +63,7 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if not options.admin:
-            if _version_in(metadata):
+            if version_in(metadata):
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
@@ -225,7 +200,7 @@ class Writer:
                 metadata.pop("resourceVersion", None)
                 return self.create(resource, namespace, obj, options)
             raise resource.not_found(name)
-        return self._replace(resource, existing, obj, options, subresource)
+        return self._replace(Replacement(resource, existing, obj, options, subresource))
 
     def patch(
         self,
@@ -248,13 +223,13 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         if obj["metadata"].setdefault("name", name) != name:
             raise _other_name(obj["metadata"]["name"], name)
-        if _version_in(obj["metadata"]) not in ("", version):
+        if version_in(obj["metadata"]) not in ("", version):
             raise conflict(resource.group, resource.plural, name)
         if obj["metadata"].setdefault("uid", existing.uid) != existing.uid:
             causes = [invalid_value("metadata.uid", obj["metadata"]["uid"], "field is immutable")]
             causes *= 2 if resource.builtin else 3  # as often as the real server validates it
             raise invalid(resource.group, resource.kind, name, causes)
-        return self._replace(resource, existing, obj, options, subresource)
+        return self._replace(Replacement(resource, existing, obj, options, subresource))
 
     def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions) -> Object:
         """What a patch made of an object, decoded. A 422 `StatusError` for what is no such object any more."""
@@ -297,7 +272,7 @@ class Writer:
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
         merged, _ = decode(resource, merged)  # with the defaults of what was not said
-        return self._replace(resource, existing, merged, options, subresource, tracked=True)
+        return self._replace(Replacement(resource, existing, merged, options, subresource, applied=True))
 
     def _apply_new(
         self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
@@ -311,100 +286,50 @@ class Writer:
         whole["metadata"]["managedFields"] = fields
         return Written(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
 
-    def _replace(
-        self,
-        resource: ResourceType,
-        existing: Stored,
-        obj: Object,
-        options: WriteOptions,
-        subresource: str,
-        *,
-        tracked: bool = False,
-    ) -> Written:
-        old = decode_stored(resource, existing)
-        metadata, before, forgotten = obj["metadata"], old["metadata"], False
-        self._check_versions(resource, existing, metadata, options)
-        for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-            metadata.pop(name, None)
-            if name in before:
-                metadata[name] = before[name]
-        metadata.update(name=before["name"], resourceVersion=before["resourceVersion"])
-        if "namespace" in before:
-            metadata["namespace"] = before["namespace"]
-        metadata.pop("selfLink", None)
-        self._split_status(resource, old, obj, options, subresource)
+    # -- the steps of update, patch and apply ---------------------------------------------------------------------
+
+    def _replace(self, replacement: Replacement) -> Written:
+        """Carry out a replacement, in the order of the real server (registry/generic/registry/store.go)."""
+        replacement.check_preconditions()
+        replacement.keep_system_metadata()
+        replacement.keep_other_part()
+        self._admit(replacement)
+        takes_managers = replacement.take_managed_fields()
+        if replacement.changes_nothing and not takes_managers:
+            return Written(replacement.existing)  # no revision, and no event
+        replacement.count_generation()
+        self._track(replacement)
+        if replacement.completes_deletion:
+            return self._remove(replacement)
+        options, new = replacement.options, replacement.new
+        stored = self.ledger.save(replacement.resource, replacement.old, new, dry_run=options.dry_run)
+        return Written(stored, obj=new)
+
+    def _admit(self, replacement: Replacement) -> None:
+        """Fill in defaults, run admission, and validate. Raises a 422 `StatusError`."""
+        resource, old, new = replacement.resource, replacement.old, replacement.new
         if resource.builtin:
-            fill_in(resource.kind, obj)
-            self.admission.update(resource, obj, old)
-        check_object(resource, obj, None if options.admin else old, subresource=subresource)
-        if not tracked:
-            given = metadata.get("managedFields")
-            if given and given != before.get("managedFields") and not subresource:
-                # Who sends other ones has them taken; [{}] is the way to have all forgotten.
-                before["managedFields"] = [] if given == [{}] else given
-                forgotten = True
-            metadata["managedFields"] = before.get("managedFields", [])
-            if not metadata["managedFields"]:
-                del metadata["managedFields"]
-        if same(old, obj) and not forgotten and not (tracked and managers_of(old) != managers_of(obj)):
-            return Written(existing)  # a write that changes nothing makes no revision and no event
-        counted = (resource.generation or not resource.builtin) and subresource != "binding"
-        if counted and spec_differs(resource, old, obj):
-            metadata["generation"] = before.get("generation", 0) + 1
-        if not tracked and options.tracked:
-            who = options.manager
-            manager = FieldManager(who.name, who.operation, subresource, timed=who.timed)
-            track_update(resource, old, obj, manager, self.ledger.timestamp())
-        if metadata.get("deletionTimestamp") and _may_go(resource, obj):
-            # The answer shows what was written under the version before; the event what was stored last.
-            self.ledger.remove(resource, old, dry_run=options.dry_run)
-            return Written(self.ledger.save(resource, None, obj, preview=True))
-        return Written(self.ledger.save(resource, old, obj, dry_run=options.dry_run), obj=obj)
+            fill_in(resource.kind, new)
+            self.admission.update(resource, new, old)
+        before = None if replacement.options.admin else old
+        check_object(resource, new, before, subresource=replacement.subresource)
 
-    def _check_versions(
-        self, resource: ResourceType, existing: Stored, metadata: Object, options: WriteOptions
-    ) -> None:
-        version = _version_in(metadata)
-        if not (version or resource.unconditional_update or options.admin or options.internal):
-            text = "Invalid value: 0: must be specified for an update"
-            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
-            raise invalid(resource.group, resource.plural, existing.name, causes)
-        if version and not version.isdigit() and not options.admin:
-            raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
-        if version and version != str(existing.revision) and not options.admin:
-            raise conflict(resource.group, resource.plural, existing.name)
-        uid = metadata.get("uid")
-        if uid and uid != existing.uid and not options.admin:
-            key = f"/registry/{resource.storage_name}/{existing.key}"
-            raise conflict(
-                resource.group,
-                resource.plural,
-                existing.name,
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
-                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {existing.uid}",
-            )
+    def _track(self, replacement: Replacement) -> None:
+        """Give the changed fields to the manager that writes them; an apply has done so already."""
+        if replacement.applied or not replacement.options.tracks_fields:
+            return
+        given = replacement.options.manager
+        manager = FieldManager(given.name, given.operation, replacement.subresource, timed=given.timed)
+        track_update(replacement.resource, replacement.old, replacement.new, manager, self.ledger.timestamp())
 
-    def _split_status(
-        self, resource: ResourceType, old: Object, obj: Object, options: WriteOptions, subresource: str
-    ) -> None:
-        """A write of /status changes status alone; one of the object leaves it as it was."""
-        if subresource == "status":
-            for name in [name for name in obj if name not in _NO_SPEC]:
-                del obj[name]
-            obj.update({name: value for name, value in old.items() if name not in _NO_SPEC})
-            before = old["metadata"]
-            # Of a custom resource all metadata is kept, of most built-in ones the owners (pkg/registry/*/strategy.go).
-            kept = _KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else _METADATA
-            for name in kept:
-                obj["metadata"].pop(name, None)
-                if name in before:
-                    obj["metadata"][name] = before[name]
-        elif resource.has_status and not options.admin and not (subresource and subresource != "scale"):
-            obj.pop("status", None)
-            if "status" in old:
-                obj["status"] = old["status"]
-        elif options.admin and resource.has_status and "status" not in obj and "status" in old:
-            obj["status"] = old["status"]
+    def _remove(self, replacement: Replacement) -> Written:
+        """Remove an object whose last finalizer is gone.
+
+        The answer shows what was written, under the version before; the event shows what was stored last.
+        """
+        resource = replacement.resource
+        self.ledger.remove(resource, replacement.old, dry_run=replacement.options.dry_run)
+        return Written(self.ledger.save(resource, None, replacement.new, preview=True))
 
 
 def _new_uid() -> str:
@@ -412,12 +337,6 @@ def _new_uid() -> str:
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-def _version_in(metadata: Object) -> str:
-    """The resourceVersion that a write gives; "" for none, and for 0, which is none too."""
-    version = str(metadata.get("resourceVersion") or "")
-    return version if version.strip("0") else ""
 
 
 def _other_name(given: str, name: str) -> StatusError:
@@ -433,12 +352,3 @@ def _go_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "<nil>" if value is None else str(value)
-
-
-def _may_go(resource: ResourceType, obj: Object) -> bool:
-    """Whether nothing holds an object that is being deleted."""
-    metadata = obj["metadata"]
-    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
-        return False
-    namespace = resource.kind == "Namespace" and resource.builtin
-    return not (namespace and (obj.get("spec") or {}).get("finalizers"))

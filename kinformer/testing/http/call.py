@@ -10,8 +10,7 @@ from aiohttp import web
 
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
-from kinformer.testing.api.write import WriteOptions
-from kinformer.testing.api.write_query import dry_run_causes, read_write_options
+from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import go_kind, parse_body, read_body
 from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import Answer

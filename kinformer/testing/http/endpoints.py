@@ -15,7 +15,8 @@ from kinformer.testing.api.list import chunks, reach, read_page
 from kinformer.testing.api.options import Options, bad_version, read_options
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Watcher
-from kinformer.testing.api.write import WriteOptions, Writer
+from kinformer.testing.api.write import Writer
+from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.codec.patch import patch_kind, patched
 from kinformer.testing.faults import Faults

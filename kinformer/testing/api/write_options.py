@@ -1,20 +1,52 @@
-"""The query of a write: who writes, whether for real, and how strictly (meta/v1/validation)."""
+"""The options of a write: what its query asks for, validated as the server does it (meta/v1/validation)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from kinformer.testing.api.write import WriteOptions
 from kinformer.testing.kinds.status import Causes, cause, invalid_options
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.pod_rules import unsupported
 from kinformer.testing.store.ownership import FieldManager
 
-__all__ = ["dry_run_causes", "read_write_options"]
+__all__ = ["WriteOptions", "dry_run_causes", "read_write_options"]
 
 MAX_MANAGER = 128  # bytes
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """The options of one write.
+
+    Attributes:
+        manager: The field manager that the written fields belong to.
+        dry_run: Answer as usual, and store nothing.
+        admin: A direct call of a test: it may write the status, and missing namespaces are made.
+        internal: A controller of the server itself: it needs no resourceVersion.
+        tracks_fields: Keep managedFields up to date.
+        validation: The fieldValidation.
+        patch: The strategic merge patch, for error messages.
+        json_patch: The body is a JSON patch, and `duplicates` are fields of that.
+        duplicates: The fields that the body has twice.
+        force: Take fields from other managers (apply).
+        warnings: The warnings for the client, to which the write adds.
+    """
+
+    manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
+    dry_run: bool = False
+    admin: bool = False
+    internal: bool = False
+    tracks_fields: bool = True
+    validation: str = "Warn"
+    patch: Any = None
+    json_patch: bool = False
+    duplicates: list[str] = field(default_factory=list)
+    force: bool = False
+    warnings: list[str] = field(default_factory=list)
 
 
 def dry_run_causes(values: Sequence[str]) -> Causes:

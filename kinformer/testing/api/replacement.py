@@ -1,0 +1,170 @@
+"""The replacement of a stored object by what a client has sent, step by step (registry/rest/update.go, registry/*).
+
+The steps here need the two documents alone; those that need the clock, the storage or admission are in `Writer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinformer.testing.api.write_options import WriteOptions
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import cause, conflict, internal, invalid
+from kinformer.testing.store.forms import decode_stored
+from kinformer.testing.store.ledger import managers_of, same, spec_differs
+from kinformer.testing.store.storage import Stored
+
+__all__ = ["Replacement", "version_in"]
+
+Object = dict[str, Any]
+
+_SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+# The metadata that a write of /status leaves alone; for other built-in kinds the owners (pkg/registry/*/strategy.go).
+_KEPT_BY_STATUS = {
+    "Deployment": ("labels", "ownerReferences"),
+    "FlowSchema": _METADATA,
+    "PriorityLevelConfiguration": _METADATA,
+    "ValidatingAdmissionPolicy": _METADATA,
+    "VolumeAttachment": _METADATA,
+}
+_NO_SPEC = ("apiVersion", "kind", "metadata", "status")
+
+
+class Replacement:
+    """The replacement of a stored object by `new`, which each step changes in place.
+
+    Args:
+        resource: The kind, in the version of the request.
+        existing: The stored object.
+        new: The object to store, decoded.
+        options: The options of the write.
+        subresource: The subresource that it is written through.
+        applied: True for an apply, which has computed the managedFields of `new` already.
+    """
+
+    def __init__(
+        self,
+        resource: ResourceType,
+        existing: Stored,
+        new: Object,
+        options: WriteOptions,
+        subresource: str = "",
+        *,
+        applied: bool = False,
+    ) -> None:
+        self.resource = resource
+        self.existing = existing
+        self.old = decode_stored(resource, existing)
+        self.new = new
+        self.options = options
+        self.subresource = subresource
+        self.applied = applied
+
+    def check_preconditions(self) -> None:
+        """Compare the resourceVersion and the uid with the stored ones. Raises a 409, 422 or 500 `StatusError`.
+
+        A direct call of a test (`admin`) passes with any.
+        """
+        resource, existing, options, metadata = self.resource, self.existing, self.options, self.new["metadata"]
+        version, uid = version_in(metadata), metadata.get("uid")
+        if options.admin:
+            return
+        if not (version or resource.unconditional_update or options.internal):
+            text = "Invalid value: 0: must be specified for an update"
+            causes = [cause("FieldValueInvalid", text, "metadata.resourceVersion")]
+            raise invalid(resource.group, resource.plural, existing.name, causes)
+        if version and not version.isdigit():
+            raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        if version and version != str(existing.revision):
+            raise conflict(resource.group, resource.plural, existing.name)
+        if uid and uid != existing.uid:
+            key = f"/registry/{resource.storage_name}/{existing.key}"
+            raise conflict(
+                resource.group,
+                resource.plural,
+                existing.name,
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
+                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {existing.uid}",
+            )
+
+    def keep_system_metadata(self) -> None:
+        """Carry over the metadata that only the server sets."""
+        before, metadata = self.old["metadata"], self.new["metadata"]
+        _carry_over(_SYSTEM_METADATA, before, metadata)
+        metadata.update(name=before["name"], resourceVersion=before["resourceVersion"])
+        if "namespace" in before:
+            metadata["namespace"] = before["namespace"]
+        metadata.pop("selfLink", None)
+
+    def keep_other_part(self) -> None:
+        """Carry over the part that this request does not write: a write of /status changes the status alone.
+
+        Other writes leave the status as it was, if the kind has that subresource.
+        """
+        resource, old, new, options = self.resource, self.old, self.new, self.options
+        if self.subresource == "status":
+            for name in [name for name in new if name not in _NO_SPEC]:
+                del new[name]
+            new.update({name: value for name, value in old.items() if name not in _NO_SPEC})
+            kept = _KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else _METADATA
+            _carry_over(kept, old["metadata"], new["metadata"])
+        elif resource.has_status and not options.admin and self.subresource in ("", "scale"):
+            _carry_over(("status",), old, new)
+        elif resource.has_status and options.admin and "status" not in new and "status" in old:
+            new["status"] = old["status"]
+
+    def take_managed_fields(self) -> bool:
+        """Settle the managedFields from which this write goes on; True if the client has given others.
+
+        Given managedFields replace the stored ones, and `[{}]` clears them. An apply has computed its own.
+        """
+        if self.applied:
+            return False
+        before, metadata = self.old["metadata"], self.new["metadata"]
+        given = metadata.pop("managedFields", None)
+        taken = bool(given) and given != before.get("managedFields") and not self.subresource
+        if taken:
+            before["managedFields"] = [] if given == [{}] else given
+        if before.get("managedFields"):
+            metadata["managedFields"] = before["managedFields"]
+        return taken
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if the object would stay as it is; for an apply, its managers too."""
+        if not same(self.old, self.new):
+            return False
+        return not self.applied or managers_of(self.old) == managers_of(self.new)
+
+    def count_generation(self) -> None:
+        """Increment the generation, if the kind has one and the spec differs."""
+        resource = self.resource
+        counted = (resource.generation or not resource.builtin) and self.subresource != "binding"
+        if counted and spec_differs(resource, self.old, self.new):
+            self.new["metadata"]["generation"] = self.old["metadata"].get("generation", 0) + 1
+
+    @property
+    def completes_deletion(self) -> bool:
+        """True if the object is being deleted, and nothing holds it any more."""
+        metadata = self.new["metadata"]
+        if not metadata.get("deletionTimestamp"):
+            return False
+        if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"):
+            return False
+        is_namespace = self.resource.kind == "Namespace" and self.resource.builtin
+        return not (is_namespace and (self.new.get("spec") or {}).get("finalizers"))
+
+
+def version_in(metadata: Object) -> str:
+    """Return the resourceVersion that a write gives; "" if it gives none, or 0, which means none too."""
+    version = str(metadata.get("resourceVersion") or "")
+    return version if version.strip("0") else ""
+
+
+def _carry_over(names: tuple[str, ...], old: Object, new: Object) -> None:
+    """Give fields the values that they had; a field that was absent is absent again."""
+    for name in names:
+        new.pop(name, None)
+        if name in old:
+            new[name] = old[name]

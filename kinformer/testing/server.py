@@ -15,17 +15,16 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
-from kinformer.testing.api.discovery import AGGREGATED, CHECKS, PROBES, Discovery
-from kinformer.testing.api.openapi import openapi_v2, openapi_v3
 from kinformer.testing.api.request import RequestInfo, read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl
 from kinformer.testing.http.call import Call
+from kinformer.testing.http.documents import Documents
 from kinformer.testing.http.endpoints import Api
 from kinformer.testing.http.negotiation import is_pretty
-from kinformer.testing.http.responses import TEXT, Answer, Cut
-from kinformer.testing.kinds.status import StatusError, failure, internal, method_not_allowed, page_not_found
+from kinformer.testing.http.responses import Answer, Cut
+from kinformer.testing.kinds.status import StatusError, failure, internal
 from kinformer.testing.state import State
 
 if TYPE_CHECKING:
@@ -89,6 +88,7 @@ class APIServer(State):
         self.requests: list[LoggedRequest] = []
         self._access = AccessControl(users, rules)
         self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features)
+        self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}")
         self._gate = asyncio.Event()
         self._gate.set()
         self._http: _HTTPServer | None = None
@@ -281,7 +281,8 @@ class APIServer(State):
                 user = self._access.authenticate(request.headers)
                 await self._prior_faults(request, info, answer)
                 self._access.authorize(user, info)
-                await self._dispatch(Call(request, params, info, answer, user))
+                handler = self._api if info.plural else self._documents
+                await handler.handle(Call(request, params, info, answer, user))
             except StatusError as error:
                 await answer.error(error, yaml="yaml" in request.headers.get("Accept", ""))
             except (Cut, ConnectionError):
@@ -325,64 +326,6 @@ class APIServer(State):
     @staticmethod
     def _is_prior(handle: FaultHandle) -> bool:
         return handle.fault.kind in ("status", "delay", "rewind") and handle.after_events is None
-
-    async def _dispatch(self, call: Call) -> None:
-        info, answer = call.info, call.answer
-        if info.plural:
-            await self._api.handle(call)
-            return
-        path = info.path.rstrip("/")
-        if path.startswith(PROBES):
-            await self._probe(call, path)
-            return
-        if info.method not in ("GET", "HEAD"):
-            raise page_not_found()
-        discovery = Discovery(self._registry, f"{self._host}:{self._port}")
-        accept = call.request.headers.get("Accept", "")
-        if (
-            path in ("/api", "/apis")
-            and "APIGroupDiscoveryList" in accept
-            and "v=v2" in accept.replace("v=v2beta1", "")
-            and info.method == "GET"
-        ):
-            await self._aggregated(call, discovery, path)
-            return
-        if path == "/openapi/v2":
-            document: Object | None = openapi_v2(self._registry)
-        else:
-            of_openapi = path.startswith("/openapi")
-            document = openapi_v3(self._registry, path) if of_openapi else discovery.answer(path)
-        if document is None:
-            parts = path.strip("/").split("/")
-            known = len(parts) > 1 and parts[0] in ("api", "apis")
-            raise self._registry.nothing(parts[1] if parts[0] == "apis" else "") if known else page_not_found()
-        if info.method == "HEAD" and not path.startswith("/openapi"):
-            raise method_not_allowed()
-        answer.pretty = answer.pretty or path == "/version"
-        await answer.json(document)
-
-    async def _probe(self, call: Call, path: str) -> None:
-        """Health as a whole, or one check of it."""
-        name, _, check = path.strip("/").partition("/")
-        if not check:
-            headers = {"X-Content-Type-Options": "nosniff"}
-            text = b"ok"
-            if "verbose" in call.params:
-                lines = [*(f"[+]{one} ok" for one in CHECKS), f"{name} check passed"]
-                text = ("\n".join(lines) + "\n").encode()
-            await call.answer.send(text, content_type=TEXT, headers=headers)
-        elif check in CHECKS:
-            await call.answer.send(b"ok", content_type=TEXT)
-        else:
-            raise page_not_found()
-
-    async def _aggregated(self, call: Call, discovery: Discovery, path: str) -> None:
-        body, tag = discovery.aggregated(path)
-        headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public"}
-        if call.request.headers.get("If-None-Match") == tag:
-            await call.answer.send(b"", status=304, headers=headers)
-            return
-        await call.answer.send(body, content_type=AGGREGATED, headers=headers)
 
 
 async def _stop_accepting(listener: asyncio.Server) -> None:

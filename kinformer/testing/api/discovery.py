@@ -29,8 +29,6 @@ VERSION: Object = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-CHECKS = ("ping", "log", "etcd")
-PROBES = ("/healthz", "/livez", "/readyz")
 
 
 def _storage_hash(resource: ResourceType) -> str:
@@ -46,8 +44,8 @@ class Discovery:
         self._registry = registry
         self._address = address
 
-    def answer(self, path: str) -> Object | None:
-        """The document under a path, or None."""
+    def find(self, path: str) -> Object | None:
+        """Return the document under a path, or None."""
         parts = [part for part in path.split("/") if part]
         if parts == ["version"]:
             return VERSION

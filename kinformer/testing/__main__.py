@@ -15,7 +15,7 @@ from kinformer.testing.server import APIServer
 CHURN_SLICE = 0.05  # seconds between two bursts of changes
 
 
-def _quantity(text: str) -> tuple[str, int]:
+def _parse_objects(text: str) -> tuple[str, int]:
     name, _, count = text.partition("=")
     if name not in ("pods", "configmaps") or not count.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not pods=N or configmaps=N")
@@ -29,7 +29,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1", help="where it listens (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8001, help="0 takes a free one (8001)")
     parser.add_argument(
-        "--objects", type=_quantity, action="append", default=[], metavar="pods=N", help="generated objects; repeatable"
+        "--objects",
+        type=_parse_objects,
+        action="append",
+        default=[],
+        metavar="pods=N",
+        help="generated objects; repeatable",
     )
     parser.add_argument(
         "--churn", type=float, default=0.0, metavar="RATE", help="changes a second to what was generated"
@@ -77,13 +82,13 @@ async def serve(options: argparse.Namespace) -> None:
             await _fill(server, kind, count)
         if options.churn > 0 and options.objects:
             task = asyncio.create_task(churn(server, f"v1/{options.objects[0][0]}", options.churn))
-            stack.push_async_callback(_ended, task)
+            stack.push_async_callback(_end, task)
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
         await asyncio.get_running_loop().create_future()
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task

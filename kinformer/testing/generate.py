@@ -100,7 +100,7 @@ def _status(node: str, address: str, containers: dict[str, str], digest: str) ->
     }
 
 
-def _numbers(index: int) -> tuple[str, str, str, str]:
+def _placement(index: int) -> tuple[str, str, str, str]:
     """Namespace, application, node and address of the index-th pod."""
     app = f"app-{index % _APPS:03}"
     return (
@@ -113,7 +113,7 @@ def _numbers(index: int) -> tuple[str, str, str, str]:
 
 def pod(index: int) -> Object:
     """The index-th pod, without what the server sets; of about 6 KB, 8 with managedFields."""
-    namespace, app, node, address = _numbers(index)
+    namespace, app, node, address = _placement(index)
     image = f"registry.example.com/{app}:1.{index % _APPS % 7}"
     containers = {"server": image, "proxy": "registry.example.com/proxy:2.4"}
     digest = f"{index:064x}"
@@ -164,7 +164,7 @@ def pod(index: int) -> Object:
 
 def configmap(index: int) -> Object:
     """The index-th configmap, of about 1 KB."""
-    namespace, app, _, _ = _numbers(index)
+    namespace, app, _, _ = _placement(index)
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -195,7 +195,7 @@ def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]
-        namespace, app, node, address = _numbers(index)
+        namespace, app, node, address = _placement(index)
         name = f"{app}-{index:06}"
         uid = str(uuid.UUID(int=seed.getrandbits(128), version=4))
         revision = storage.next_revision()

@@ -108,7 +108,7 @@ def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
     # started them, at the latest: it has to be pytest's.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_entered(control_plane, crds_of(pytestconfig)))
+        runner.run(_enter(control_plane, crds_of(pytestconfig)))
         try:
             yield control_plane
         finally:
@@ -127,14 +127,14 @@ def _kube_existing_cluster(pytestconfig: pytest.Config) -> Iterator[ExistingClus
 
     cluster = Cluster(context=pytestconfig.getoption("--kube-context"))
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(_entered(cluster, crds_of(pytestconfig)))
+        runner.run(_enter(cluster, crds_of(pytestconfig)))
         try:
             yield cluster
         finally:
             runner.run(cluster.__aexit__(None, None, None))
 
 
-async def _entered(server: ControlPlane | ExistingCluster, crds: list[Path]) -> None:
+async def _enter(server: ControlPlane | ExistingCluster, crds: list[Path]) -> None:
     await server.__aenter__()
     try:
         if crds:
@@ -158,7 +158,7 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
 # -- what one test has -------------------------------------------------------------------------------------------------
 
 
-def _flavour(request: pytest.FixtureRequest) -> str:
+def _scene_fixture(request: pytest.FixtureRequest) -> str:
     """Which of the fixtures sets up, by who runs the test: each plugin runs only its own in the test's loop."""
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
@@ -183,7 +183,7 @@ async def _kube_scene_anyio(
 
 @pytest.fixture
 def _kube_scene(request: pytest.FixtureRequest) -> Scene:
-    found: Scene = request.getfixturevalue(_flavour(request))
+    found: Scene = request.getfixturevalue(_scene_fixture(request))
     return found
 
 

@@ -21,9 +21,9 @@ from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.documents import Documents
-from kinformer.testing.http.endpoints import Api
+from kinformer.testing.http.endpoints import ResourceEndpoints
 from kinformer.testing.http.negotiation import is_pretty
-from kinformer.testing.http.responses import Answer, Cut
+from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
 from kinformer.testing.kinds.status import StatusError, failure, internal
 from kinformer.testing.state import State
 
@@ -87,7 +87,9 @@ class APIServer(State):
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
         self._access = AccessControl(users, rules)
-        self._api = Api(self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features)
+        self._resources = ResourceEndpoints(
+            self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features
+        )
         self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}")
         self._gate = asyncio.Event()
         self._gate.set()
@@ -258,8 +260,8 @@ class APIServer(State):
         self._handling.add(task)
         try:
             return await self._answer(request)
-        except (Cut, ConnectionError):
-            return _Gone()
+        except (ConnectionCut, ConnectionError):
+            return _NoResponse()
         finally:
             self._handling.discard(task)
 
@@ -275,33 +277,37 @@ class APIServer(State):
                 logged = True
                 self.requests.append(LoggedRequest(request.method, request.path, params, user, status))
 
-        answer = Answer(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
+        response = ResponseWriter(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
         try:
             try:
                 user = self._access.authenticate(request.headers)
-                await self._prior_faults(request, info, answer)
+                await self._strike_before_response(request, info, response)
                 self._access.authorize(user, info)
-                handler = self._api if info.plural else self._documents
-                await handler.handle(Call(request, params, info, answer, user))
+                handler = self._resources if info.plural else self._documents
+                await handler.handle(Call(request, params, info, response, user))
             except StatusError as error:
-                await answer.error(error, yaml="yaml" in request.headers.get("Accept", ""))
-            except (Cut, ConnectionError):
+                await response.send_error(error, yaml="yaml" in request.headers.get("Accept", ""))
+            except (ConnectionCut, ConnectionError):
                 raise
             except Exception:
                 text = "the test server failed at %s %s"
                 logger.exception(text, request.method, request.path, reason="server_failed")
-                if answer.response is not None:
-                    await answer.close()
-                await answer.error(internal("This request caused the server to panic. Look in the logs for details."))
+                if response.stream is not None:
+                    await response.close()
+                await response.send_error(
+                    internal("This request caused the server to panic. Look in the logs for details.")
+                )
         finally:
             log(0)
-        assert answer.response is not None, "every request is answered"
-        return answer.response
+        assert response.stream is not None, "every request is answered"
+        return response.stream
 
-    async def _prior_faults(self, request: web.BaseRequest, info: RequestInfo, answer: Answer) -> None:
+    async def _strike_before_response(
+        self, request: web.BaseRequest, info: RequestInfo, response: ResponseWriter
+    ) -> None:
         """The faults that strike before there is an answer, or change it as a whole."""
         for handle in self.faults.for_request(info):
-            if info.verb == "watch" and not self._is_prior(handle):
+            if info.verb == "watch" and not self._strikes_before_response(handle):
                 continue
             fault = handle.fault
             if fault.kind in STREAM_ONLY or not handle.strike():
@@ -312,19 +318,19 @@ class APIServer(State):
             if fault.kind == "delay":
                 await asyncio.sleep(fault.seconds)
             elif fault.kind == "garble":
-                answer.garble = True
+                response.garble = True
             elif fault.kind == "close_mid_line":
-                answer.cut_body = True
+                response.cut_body = True
             elif fault.kind == "rewind":
                 try:
                     self._rewind_for(fault.revisions, request)
                 except ValueError as error:
                     raise failure(500, f"the fault cannot strike: {error}") from error
             else:
-                await answer.strike(fault)
+                await response.cut_or_stall(fault)
 
     @staticmethod
-    def _is_prior(handle: FaultHandle) -> bool:
+    def _strikes_before_response(handle: FaultHandle) -> bool:
         return handle.fault.kind in ("status", "delay", "rewind") and handle.after_events is None
 
 
@@ -349,7 +355,7 @@ class _HTTPServer(web.Server):
             transport.abort()
 
 
-class _Gone(web.StreamResponse):
+class _NoResponse(web.StreamResponse):
     """Stands for an answer that can no longer be given, so that the connection ends without a word."""
 
     async def prepare(self, request: web.BaseRequest) -> Any:

@@ -53,9 +53,9 @@ class State:
         uid, creationTimestamp and generation are taken where they are given. A namespace that is missing is made.
         Raises the `APIError` that a client would get.
         """
-        resource = self._of_kind(obj)
+        resource = self._type_of(obj)
         namespace = (obj.get("metadata") or {}).get("namespace") or ("default" if resource.namespaced else "")
-        body = _plain(obj)
+        body = _shallow_copy(obj)
         if "resourceVersion" in (body.get("metadata") or {}):
             body["metadata"] = {name: one for name, one in body["metadata"].items() if name != "resourceVersion"}
         try:
@@ -69,11 +69,13 @@ class State:
 
         A given resourceVersion is not compared. Raises the `APIError` that a client would get.
         """
-        resource = self._of_kind(obj)
+        resource = self._type_of(obj)
         metadata = obj.get("metadata") or {}
         namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
         try:
-            written = self._writer.update(resource, namespace, metadata.get("name", ""), _plain(obj), self._admin())
+            written = self._writer.update(
+                resource, namespace, metadata.get("name", ""), _shallow_copy(obj), self._admin()
+            )
         except StatusError as error:
             raise error.to_api_error() from None
         return written.obj or self._object(resource, written.stored)
@@ -124,7 +126,7 @@ class State:
     def _admin(self) -> WriteOptions:
         return WriteOptions(_MANAGER, admin=True, validation="Ignore")
 
-    def _of_kind(self, obj: Mapping[str, Any]) -> ResourceType:
+    def _type_of(self, obj: Mapping[str, Any]) -> ResourceType:
         api_version, kind = obj.get("apiVersion", ""), obj.get("kind", "")
         found = self._registry.of_kind(api_version, kind)
         if found is None:
@@ -139,7 +141,7 @@ class State:
     def register(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
         """Serves a custom kind at once, without a CRD object; it has a status subresource and takes any fields."""
         group, _, version = api_version.rpartition("/")
-        self._registry.add(
+        self._registry.add_type(
             ResourceType(
                 group=group,
                 version=version,
@@ -180,6 +182,6 @@ class State:
             self.register_crd(crd)
 
 
-def _plain(obj: Mapping[str, Any]) -> Object:
+def _shallow_copy(obj: Mapping[str, Any]) -> Object:
     """A dict at the top, whose insides nobody changes: what is written is decoded into a copy of its own."""
     return dict(obj)

@@ -9,7 +9,7 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import conflict, success
 from kinformer.testing.rules.admission import Admission
 from kinformer.testing.store.forms import copied, decode_stored
-from kinformer.testing.store.ledger import Ledger, Written, same
+from kinformer.testing.store.ledger import Ledger, WriteResult, same_content
 from kinformer.testing.store.storage import Stored
 
 __all__ = ["CLEANUP", "DeleteOptions", "Deleter"]
@@ -44,7 +44,7 @@ class Deleter:
         self._ledger = ledger
         self._admission = admission
 
-    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
+    def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
         """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
         if not options.admin:
             self._admission.check_delete(resource, name)
@@ -58,12 +58,12 @@ class Deleter:
         if resource.kind == "CustomResourceDefinition" and resource.builtin and "deletionTimestamp" not in metadata:
             return self._delete_definition(resource, obj, options)
         self._set_propagation(resource, metadata, options)
-        grace = self._grace(resource, obj, options)
+        grace = self._grace_period(resource, obj, options)
         marked = "deletionTimestamp" in metadata
         waits = bool(metadata.get("finalizers")) or grace > 0
         if waits or (grace == 0 and resource.kind == "Pod" and resource.builtin and not options.admin):
-            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and same(old, obj):
-                return Written(existing)
+            if marked and metadata.get("deletionGracePeriodSeconds", 0) <= grace and same_content(old, obj):
+                return WriteResult(existing)
             metadata["deletionTimestamp"] = self._ledger.timestamp(grace)
             metadata["deletionGracePeriodSeconds"] = grace
             if not marked and "generation" in metadata:
@@ -71,12 +71,12 @@ class Deleter:
             saved = self._ledger.save(resource, old, obj, dry_run=options.dry_run)
             if waits:
                 warned = resource.kind == "Job" and not (options.propagation or options.admin)
-                return Written(saved, warnings=(_PODS_STAY,) if warned else ())
+                return WriteResult(saved, warnings=(_PODS_STAY,) if warned else ())
             obj = decode_stored(resource, saved) if not options.dry_run else obj
         _, gone = self._ledger.remove(resource, obj, dry_run=options.dry_run)
         if resource.returns_deleted:
-            return Written(gone)
-        return Written(gone, status=self._deleted(resource, gone))
+            return WriteResult(gone)
+        return WriteResult(gone, status=self._success_status(resource, gone))
 
     def _set_propagation(self, resource: ResourceType, metadata: Object, options: DeleteOptions) -> None:
         """The finalizer that stands for what becomes of dependents; one excludes the other."""
@@ -92,7 +92,7 @@ class Deleter:
         if not finalizers:
             del metadata["finalizers"]
 
-    def _deleted(self, resource: ResourceType, gone: Stored) -> Object:
+    def _success_status(self, resource: ResourceType, gone: Stored) -> Object:
         details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
         return success(details={key: value for key, value in details.items() if value})
 
@@ -110,7 +110,7 @@ class Deleter:
                     " The object might have been " + ("deleted and then recreated" if what == "UID" else "modified"),
                 )
 
-    def _grace(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
+    def _grace_period(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> int:
         """Only pods that run somewhere are given time (pkg/registry/core/pod/strategy.go, CheckGracefulDelete)."""
         if not (resource.builtin and resource.kind == "Pod") or options.admin:
             return 0
@@ -124,15 +124,15 @@ class Deleter:
 
     def _delete_namespace(
         self, resource: ResourceType, existing: Stored, obj: Object, options: DeleteOptions
-    ) -> Written:
+    ) -> WriteResult:
         if "deletionTimestamp" in obj["metadata"]:
-            return Written(existing)
+            return WriteResult(existing)
         old = copied(obj)
         obj["metadata"]["deletionTimestamp"] = self._ledger.timestamp()
         obj.setdefault("status", {})["phase"] = "Terminating"
-        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
+        return WriteResult(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
 
-    def _delete_definition(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> Written:
+    def _delete_definition(self, resource: ResourceType, obj: Object, options: DeleteOptions) -> WriteResult:
         """It stays until its instances are gone (apiextensions-apiserver, etcd.go)."""
         old, now = copied(obj), self._ledger.timestamp()
         metadata = obj["metadata"]
@@ -146,4 +146,4 @@ class Deleter:
             "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
         }
         obj.setdefault("status", {}).setdefault("conditions", []).append(terminating)
-        return Written(self._ledger.save(resource, old, obj, dry_run=options.dry_run))
+        return WriteResult(self._ledger.save(resource, old, obj, dry_run=options.dry_run))

@@ -125,7 +125,7 @@ class Discovery:
         items = [
             {
                 "metadata": {"name": group} if group else {},
-                "versions": [self._version(group, version) for version in versions],
+                "versions": [self._aggregated_version(group, version) for version in versions],
             }
             for group, versions in groups
         ]
@@ -139,12 +139,12 @@ class Discovery:
         )
         return body + b"\n", f'"{hashlib.sha512(body).hexdigest().upper()}"'
 
-    def _version(self, group: str, version: str) -> Object:
+    def _aggregated_version(self, group: str, version: str) -> Object:
         api_version = f"{group}/{version}" if group else version
-        resources = [self._entry(one) for one in self._registry if one.api_version == api_version]
+        resources = [self._aggregated_resource(one) for one in self._registry if one.api_version == api_version]
         return {"version": version, "resources": resources, "freshness": "Current"}
 
-    def _entry(self, resource: ResourceType) -> Object:
+    def _aggregated_resource(self, resource: ResourceType) -> Object:
         # Built-in kinds leave group and version out, as an APIResource of their own group does; CRDs name them.
         group, version = ("", "") if resource.builtin else (resource.group, resource.version)
         entry: Object = {

@@ -29,20 +29,22 @@ class Filter:
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:
         self.namespace = namespace
         self._labels = parse_labels(options.label_selector) if options.label_selector else None
-        self._terms: list[tuple[tuple[str, ...], str, bool]] = []
-        self._own: list[tuple[str, str, bool]] = []
+        self._field_terms: list[tuple[tuple[str, ...], str, bool]] = []
+        self._metadata_terms: list[tuple[str, str, bool]] = []
         self.name = ""  # a selector by name addresses one object, also for authorization
         for label, value, wanted in parse_fields(options.field_selector):
             if label in ("metadata.name", "metadata.namespace"):
-                self._own.append((label, value, wanted))
+                self._metadata_terms.append((label, value, wanted))
                 if label == "metadata.name" and wanted:
                     self.name = value
             elif label in resource.selectable:
-                self._terms.append((resource.selectable[label], value, wanted))
+                self._field_terms.append((resource.selectable[label], value, wanted))
             else:
                 raise bad_request(_unsupported(resource, label))
         self.shards = options.shards
-        self.selects = bool(self._labels or self._terms or self._own or self.shards)  # more than the namespace
+        self.selects = bool(
+            self._labels or self._field_terms or self._metadata_terms or self.shards
+        )  # more than the namespace
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:
@@ -53,13 +55,13 @@ class Filter:
             return False
         if self.shards is not None and not self.shards.matches(stored):
             return False
-        for label, value, wanted in self._own:
+        for label, value, wanted in self._metadata_terms:
             own = stored.name if label == "metadata.name" else stored.namespace
             if (own == value) is not wanted:
                 return False
         if self._labels is not None and not self._labels(stored.labels):
             return False
-        return all((self._field(stored, path) == value) is wanted for path, value, wanted in self._terms)
+        return all((self._field(stored, path) == value) is wanted for path, value, wanted in self._field_terms)
 
     def _field(self, stored: Stored, path: tuple[str, ...]) -> str:
         # Kept with the object: the next list, and every watcher of its events, asks for the same.

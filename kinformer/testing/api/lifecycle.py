@@ -32,23 +32,23 @@ class Lifecycle:
         self._registry = self._ledger.registry
         self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
         self._emptying: set[str] = set()  # namespaces, and definitions, whose names have dots
-        self._ledger.on_change.append(self._changed)
+        self._ledger.on_change.append(self._handle_change)
 
-    def _changed(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+    def _handle_change(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         if resource.builtin and resource.kind == "Namespace":
             if new is not None and new["metadata"].get("deletionTimestamp"):
-                self._empty(new["metadata"]["name"])
+                self._empty_namespace(new["metadata"]["name"])
         elif resource.builtin and resource.kind == "CustomResourceDefinition":
             self._definition_changed(resource, old, new)
         elif new is not None and resource.builtin and resource.kind in PROTECTION:
-            self._release(resource, new, PROTECTION[resource.kind])  # as if used by nobody
+            self._remove_finalizer(resource, new, PROTECTION[resource.kind])  # as if used by nobody
         elif new is None and old is not None:
             if not resource.builtin:
                 self._empty_definition(f"{resource.plural}.{resource.group}")
             if resource.namespaced:
-                self._left(old["metadata"].get("namespace", ""))
+                self._continue_emptying(old["metadata"].get("namespace", ""))
 
-    def _release(self, resource: ResourceType, obj: Object, mark: str) -> None:
+    def _remove_finalizer(self, resource: ResourceType, obj: Object, mark: str) -> None:
         """What a controller does with an object that is deleted, and that its finalizer has no reason to hold."""
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
@@ -63,7 +63,7 @@ class Lifecycle:
 
     # -- namespaces -----------------------------------------------------------------------------------------------
 
-    def _empty(self, namespace: str) -> None:
+    def _empty_namespace(self, namespace: str) -> None:
         """Deletes all that is in a terminating namespace, then the namespace, if nothing with finalizers is left."""
         if namespace in self._emptying:
             return
@@ -76,7 +76,7 @@ class Lifecycle:
         finally:
             self._emptying.discard(namespace)
         if not left:
-            self._finish(namespace)
+            self._remove_namespace(namespace)
 
     def _delete_all(self, resource: ResourceType, namespace: str) -> int:
         collection = self._ledger.collection(resource)
@@ -84,7 +84,7 @@ class Lifecycle:
             self._deleter.delete(resource, stored.namespace, stored.name, DeleteOptions(admin=True))
         return len(collection.snapshot().within(namespace).items)
 
-    def _left(self, namespace: str) -> None:
+    def _continue_emptying(self, namespace: str) -> None:
         """An object is gone: perhaps it was the last in a namespace that waits for that."""
         if namespace in self._emptying:
             return
@@ -93,9 +93,9 @@ class Lifecycle:
         if stored is None or b'"deletionTimestamp"' not in stored.raw:
             return
         if decode_stored(spaces, stored)["metadata"].get("deletionTimestamp"):
-            self._empty(namespace)
+            self._empty_namespace(namespace)
 
-    def _finish(self, namespace: str) -> None:
+    def _remove_namespace(self, namespace: str) -> None:
         spaces = self._registry.find("v1/namespaces")
         stored = self._ledger.collection(spaces).get(namespace)
         if stored is None:
@@ -145,7 +145,7 @@ class Lifecycle:
         finally:
             self._emptying.discard(name)
         if not left:
-            self._release(definitions, crd, CLEANUP)
+            self._remove_finalizer(definitions, crd, CLEANUP)
 
     def refresh(self) -> None:
         """Serves what the stored definitions say, after they changed without a write: the server went back in time."""
@@ -153,18 +153,18 @@ class Lifecycle:
         collection = self._ledger.collection(resource)
         for name in [name for name in self._served if collection.get(name) is None]:
             for one in self._served.pop(name):
-                self._registry.remove(one)
+                self._registry.remove_type(one)
         for stored in collection.snapshot().items:
             self._serve(stored.name, decode_stored(resource, stored))
 
     def _serve(self, name: str, crd: Object) -> None:
         before = self._served.get(name, [])
         for one in before:
-            self._registry.remove(one)
+            self._registry.remove_type(one)
         types = self._served[name] = types_of(crd)
         for one in types:
             one.terminating = "deletionTimestamp" in crd["metadata"]
-            self._registry.add(one)
+            self._registry.add_type(one)
         if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()
             if self._initializing:
@@ -178,7 +178,7 @@ class Lifecycle:
             if resource.is_storage or resource is types[-1]:
                 self._drop_instances(resource)
         for resource in types:
-            self._registry.remove(resource)
+            self._registry.remove_type(resource)
         if types:
             self._ledger.collection(types[0]).end_watches()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from kinformer.testing.api.filters import Filter
@@ -19,13 +19,13 @@ from kinformer.testing.kinds.status import (
 from kinformer.testing.store.forms import View, dumps
 from kinformer.testing.store.storage import Collection, Compacted, Snapshot, Storage, Stored
 
-__all__ = ["Page", "chunks", "reach", "read_page"]
+__all__ = ["Page", "chunks", "read_page", "wait_for_revision"]
 
 WAIT = 3.0  # seconds that a request waits for a resourceVersion which is not there yet (cacher, blockTimeout)
 _SLICE = 200  # items that are joined into one piece of a body
 
 
-async def reach(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
+async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WAIT) -> None:
     """Waits until the server has a revision. A 504 `StatusError` after `wait` seconds."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait
@@ -61,29 +61,29 @@ class Page:
 
 async def read_page(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
     """The page that a request asks for. `StatusError` of 410 or 504."""
-    page = await _chosen(storage, collection, selected, options)
+    page = await _read_items(storage, collection, selected, options)
     if selected.shards is not None:
         page.shards = selected.shards.text
     return page
 
 
-async def _chosen(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
+async def _read_items(storage: Storage, collection: Collection, selected: Filter, options: Options) -> Page:
     limit = options.limit
     if options.token:
         return _continued(storage, collection, selected, ContinueToken.decode(options.token), limit)
     revision = options.revision
     if not revision:
         # Without a version, the newest; with "0", whatever the cache has, which ignores the limit.
-        return _cut(collection, collection.snapshot(), selected, storage.revision, 0 if revision == 0 else limit)
-    await reach(storage, revision)
+        return _page_of(collection, collection.snapshot(), selected, storage.revision, 0 if revision == 0 else limit)
+    await wait_for_revision(storage, revision)
     exact = options.match == EXACT or (not options.match and limit)  # a limit alone is the old form of Exact
     if not exact:
-        return _cut(collection, collection.snapshot(), selected, storage.revision, limit)
+        return _page_of(collection, collection.snapshot(), selected, storage.revision, limit)
     try:
         snapshot = _past(storage, collection, revision)
     except Compacted:
         raise expired(TOO_OLD_LIST) from None
-    return _cut(collection, snapshot, selected, revision, limit)
+    return _page_of(collection, snapshot, selected, revision, limit)
 
 
 def _past(storage: Storage, collection: Collection, revision: int) -> Snapshot:
@@ -93,27 +93,27 @@ def _past(storage: Storage, collection: Collection, revision: int) -> Snapshot:
 
 
 def _continued(storage: Storage, collection: Collection, selected: Filter, token: ContinueToken, limit: int) -> Page:
-    start = _absolute(selected.namespace, token.start)
+    start = _absolute_key(selected.namespace, token.start)
     if token.revision < 0:
-        return _cut(collection, collection.snapshot().after(start), selected, storage.revision, limit)
+        return _page_of(collection, collection.snapshot().after(start), selected, storage.revision, limit)
     if token.revision > storage.revision:  # a token from before the server went back in time
         raise internal("etcdserver: mvcc: required revision is a future revision")
     try:
         snapshot = _past(storage, collection, token.revision)
     except Compacted:
         raise expired(TOO_OLD_CONTINUE, token=ContinueToken(-1, token.start).encode()) from None
-    return _cut(collection, snapshot.after(start), selected, token.revision, limit)
+    return _page_of(collection, snapshot.after(start), selected, token.revision, limit)
 
 
-def _absolute(namespace: str, start: str) -> str:
+def _absolute_key(namespace: str, start: str) -> str:
     return f"{namespace}{start}" if namespace else start.removeprefix("/")
 
 
-def _relative(namespace: str, key: str) -> str:
+def _relative_key(namespace: str, key: str) -> str:
     return key[len(namespace) :] if namespace else f"/{key}"
 
 
-def _cut(collection: Collection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
+def _page_of(collection: Collection, snapshot: Snapshot, selected: Filter, revision: int, limit: int) -> Page:
     within = snapshot.within(selected.namespace)
     if not selected.selects:
         items, rest = list(within.items), 0
@@ -129,15 +129,13 @@ def _cut(collection: Collection, snapshot: Snapshot, selected: Filter, revision:
                 items.append(stored)
     if not rest:
         return Page(items, revision)
-    collection.keep(revision)
-    token = ContinueToken(revision, _relative(selected.namespace, items[-1].key)).encode()
+    collection.keep_snapshot(revision)
+    token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key)).encode()
     # With a selector nobody has counted what is left.
     return Page(items, revision, token, None if selected.selects else rest)
 
 
-async def chunks(
-    resource: ResourceType, view: View, page: Page, *, breathe: Callable[[], Any] = lambda: asyncio.sleep(0)
-) -> AsyncIterator[bytes]:
+async def chunks(resource: ResourceType, view: View, page: Page) -> AsyncIterator[bytes]:
     """The body of a list in pieces; between pieces the loop may do other things."""
     head, tail = _frame(resource, view, page)
     if view.form == "partial" and not page.items:  # a slice that was never made, where others write an empty list
@@ -149,7 +147,7 @@ async def chunks(
         pending.append(joined if start == 0 else b"," + joined)
         yield b"".join(pending)
         pending.clear()
-        await breathe()
+        await asyncio.sleep(0)
     pending.append(tail)
     yield b"".join(pending)
 

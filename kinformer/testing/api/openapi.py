@@ -67,7 +67,7 @@ class _Document:
         self._root = root
         self.types: Object = {}
 
-    def add(self, name: str) -> Object:
+    def add_type(self, name: str) -> Object:
         """A reference to a built-in type."""
         full = definition_name(name)
         if full not in self.types:
@@ -76,17 +76,17 @@ class _Document:
         return {"$ref": f"{self._root}{full}"}
 
     def _struct(self, node: Node) -> Object:
-        schema: Object = {"properties": {name: self.schema(field) for name, field in node.fields.items()}}
+        schema: Object = {"properties": {name: self.field_schema(field) for name, field in node.fields.items()}}
         required = [name for name, field in node.fields.items() if field.required]
         return {**schema, "required": required} if required else schema
 
-    def schema(self, node: Node) -> Object:
+    def field_schema(self, node: Node) -> Object:
         """What a field looks like."""
         schema: Object = {"description": ""}
         if node.kind == "struct":
-            schema["allOf"] = [self.add(_type_name(node))]
+            schema["allOf"] = [self.add_type(_type_name(node))]
         elif node.kind in ("list", "map"):
-            inner = self.schema(node.item) if node.item is not None else {}
+            inner = self.field_schema(node.item) if node.item is not None else {}
             schema |= {"type": "array", "items": inner} if node.kind == "list" else {"type": "object"}
             if node.kind == "map":
                 schema["additionalProperties"] = inner
@@ -109,7 +109,7 @@ class _Document:
         mark = [{"group": resource.group, "version": resource.version, "kind": resource.kind}]
         if resource.builtin:
             name = _type_name(resource.node)
-            self.add(name)
+            self.add_type(name)
             full = definition_name(name)
             self.types[full]["x-kubernetes-group-version-kind"] = mark
             return full
@@ -118,7 +118,7 @@ class _Document:
         own = {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"allOf": [self.add(_OBJECT_META)]},
+            "metadata": {"allOf": [self.add_type(_OBJECT_META)]},
         }
         schema["properties"] = {**own, **(schema.get("properties") or {}), "metadata": own["metadata"]}
         self.types[full] = {**schema, "x-kubernetes-group-version-kind": mark}

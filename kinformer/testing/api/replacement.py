@@ -11,7 +11,7 @@ from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import cause, conflict, internal, invalid
 from kinformer.testing.store.forms import decode_stored
-from kinformer.testing.store.ledger import managers_of, same, spec_differs
+from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
 from kinformer.testing.store.storage import Stored
 
 __all__ = ["Replacement", "version_in"]
@@ -133,7 +133,7 @@ class Replacement:
     @property
     def changes_nothing(self) -> bool:
         """True if the object would stay as it is; for an apply, its managers too."""
-        if not same(self.old, self.new):
+        if not same_content(self.old, self.new):
             return False
         return not self.applied or managers_of(self.old) == managers_of(self.new)
 

@@ -11,17 +11,17 @@ from kinformer.testing.kinds.status import StatusError, bad_request, conflict, f
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.workload_rules import selector_matches
 from kinformer.testing.store.forms import decode_stored
-from kinformer.testing.store.ledger import Ledger, Written
+from kinformer.testing.store.ledger import Ledger, WriteResult
 from kinformer.testing.store.ownership import FieldManager
 
-__all__ = ["bind", "evicted", "guard", "scale_of", "with_scale"]
+__all__ = ["bind_pod", "mark_evicted", "scale_of", "use_disruption_budget", "with_scale"]
 
 Object = dict[str, Any]
 
 _SCALE_META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def _walk(obj: Object, path: str) -> Any:
+def _value_at(obj: Object, path: str) -> Any:
     value: Any = obj
     for part in path.strip(".").split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -31,7 +31,7 @@ def _walk(obj: Object, path: str) -> Any:
 def _selector(resource: ResourceType, obj: Object) -> str:
     if resource.scale is not None:
         path = resource.scale.get("labelSelectorPath")
-        return str(_walk(obj, path) or "") if path else ""
+        return str(_value_at(obj, path) or "") if path else ""
     selector = (obj.get("spec") or {}).get("selector") or {}
     labels = selector.get("matchLabels", selector)
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
@@ -45,12 +45,12 @@ def _paths(resource: ResourceType) -> tuple[str, str]:
 def scale_of(resource: ResourceType, obj: Object) -> Object:
     """The `autoscaling/v1` Scale of an object."""
     spec_path, status_path = _paths(resource)
-    status: Object = {"replicas": _walk(obj, status_path) or 0}
+    status: Object = {"replicas": _value_at(obj, status_path) or 0}
     selector = _selector(resource, obj)
     if selector:
         status["selector"] = selector
     metadata = obj["metadata"]
-    replicas = _walk(obj, spec_path)
+    replicas = _value_at(obj, spec_path)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -91,9 +91,9 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
     return obj
 
 
-def bind(
+def bind_pod(
     writer: Writer, resource: ResourceType, namespace: str, name: str, binding: Object, options: WriteOptions
-) -> Written:
+) -> WriteResult:
     """POST of `/binding`: puts a pod on a node. A 409 `StatusError` where it is on one."""
     target = binding.get("target") or {}
     if target.get("kind", "Node") not in ("Node", ""):
@@ -126,7 +126,7 @@ def _set_condition(pod: Object, condition: Object, now: str) -> None:
     status["conditions"] = [*others, {**head, "lastProbeTime": None, "lastTransitionTime": now, **condition}]
 
 
-def evicted(writer: Writer, resource: ResourceType, namespace: str, name: str) -> None:
+def mark_evicted(writer: Writer, resource: ResourceType, namespace: str, name: str) -> None:
     """Marks a pod that is about to be evicted (eviction.go, addConditionAndDeletePod)."""
     condition = {
         "type": "DisruptionTarget",
@@ -143,7 +143,7 @@ def evicted(writer: Writer, resource: ResourceType, namespace: str, name: str) -
     writer.patch(resource, namespace, name, mark, options, subresource="status")
 
 
-def guard(ledger: Ledger, pod: Object, *, dry_run: bool) -> None:
+def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None:
     """A 429 `StatusError` where a PodDisruptionBudget does not let a pod go; counts down one that does."""
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):

@@ -31,7 +31,7 @@ class Tokens:
         self._ledger = ledger
         self._key = secrets.token_bytes(32)
 
-    def request(self, account: Object, body: Object, manager: FieldManager) -> Object:
+    def issue(self, account: Object, body: Object, manager: FieldManager) -> Object:
         """The answered TokenRequest. A `StatusError` of 400 or 422."""
         metadata, spec = account["metadata"], dict(body.get("spec") or {})
         given = body.get("metadata") or {}

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.list import reach
+from kinformer.testing.api.list import wait_for_revision
 from kinformer.testing.api.options import Options
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, expired
@@ -61,17 +61,17 @@ class Watcher:
         self._loop = asyncio.get_running_loop()
         self._initial: Iterator[Stored] | None = None
         self._lines: deque[Line] = deque()
-        self._wake: asyncio.Future[None] | None = None
+        self._waiting: asyncio.Future[None] | None = None
         self._ended = False
         self._marks_end = False  # a bookmark behind the initial events
-        self._poked = False
+        self._woken = False
         self._first_row = True
         self._blocked_since: float | None = None
         timeout = options.timeout or random.uniform(MIN_REQUEST_TIMEOUT, 2 * MIN_REQUEST_TIMEOUT)
         started = self._loop.time()
         self._deadline = started + timeout
         self._next_bookmark = self._bookmark_time(started)
-        self._last_told = 0  # the newest revision that the client knows
+        self._last_known = 0  # the newest revision that the client knows
         self._position = 0  # events up to this revision are not this watch's business
 
     async def open(self) -> None:
@@ -83,7 +83,7 @@ class Watcher:
         legacy = initial is None and not revision
         try:
             if initial and revision:
-                await reach(self._storage, revision)
+                await wait_for_revision(self._storage, revision)
             if initial or legacy:
                 self._start_with_state()
                 self._marks_end = bool(initial) or options.promoted
@@ -96,7 +96,7 @@ class Watcher:
             self._ended = True
             return
         # What is sent to begin with, selected or not, is no progress that a bookmark would have to tell.
-        self._last_told = max(self._position, self._collection.revision)
+        self._last_known = max(self._position, self._collection.revision)
         self._collection.watchers[self.offer] = None
 
     def _start_with_state(self) -> None:
@@ -137,7 +137,7 @@ class Watcher:
         if line is None:
             return
         self._lines.append(Line(line))
-        self._last_told = max(self._last_told, change.revision)
+        self._last_known = max(self._last_known, change.revision)
         blocked = self._blocked_since
         if len(self._lines) > MAX_PENDING and blocked is not None and self._loop.time() - blocked > MAX_BLOCKED:
             self._lines.clear()
@@ -149,12 +149,12 @@ class Watcher:
         self._ended = True
         self._notify()
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Makes `next_batch` return at once, with nothing if there is nothing."""
-        self._poked = True
+        self._woken = True
         self._notify()
 
-    def blocked(self, blocked: bool) -> None:
+    def set_blocked(self, blocked: bool) -> None:
         """Tells whether the socket takes nothing at the moment."""
         self._blocked_since = self._loop.time() if blocked else None
 
@@ -170,8 +170,8 @@ class Watcher:
                 return [lines.popleft() for _ in range(min(most, len(lines)))]
             if self._ended:
                 return None
-            if self._poked:
-                self._poked = False
+            if self._woken:
+                self._woken = False
                 return []
             now = self._loop.time()
             if now >= self._deadline:
@@ -189,16 +189,16 @@ class Watcher:
 
     async def _wait(self, now: float) -> None:
         until = min(self._deadline, self._next_bookmark) if self._options.bookmarks else self._deadline
-        wake = self._wake = self._loop.create_future()
+        wake = self._waiting = self._loop.create_future()
         timer = self._loop.call_later(max(0.0, until - now), self._notify)
         try:
             await wake
         finally:
             timer.cancel()
-            self._wake = None
+            self._waiting = None
 
     def _notify(self) -> None:
-        wake = self._wake
+        wake = self._waiting
         if wake is not None and not wake.done():
             wake.set_result(None)
 
@@ -212,9 +212,9 @@ class Watcher:
 
     def _bookmark(self) -> None:
         newest = self._storage.revision
-        if newest <= self._last_told:
+        if newest <= self._last_known:
             return  # no progress, no bookmark
-        self._last_told = newest
+        self._last_known = newest
         self._lines.append(Line(self._view.bookmark(newest), event=False))
 
     def _translate(self, change: Change) -> bytes | None:

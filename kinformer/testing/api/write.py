@@ -32,7 +32,7 @@ from kinformer.testing.rules.defaults import fill_in, first_status
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
 from kinformer.testing.store.forms import copied, decode_stored
-from kinformer.testing.store.ledger import Ledger, Written
+from kinformer.testing.store.ledger import Ledger, WriteResult
 from kinformer.testing.store.ownership import FieldManager, apply_fields, track_update
 from kinformer.testing.store.storage import Stored
 
@@ -56,7 +56,7 @@ class Writer:
 
     # -- create ---------------------------------------------------------------------------------------------------
 
-    def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> Written:
+    def create(self, resource: ResourceType, namespace: str, body: Object, options: WriteOptions) -> WriteResult:
         """POST."""
         check_kind(resource, body)
         obj = self._decoded(resource, body, options)
@@ -83,7 +83,7 @@ class Writer:
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
-        return Written(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
+        return WriteResult(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         if options.admin and obj["metadata"].get("managedFields"):
@@ -186,7 +186,7 @@ class Writer:
         options: WriteOptions,
         *,
         subresource: str = "",
-    ) -> Written:
+    ) -> WriteResult:
         """PUT."""
         check_kind(resource, body)
         obj = self._decoded(resource, body, options)
@@ -211,7 +211,7 @@ class Writer:
         options: WriteOptions,
         *,
         subresource: str = "",
-    ) -> Written:
+    ) -> WriteResult:
         """PATCH with a function that makes the new object of the old."""
         existing = self.ledger.stored(resource, namespace, name)
         old = decode_stored(resource, existing)
@@ -253,7 +253,7 @@ class Writer:
         options: WriteOptions,
         *,
         subresource: str = "",
-    ) -> Written:
+    ) -> WriteResult:
         """PATCH with an apply configuration; creates the object where it is missing."""
         if not options.manager.name:
             causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
@@ -276,7 +276,7 @@ class Writer:
 
     def _apply_new(
         self, resource: ResourceType, namespace: str, applied: Object, manager: FieldManager, options: WriteOptions
-    ) -> Written:
+    ) -> WriteResult:
         empty: Object = {"metadata": {}}
         merged = apply_fields(resource, empty, applied, manager, self.ledger.timestamp(), force=True)
         fields = merged["metadata"]["managedFields"]
@@ -284,11 +284,11 @@ class Writer:
         written = self.create(resource, namespace, obj, WriteOptions(manager, dry_run=True, admin=options.admin))
         whole = decode_stored(resource, written.stored)
         whole["metadata"]["managedFields"] = fields
-        return Written(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
+        return WriteResult(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
 
     # -- the steps of update, patch and apply ---------------------------------------------------------------------
 
-    def _replace(self, replacement: Replacement) -> Written:
+    def _replace(self, replacement: Replacement) -> WriteResult:
         """Carry out a replacement, in the order of the real server (registry/generic/registry/store.go)."""
         replacement.check_preconditions()
         replacement.keep_system_metadata()
@@ -296,14 +296,14 @@ class Writer:
         self._admit(replacement)
         takes_managers = replacement.take_managed_fields()
         if replacement.changes_nothing and not takes_managers:
-            return Written(replacement.existing)  # no revision, and no event
+            return WriteResult(replacement.existing)  # no revision, and no event
         replacement.count_generation()
         self._track(replacement)
         if replacement.completes_deletion:
             return self._remove(replacement)
         options, new = replacement.options, replacement.new
         stored = self.ledger.save(replacement.resource, replacement.old, new, dry_run=options.dry_run)
-        return Written(stored, obj=new)
+        return WriteResult(stored, obj=new)
 
     def _admit(self, replacement: Replacement) -> None:
         """Fill in defaults, run admission, and validate. Raises a 422 `StatusError`."""
@@ -322,14 +322,14 @@ class Writer:
         manager = FieldManager(given.name, given.operation, replacement.subresource, timed=given.timed)
         track_update(replacement.resource, replacement.old, replacement.new, manager, self.ledger.timestamp())
 
-    def _remove(self, replacement: Replacement) -> Written:
+    def _remove(self, replacement: Replacement) -> WriteResult:
         """Remove an object whose last finalizer is gone.
 
         The answer shows what was written, under the version before; the event shows what was stored last.
         """
         resource = replacement.resource
         self.ledger.remove(resource, replacement.old, dry_run=replacement.options.dry_run)
-        return Written(self.ledger.save(resource, None, replacement.new, preview=True))
+        return WriteResult(self.ledger.save(resource, None, replacement.new, preview=True))
 
 
 def _new_uid() -> str:

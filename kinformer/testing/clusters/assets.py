@@ -50,16 +50,16 @@ def find_assets(assets: str | os.PathLike[str] | None = None, environ: Mapping[s
     """
     environ = os.environ if environ is None else environ
     if assets is not None:
-        return _only(Path(assets).expanduser(), "the `assets` argument")
+        return _assets_in(Path(assets).expanduser(), "the `assets` argument")
     if named := environ.get(ASSETS_VARIABLE):
-        return _only(Path(named).expanduser(), ASSETS_VARIABLE)
+        return _assets_in(Path(named).expanduser(), ASSETS_VARIABLE)
     looked: list[str] = ["the `assets` argument: not given", f"{ASSETS_VARIABLE}: not set"]
     for place, folders in _default_places(environ):
-        looked.extend(f"{folder}: {_lack(folder)}" for folder in folders if _lack(folder))
+        looked.extend(f"{folder}: {_missing_in(folder)}" for folder in folders if _missing_in(folder))
         if not folders:
             looked.append(f"{place}: no such folder")
         for folder in folders:
-            if not _lack(folder):
+            if not _missing_in(folder):
                 return _assets(folder)
     raise ConfigError(_not_found(looked))
 
@@ -120,10 +120,10 @@ def _versions(parent: Path, suffix: str) -> list[Path]:
     return [child for _, child in sorted(found, reverse=True)]
 
 
-def _only(folder: Path, origin: str) -> Assets:
-    lack = _lack(folder)
-    if lack:
-        raise ConfigError(_not_found([f"{folder} (from {origin}): {lack}"]))
+def _assets_in(folder: Path, origin: str) -> Assets:
+    missing = _missing_in(folder)
+    if missing:
+        raise ConfigError(_not_found([f"{folder} (from {origin}): {missing}"]))
     return _assets(folder)
 
 
@@ -132,17 +132,17 @@ def _assets(folder: Path) -> Assets:
     return Assets(folder, folder / "etcd", folder / "kube-apiserver", kubectl if _is_executable(kubectl) else None)
 
 
-def _lack(folder: Path) -> str:
+def _missing_in(folder: Path) -> str:
     """What a folder lacks to be usable, in words; "" if nothing."""
     if not folder.is_dir():
         return "no such folder"
-    lacks = []
+    missing = []
     for name in REQUIRED:
         if not (folder / name).exists():
-            lacks.append(f"no {name}")
+            missing.append(f"no {name}")
         elif not _is_executable(folder / name):
-            lacks.append(f"{name} is not executable")
-    return ", ".join(lacks)
+            missing.append(f"{name} is not executable")
+    return ", ".join(missing)
 
 
 def _is_executable(path: Path) -> bool:

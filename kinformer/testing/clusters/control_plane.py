@@ -24,7 +24,7 @@ import aiohttp
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError, KinformerError
 from kinformer.testing.clusters.assets import Assets, find_assets
-from kinformer.testing.clusters.crd_install import answers, call, install
+from kinformer.testing.clusters.crd_install import install, is_ok, request_json
 from kinformer.testing.clusters.processes import ChildProcess, ProcessError, free_ports
 from kinformer.testing.kinds.crd_files import read_crds
 from kinformer.testing.logins import Logins, new_private_key, write_secret
@@ -100,7 +100,7 @@ class ControlPlane:
     @property
     def url(self) -> str:
         """`https://127.0.0.1:<port>`, the same until it is left, restarts included."""
-        self._started()
+        self._api_server_process()
         return f"https://{HOST}:{self._port}"
 
     @property
@@ -202,7 +202,7 @@ class ControlPlane:
             kill: SIGKILL, as a crash would be: connections are cut in the middle. Otherwise SIGTERM, and SIGKILL
                 after 10 s, during which the server closes its watches and lets other requests finish.
         """
-        await self._stop(self._started(), kill)
+        await self._stop(self._api_server_process(), kill)
 
     async def start_api_server(self) -> None:
         """Start the API server again, on the same port and data, and wait until it is ready.
@@ -211,7 +211,7 @@ class ControlPlane:
             RuntimeError: it runs.
             ProcessError: it did not become ready within 60 s; it needs etcd for that.
         """
-        await self._start_again(self._started(), self._api_server_is_ready)
+        await self._start_again(self._api_server_process(), self._api_server_is_ready)
 
     async def stop_etcd(self, kill: bool = False) -> None:
         """End etcd under the API server, which stays and answers what it has to ask etcd for with errors.
@@ -219,7 +219,7 @@ class ControlPlane:
         Args:
             kill: SIGKILL, as a crash would be. Otherwise SIGTERM, and SIGKILL after 10 s.
         """
-        await self._stop(self._started_etcd(), kill)
+        await self._stop(self._etcd_process(), kill)
 
     async def start_etcd(self) -> None:
         """Start etcd again, on the same port and data, and wait until it is ready.
@@ -230,13 +230,13 @@ class ControlPlane:
             RuntimeError: it runs.
             ProcessError: it did not become ready within 60 s.
         """
-        await self._start_again(self._started_etcd(), self._etcd_is_ready)
+        await self._start_again(self._etcd_process(), self._etcd_is_ready)
 
     async def ensure_running(self) -> None:
         """Start whichever part was stopped or has died, and wait until it is ready; nothing to do if both run."""
-        if not self._started_etcd().running:
+        if not self._etcd_process().running:
             await self.start_etcd()
-        if not self._started().running:
+        if not self._api_server_process().running:
             await self.start_api_server()
 
     async def restart(self, downtime: float = 0.0) -> None:
@@ -260,14 +260,16 @@ class ControlPlane:
         watch from the very last revision before this one is answered with a 500 ("PrevKv=nil") instead: etcd still has
         the change, but no longer what was before it.
         """
-        self._started()
+        self._api_server_process()
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
-            status, answer = await call(session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()})
+            status, answer = await request_json(
+                session, "POST", "/v3/kv/range", {"key": base64.b64encode(b"\0").decode()}
+            )
             if status != 200:
                 raise KinformerError(f"etcd does not tell its revision: {status} {answer}")
             revision = int(answer["header"]["revision"])
             request = {"revision": str(revision), "physical": True}
-            status, answer = await call(session, "POST", "/v3/kv/compaction", request)
+            status, answer = await request_json(session, "POST", "/v3/kv/compaction", request)
             # A second compaction at the same revision has nothing to do, and etcd calls that an error.
             if status != 200 and "has been compacted" not in str(answer):
                 raise KinformerError(f"etcd does not compact at {revision}: {status} {answer}")
@@ -290,12 +292,12 @@ class ControlPlane:
 
     # -- how it is done -------------------------------------------------------------------------------------------
 
-    def _started(self) -> ChildProcess:
+    def _api_server_process(self) -> ChildProcess:
         if self._api_server is None:
             raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
         return self._api_server
 
-    def _started_etcd(self) -> ChildProcess:
+    def _etcd_process(self) -> ChildProcess:
         if self._etcd is None:
             raise RuntimeError("the control plane has not been started: `async with ControlPlane() as control_plane`")
         return self._etcd
@@ -394,7 +396,7 @@ class ControlPlane:
 
     async def _etcd_is_ready(self) -> bool:
         async with aiohttp.ClientSession(f"http://{HOST}:{self._etcd_port}") as session:
-            return await answers(session, "/health")
+            return await is_ok(session, "/health")
 
     async def _api_server_is_ready(self) -> bool:
         try:
@@ -403,7 +405,7 @@ class ControlPlane:
             return False  # it has not written its certificate, or only half of it
         async with session:
             # The namespace is made by a controller inside the API server, which /readyz does not wait for.
-            return await answers(session, "/readyz") and await answers(session, "/api/v1/namespaces/default")
+            return await is_ok(session, "/readyz") and await is_ok(session, "/api/v1/namespaces/default")
 
 
 def _merged(defaults: list[str], extra: list[str]) -> list[str]:

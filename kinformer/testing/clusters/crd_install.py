@@ -13,13 +13,13 @@ import aiohttp
 from kinformer.client.client import Client
 from kinformer.exceptions import AlreadyExistsError, NotFoundError, ServerError, TooManyRequestsError
 
-__all__ = ["answers", "call", "install"]
+__all__ = ["install", "is_ok", "request_json"]
 
 COLLECTION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLL = 0.05  # seconds between two questions whether it is served
 
 
-async def call(
+async def request_json(
     session: aiohttp.ClientSession, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> tuple[int, Any]:
     """The status and the JSON body of one request."""
@@ -27,7 +27,7 @@ async def call(
         return response.status, await response.json()
 
 
-async def answers(session: aiohttp.ClientSession, path: str) -> bool:
+async def is_ok(session: aiohttp.ClientSession, path: str) -> bool:
     """Whether a GET is answered with 200; False, too, where nobody listens."""
     with suppress(aiohttp.ClientConnectionError, ConnectionError):
         async with session.get(path) as response:

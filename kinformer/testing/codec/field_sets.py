@@ -15,12 +15,12 @@ from kinformer.testing.kinds.schema import ANY, Node
 __all__ = [
     "NODE",
     "Path",
-    "bare",
     "difference",
     "drop_field",
     "from_fields",
     "leaves",
     "new_fields",
+    "ownable_part",
     "owns",
     "to_fields",
 ]
@@ -190,7 +190,7 @@ def owns(fields: Object, path: Path) -> bool:
     return not node or "." in node
 
 
-def bare(obj: Object) -> Object:
+def ownable_part(obj: Object) -> Object:
     """The document without the metadata that nobody owns."""
     return {name: value if name != "metadata" else _owned_metadata(value) for name, value in obj.items()}
 

@@ -16,7 +16,7 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.schema import ANY, Node
 from kinformer.testing.kinds.status import StatusError, bad_request, failure
 
-__all__ = ["json_patch", "merge_patch", "patch_kind", "patched", "strategic_patch"]
+__all__ = ["json_patch", "merge_patch", "patch_function", "patch_kind", "strategic_patch"]
 
 MAX_OPERATIONS = 10_000  # endpoints/handlers/patch.go, maxJSONPatchOperations
 _PATCHES = {
@@ -45,7 +45,7 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
     )
 
 
-def patched(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The function that makes the new object of the old. A 400 `StatusError` for what is no patch of this kind."""
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
@@ -57,7 +57,7 @@ def patched(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dic
     return lambda obj: strategic_patch(obj, patch, node)
 
 
-def rejected() -> StatusError:
+def rejected_patch() -> StatusError:
     """What kube-apiserver says of a patch that does not fit the object."""
     return failure(422, "the server rejected our request due to an error in our request", details={})
 
@@ -91,9 +91,9 @@ def json_patch(target: Any, operations: Any) -> Any:
     document = copy.deepcopy(target)
     for operation in operations:
         try:
-            document = _operate(document, operation)
+            document = _apply_operation(document, operation)
         except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-            raise rejected() from None
+            raise rejected_patch() from None
     return document
 
 
@@ -111,7 +111,7 @@ def _check_operation(operation: Any) -> None:
         raise bad_request(f"error decoding patch: json: cannot unmarshal {wrong}")
 
 
-def _operate(document: Any, operation: dict[str, Any]) -> Any:
+def _apply_operation(document: Any, operation: dict[str, Any]) -> Any:
     kind, path = operation["op"], _pointer(operation["path"])
     if kind == "test":
         if _get(document, path) != operation.get("value"):
@@ -255,14 +255,14 @@ def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: s
     fresh = [items[name] for name in sorted(items, key=lambda name: rank.get(name, len(rank)))]
     merged: list[Any] = []
     while rest or fresh:
-        if rest and (not fresh or _stands_before(before, rest[0].get(key), fresh[0].get(key))):
+        if rest and (not fresh or _comes_before(before, rest[0].get(key), fresh[0].get(key))):
             merged.append(rest.pop(0))
         else:
             merged.append(fresh.pop(0))
     return merged
 
 
-def _stands_before(order: list[Any], left: Any, right: Any) -> bool:
+def _comes_before(order: list[Any], left: Any, right: Any) -> bool:
     return left in order and right in order and order.index(left) < order.index(right)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kinformer.objects.pod_status import PodState
-from kinformer.testing.codec.table_text import age, none, since
+from kinformer.testing.codec.table_text import age, or_none, since
 
 __all__ = ["pod_row"]
 
@@ -27,8 +27,8 @@ def pod_row(pod: Object) -> list[Any]:
         found.reason,
         restarts,
         age(pod),
-        none(addresses[0].get("ip")),
-        none(spec.get("nodeName")),
-        none(status.get("nominatedNodeName")),
+        or_none(addresses[0].get("ip")),
+        or_none(spec.get("nodeName")),
+        or_none(status.get("nominatedNodeName")),
         f"{found.open_gates}/{found.gates}" if found.gates else "<none>",
     ]

@@ -17,7 +17,7 @@ from kinformer.testing.codec.table_text import (
     label_selector,
     labels_text,
     listed,
-    none,
+    or_none,
     since,
 )
 
@@ -111,7 +111,7 @@ def _cron_job(obj: Object) -> list[Any]:
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     suspended = {True: "True", False: "False", None: "<unset>"}[spec.get("suspend")]
     return [
-        *(_name(obj), spec.get("schedule", ""), none(spec.get("timeZone")), suspended),
+        *(_name(obj), spec.get("schedule", ""), or_none(spec.get("timeZone")), suspended),
         *(len(status.get("active") or []), since(status.get("lastScheduleTime"), "<none>"), age(obj)),
         *(*containers(job.get("template") or {}), label_selector(job.get("selector"))),
     ]
@@ -162,8 +162,8 @@ def _node(obj: Object) -> list[Any]:
     if info.get("architecture"):
         kernel += f" ({info['architecture']})"
     return [
-        *(_name(obj), state, none(",".join(sorted(roles))), age(obj), info.get("kubeletVersion", "")),
-        *(none(addresses.get("InternalIP")), none(addresses.get("ExternalIP"))),
+        *(_name(obj), state, or_none(",".join(sorted(roles))), age(obj), info.get("kubeletVersion", "")),
+        *(or_none(addresses.get("InternalIP")), or_none(addresses.get("ExternalIP"))),
         *(info.get("osImage") or "<unknown>", kernel, info.get("containerRuntimeVersion") or "<unknown>"),
     ]
 
@@ -290,7 +290,7 @@ def _ingress(obj: Object) -> list[Any]:
     hosts = [one["host"] for one in spec.get("rules") or [] if one.get("host")]
     shown = ",".join(hosts[:3]) + (f" + {len(hosts) - 3} more..." if len(hosts) > 3 else "") or "*"
     ports = "80, 443" if spec.get("tls") else "80"
-    return [_name(obj), none(spec.get("ingressClassName")), shown, _balancers(status), ports, age(obj)]
+    return [_name(obj), or_none(spec.get("ingressClassName")), shown, _balancers(status), ports, age(obj)]
 
 
 def _ingress_class(obj: Object) -> list[Any]:
@@ -344,7 +344,7 @@ def _pod_template(obj: Object) -> list[Any]:
     return [_name(obj), *containers(template), labels_text((template.get("metadata") or {}).get("labels"))]
 
 
-def _definition_less(*names: str) -> Callable[[Object], list[Any]]:
+def _plain_row(*names: str) -> Callable[[Object], list[Any]]:
     """Rows of a name, some fields as they are, and the age."""
     return lambda obj: [_name(obj), *(obj.get(name, "") for name in names), age(obj)]
 
@@ -368,7 +368,7 @@ ROWS: Mapping[str, Callable[[Object], list[Any]]] = {
     "Namespace": lambda obj: [_name(obj), (obj.get("status") or {}).get("phase", ""), age(obj)],
     "ConfigMap": lambda obj: [_name(obj), len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj)],
     "Secret": lambda obj: [_name(obj), obj.get("type", ""), len(obj.get("data") or {}), age(obj)],
-    "ServiceAccount": _definition_less(),
+    "ServiceAccount": _plain_row(),
     "Event": _event,
     "Endpoints": _endpoints,
     "EndpointSlice": _endpoint_slice,
@@ -387,7 +387,7 @@ ROWS: Mapping[str, Callable[[Object], list[Any]]] = {
     "PodTemplate": _pod_template,
     "PriorityClass": _priority_class,
     "Lease": lambda obj: [_name(obj), (obj.get("spec") or {}).get("holderIdentity", ""), age(obj)],
-    "RuntimeClass": _definition_less("handler"),
+    "RuntimeClass": _plain_row("handler"),
     "MutatingWebhookConfiguration": lambda obj: [_name(obj), len(obj.get("webhooks") or []), age(obj)],
     "ValidatingWebhookConfiguration": lambda obj: [_name(obj), len(obj.get("webhooks") or []), age(obj)],
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["age", "containers", "human_duration", "label_selector", "labels_text", "listed", "none", "since"]
+__all__ = ["age", "containers", "human_duration", "label_selector", "labels_text", "listed", "or_none", "since"]
 
 Object = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def age(obj: Object) -> str:
     return since(obj["metadata"].get("creationTimestamp"))
 
 
-def none(value: Any) -> Any:
+def or_none(value: Any) -> Any:
     """The value, `<none>` where there is none."""
     return value if value not in (None, "") else "<none>"
 

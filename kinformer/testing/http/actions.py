@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kinformer.testing.api.delete import Deleter
-from kinformer.testing.api.subresources import bind, evicted, guard, scale_of, with_scale
+from kinformer.testing.api.subresources import bind_pod, mark_evicted, scale_of, use_disruption_budget, with_scale
 from kinformer.testing.api.tokens import Tokens
 from kinformer.testing.api.write import Writer
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
-from kinformer.testing.codec.patch import patch_kind, patched
+from kinformer.testing.codec.patch import patch_function, patch_kind
 from kinformer.testing.http.auth import AccessControl
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.reviews import review
@@ -49,8 +49,8 @@ class Actions:
         """POST of a review."""
         if call.info.method != "POST":
             raise method_not_allowed()
-        options = call.options()
-        body = await call.body(resource.kind, options)
+        options = call.write_options()
+        body = await call.read_object(resource.kind, options)
         now = self._ledger.timestamp()
         answer = review(self._access, call.user, resource, call.info.namespace, body, options.manager, now)
         await call.send_object(answer, status=201)
@@ -59,12 +59,12 @@ class Actions:
         """POST to the collection of bindings: the old way to assign a pod."""
         if call.info.method != "POST" or call.info.name:
             raise method_not_allowed()
-        options = call.options()
-        body = await call.body("Binding", options)
+        options = call.write_options()
+        body = await call.read_object("Binding", options)
         name = (body.get("metadata") or {}).get("name", "")
         pods = self._ledger.registry.find("v1/pods")
-        bind(self._writer, pods, call.info.namespace, name, body, options)
-        await call.answer.json(success(code=201), status=201)
+        bind_pod(self._writer, pods, call.info.namespace, name, body, options)
+        await call.response.send_json(success(code=201), status=201)
 
     async def _scale(self, call: Call, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
@@ -73,14 +73,14 @@ class Actions:
             await call.send_object(scale_of(resource, decode_stored(resource, stored)))
             return
         if info.method == "PUT":
-            options = call.options()
-            apply = _replaced_by(await call.body("Scale", options))
+            options = call.write_options()
+            apply = _replaced_by(await call.read_object("Scale", options))
         else:
             kind = patch_kind(call.content_type, resource, "scale")
-            options = call.options(patch=kind)
+            options = call.write_options(patch=kind)
             raw = await read_body(call.request)
             patch = parse_yaml(raw) if kind == "apply" else parse_patch(raw)
-            apply = patched("merge" if kind in ("apply", "strategic") else kind, patch, resource.node)
+            apply = patch_function("merge" if kind in ("apply", "strategic") else kind, patch, resource.node)
 
         def change(obj: Object) -> Object:
             return with_scale(resource, obj, apply(scale_of(resource, obj)), info.name)
@@ -91,35 +91,37 @@ class Actions:
         await call.send_object(scale_of(resource, decode_stored(resource, written.stored)))
 
     async def _bind(self, call: Call, resource: ResourceType) -> None:
-        options = call.options()
-        body = await call.body("Binding", options)
+        options = call.write_options()
+        body = await call.read_object("Binding", options)
         if (body.get("metadata") or {}).get("name") != call.info.name:
             raise bad_request("name in URL does not match name in Binding object")
-        bind(self._writer, resource, call.info.namespace, call.info.name, body, options)
-        await call.answer.json(success(code=201), status=201)
+        bind_pod(self._writer, resource, call.info.namespace, call.info.name, body, options)
+        await call.response.send_json(success(code=201), status=201)
 
     async def _evict(self, call: Call, resource: ResourceType) -> None:
-        write = call.options()
-        body = await call.body("Eviction", write)
+        write = call.write_options()
+        body = await call.read_object("Eviction", write)
         info = call.info
         if (body.get("metadata") or {}).get("name") != info.name:
             raise bad_request("name in URL does not match name in Eviction object")
         given = body.get("deleteOptions") or {}
-        options = call.read_delete_options(given)
+        options = call.parse_delete_options(given)
         options.dry_run = options.dry_run or write.dry_run
         stored = self._ledger.stored(resource, info.namespace, info.name)
-        guard(self._ledger, decode_stored(resource, stored), dry_run=options.dry_run)
+        use_disruption_budget(self._ledger, decode_stored(resource, stored), dry_run=options.dry_run)
         if not options.dry_run:
-            evicted(self._writer, resource, info.namespace, info.name)
+            mark_evicted(self._writer, resource, info.namespace, info.name)
         self._deleter.delete(resource, info.namespace, info.name, options)
-        await call.answer.json(success(code=201), status=201)
+        await call.response.send_json(success(code=201), status=201)
 
     async def _token(self, call: Call, resource: ResourceType) -> None:
-        options = call.options()
-        body = await call.body("TokenRequest", options)
+        options = call.write_options()
+        body = await call.read_object("TokenRequest", options)
         stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
-        answer = self._tokens.request(decode_stored(resource, stored), body, options.manager)
-        self._access.add(answer["status"]["token"], f"system:serviceaccount:{call.info.namespace}:{call.info.name}")
+        answer = self._tokens.issue(decode_stored(resource, stored), body, options.manager)
+        self._access.add_token(
+            answer["status"]["token"], f"system:serviceaccount:{call.info.namespace}:{call.info.name}"
+        )
         await call.send_object(answer, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:

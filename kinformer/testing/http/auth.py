@@ -83,14 +83,14 @@ class AccessControl:
             raise unauthorized()
         return name
 
-    def may(self, user: str, verb: str, resource: str) -> bool:
+    def is_allowed(self, user: str, verb: str, resource: str) -> bool:
         """Whether a rule says so; `resource` as in the rules."""
         rules = self.rules
         if rules is None or user == ADMIN:
             return True
         return any((user, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
 
-    def allowed(self, user: str) -> list[tuple[str, str]]:
+    def rules_of(self, user: str) -> list[tuple[str, str]]:
         """(verb, resource) of a user's rules, in order."""
         if self.rules is None or user == ADMIN:
             return [("*", "*")]
@@ -100,12 +100,12 @@ class AccessControl:
         """The name of whose token it is, or None."""
         return ADMIN if token == self.admin_token else (self.users or {}).get(token)
 
-    def add(self, token: str, user: str) -> None:
+    def add_token(self, token: str, user: str) -> None:
         """Lets a token be used by a user; without users tokens are not looked at."""
         if self.users is not None:
             self.users[token] = user
 
-    def info(self, user: str) -> dict[str, Any]:
+    def user_info(self, user: str) -> dict[str, Any]:
         """The UserInfo of a user."""
         if user == ANONYMOUS:
             return {"username": user, "groups": ["system:unauthenticated"]}
@@ -123,7 +123,7 @@ class AccessControl:
         if not info.plural:
             self._authorize_path(user, info)
             return
-        if self.may(user, info.verb, info.resource) or (user != ANONYMOUS and info.resource in _ABOUT_ONESELF):
+        if self.is_allowed(user, info.verb, info.resource) or (user != ANONYMOUS and info.resource in _ABOUT_ONESELF):
             return
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"

@@ -13,12 +13,12 @@ from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import go_kind, parse_body, read_body
 from kinformer.testing.http.negotiation import Wanted, negotiate
-from kinformer.testing.http.responses import Answer
+from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options
-from kinformer.testing.rules.metadata_rules import shown
+from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import View
-from kinformer.testing.store.ledger import Written
+from kinformer.testing.store.ledger import WriteResult
 
 __all__ = ["Call"]
 
@@ -50,7 +50,7 @@ class Call:
     request: web.BaseRequest
     params: Mapping[str, str]
     info: RequestInfo
-    answer: Answer
+    response: ResponseWriter
     user: str
 
     @property
@@ -62,14 +62,14 @@ class Call:
         """The namespace that the path names; "" for a kind without."""
         return self.info.namespace if resource.namespaced else ""
 
-    def options(self, *, patch: str = "") -> WriteOptions:
+    def write_options(self, *, patch: str = "") -> WriteOptions:
         """The query of a write. A 422 `StatusError`."""
         agent = self.request.headers.get("User-Agent", "")
         options = read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
-        options.warnings = self.answer.warnings  # a failure is warned of too
+        options.warnings = self.response.warnings  # a failure is warned of too
         return options
 
-    async def body(self, kind: str, options: WriteOptions | None = None) -> Object:
+    async def read_object(self, kind: str, options: WriteOptions | None = None) -> Object:
         """The object that was sent; its duplicate fields go to the options. A 400, 413, 415 or 500 `StatusError`."""
         body = await read_body(self.request)
         if len(body) > MAX_STORED:
@@ -81,18 +81,18 @@ class Call:
     async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
         """JSON that is encoded already, as it was asked for."""
         if wanted.yaml:
-            await self.answer.yaml(body, status=status)
+            await self.response.send_encoded_yaml(body, status=status)
         else:
-            await self.answer.raw_json(body, status=status)
+            await self.response.send_encoded_json(body, status=status)
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """An object that is no stored one."""
         if negotiate(self.request.headers).yaml:
-            await self.answer.send_yaml(value, status=status)
+            await self.response.send_yaml(value, status=status)
         else:
-            await self.answer.json(value, status=status)
+            await self.response.send_json(value, status=status)
 
-    async def written(self, resource: ResourceType, written: Written, options: WriteOptions) -> None:
+    async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """The object after a write."""
         wanted = negotiate(self.request.headers)
         view = View(resource, wanted.form, wanted.version)
@@ -102,7 +102,7 @@ class Call:
             body = view.whole(written.stored) + b"\n"
         await self.send(body, wanted, 201 if written.created else 200)
 
-    async def delete_options(self) -> DeleteOptions:
+    async def read_delete_options(self) -> DeleteOptions:
         """Body and query of a DELETE. A 400 or 422 `StatusError`."""
         raw = await read_body(self.request)
         body = parse_body(raw, "DeleteOptions", self.content_type) if raw.strip() else {}
@@ -114,9 +114,9 @@ class Call:
                 if "/" in body.get("apiVersion", "v1")
                 else f"incorrect kind: {body['kind']}"
             )
-        return self.read_delete_options(body)
+        return self.parse_delete_options(body)
 
-    def read_delete_options(self, body: Object) -> DeleteOptions:
+    def parse_delete_options(self, body: Object) -> DeleteOptions:
         """DeleteOptions, the body's or (only without a body) the query's."""
         _check_types(_DELETE_FIELDS, body, "DeleteOptions")
         conditions = body.get("preconditions") or {}
@@ -135,11 +135,11 @@ class Call:
             orphan = params["orphanDependents"].lower() not in ("0", "false")
         causes = dry_run_causes(dry_run)
         if orphan is not None and policy:
-            text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
+            text = f"Invalid value: {json_text(policy)}: orphanDependents and deletionPropagation cannot be both set"
             causes.append(cause("FieldValueInvalid", text, "propagationPolicy"))
         elif policy and policy not in _POLICIES:
             listed = ", ".join(f'"{one}"' for one in [*_POLICIES, "nil"])
-            text = f"Unsupported value: {shown(policy)}: supported values: {listed}"
+            text = f"Unsupported value: {json_text(policy)}: supported values: {listed}"
             causes.append(cause("FieldValueNotSupported", text, "propagationPolicy"))
         if causes:
             raise invalid_options("DeleteOptions", causes)

@@ -58,9 +58,9 @@ class Documents:
             if "verbose" in call.params:
                 lines = [*(f"[+]{one} ok" for one in CHECKS), f"{name} check passed"]
                 text = ("\n".join(lines) + "\n").encode()
-            await call.answer.send(text, content_type=TEXT, headers=headers)
+            await call.response.send(text, content_type=TEXT, headers=headers)
         elif check in CHECKS:
-            await call.answer.send(b"ok", content_type=TEXT)
+            await call.response.send(b"ok", content_type=TEXT)
         else:
             raise page_not_found()
 
@@ -75,7 +75,7 @@ class Documents:
         document = discovery.find(path)
         parts = path.split("/")[1:]
         if document is None and len(parts) > 1:
-            raise self._registry.nothing(parts[1] if parts[0] == "apis" else "")
+            raise self._registry.not_served(parts[1] if parts[0] == "apis" else "")
         await self._send(call, document)
 
     async def _openapi(self, call: Call, path: str) -> None:
@@ -89,16 +89,16 @@ class Documents:
             raise page_not_found()
         if call.info.method == "HEAD" and not head:
             raise method_not_allowed()
-        call.answer.pretty = call.answer.pretty or pretty
-        await call.answer.json(document)
+        call.response.pretty = call.response.pretty or pretty
+        await call.response.send_json(document)
 
     async def _send_aggregated(self, call: Call, discovery: Discovery, path: str) -> None:
         body, tag = discovery.aggregated(path)
         headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public"}
         if call.request.headers.get("If-None-Match") == tag:
-            await call.answer.send(b"", status=304, headers=headers)
+            await call.response.send(b"", status=304, headers=headers)
             return
-        await call.answer.send(body, content_type=AGGREGATED, headers=headers)
+        await call.response.send(body, content_type=AGGREGATED, headers=headers)
 
 
 def _accepts_aggregated(call: Call) -> bool:

@@ -11,14 +11,14 @@ from aiohttp import web
 
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import Filter
-from kinformer.testing.api.list import chunks, reach, read_page
+from kinformer.testing.api.list import chunks, read_page, wait_for_revision
 from kinformer.testing.api.options import Options, bad_version, read_options
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Watcher
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
-from kinformer.testing.codec.patch import patch_kind, patched
+from kinformer.testing.codec.patch import patch_function, patch_kind
 from kinformer.testing.faults import Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.actions import Actions
@@ -38,7 +38,7 @@ from kinformer.testing.kinds.status import (
 from kinformer.testing.store.forms import View
 from kinformer.testing.store.ownership import FieldManager
 
-__all__ = ["Api"]
+__all__ = ["ResourceEndpoints"]
 
 Object = dict[str, Any]
 
@@ -55,7 +55,7 @@ def _streams_a_list(options: Options) -> bool:
     return bool(initial and options.bookmarks)
 
 
-class Api:
+class ResourceEndpoints:
     """All resources of one server."""
 
     def __init__(
@@ -80,11 +80,11 @@ class Api:
     async def handle(self, call: Call) -> None:
         """Answers a request. A `StatusError` comes out for what fails."""
         info = call.info
-        resource = self._registry.serve(info.group, info.version, info.plural)
+        resource = self._registry.at_path(info.group, info.version, info.plural)
         self._check_scope(resource, info)
         deprecated = _DEPRECATED.get(resource.name)
         if deprecated:
-            call.answer.warnings.append(deprecated)
+            call.response.warnings.append(deprecated)
         if is_review(resource):
             await self._actions.review(call, resource)
             return
@@ -156,7 +156,7 @@ class Api:
         if version:
             if not version.isdigit():
                 raise bad_version(version, watch=True)
-            await reach(self._storage, int(version))
+            await wait_for_revision(self._storage, int(version))
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         if view.form == "table":
             body = view.table([stored], {"resourceVersion": str(stored.revision)})
@@ -175,7 +175,7 @@ class Api:
             body = b"".join([piece async for piece in chunks(resource, view, page)])
             await call.send(body, wanted)
         else:
-            await call.answer.body(chunks(resource, view, page))
+            await call.response.send_chunks(chunks(resource, view, page))
 
     async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
         options = read_options(call.params, forced_watch=True, features=self._features)
@@ -186,7 +186,7 @@ class Api:
         collection = self._ledger.collection(resource)
         watcher = Watcher(self._storage, collection, resource, view, selected, options)
         stream = WatchStream(
-            call.answer,
+            call.response,
             watcher,
             self._faults,
             call.info,
@@ -199,22 +199,22 @@ class Api:
     # -- writes ---------------------------------------------------------------------------------------------------
 
     async def _create(self, call: Call, resource: ResourceType) -> None:
-        options = call.options()
-        body = await call.body(resource.kind, options)
+        options = call.write_options()
+        body = await call.read_object(resource.kind, options)
         written = self._writer.create(resource, call.namespace(resource), body, options)
-        await call.written(resource, written, options)
+        await call.send_written(resource, written, options)
 
     async def _update(self, call: Call, resource: ResourceType) -> None:
-        options, info = call.options(), call.info
-        body = await call.body(resource.kind, options)
+        options, info = call.write_options(), call.info
+        body = await call.read_object(resource.kind, options)
         namespace = call.namespace(resource)
         written = self._writer.update(resource, namespace, info.name, body, options, subresource=info.subresource)
-        await call.written(resource, written, options)
+        await call.send_written(resource, written, options)
 
     async def _patch(self, call: Call, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
         kind = patch_kind(call.content_type, resource)
-        options = call.options(patch=kind)
+        options = call.write_options(patch=kind)
         raw = await read_body(call.request)
         if kind == "apply":
             options.manager = FieldManager(call.params.get("fieldManager", ""))
@@ -231,31 +231,31 @@ class Api:
         else:
             patch = parse_patch(raw, None if options.validation == "Ignore" else options.duplicates)
             options.json_patch = kind == "json"
-            change = patched(kind, patch, resource.node)
+            change = patch_function(kind, patch, resource.node)
             options.patch = patch if kind == "strategic" else None
             written = self._writer.patch(resource, namespace, info.name, change, options, subresource=info.subresource)
-        await call.written(resource, written, options)
+        await call.send_written(resource, written, options)
 
     async def _delete(self, call: Call, resource: ResourceType) -> None:
         info = call.info
         if not info.name and "deletecollection" not in resource.verbs:
             raise method_not_allowed()
-        options = await call.delete_options()
+        options = await call.read_delete_options()
         namespace = call.namespace(resource)
         if info.name:
             written = self._deleter.delete(resource, namespace, info.name, options)
-            call.answer.warnings += written.warnings
+            call.response.warnings += written.warnings
             if written.status is not None:
                 await call.send_object(written.status)
             else:
-                await call.written(resource, written, WriteOptions())
+                await call.send_written(resource, written, WriteOptions())
             return
         selection = read_options(call.params)
         selected = Filter(resource, namespace, selection)
         page = await read_page(self._storage, self._ledger.collection(resource), selected, selection)
         for stored in page.items:
             self._deleter.delete(resource, stored.namespace, stored.name, options)
-        await call.answer.body(chunks(resource, View(resource), page))
+        await call.response.send_chunks(chunks(resource, View(resource), page))
 
     async def _subresource(self, call: Call, resource: ResourceType) -> None:
         info = call.info

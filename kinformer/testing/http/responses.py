@@ -19,7 +19,7 @@ from kinformer.testing.faults import Fault
 from kinformer.testing.kinds.status import StatusError
 from kinformer.testing.store.forms import dumps
 
-__all__ = ["Answer", "Cut"]
+__all__ = ["ConnectionCut", "ResponseWriter"]
 
 GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
@@ -29,11 +29,11 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 
-class Cut(Exception):
+class ConnectionCut(Exception):
     """The connection is gone, on purpose; there is nothing left to answer."""
 
 
-class Answer:
+class ResponseWriter:
     """The answer to one request; every byte passes the gate, which a paused server keeps closed."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Answer:
         self._stream: web.StreamResponse | None = None
 
     @property
-    def response(self) -> web.StreamResponse | None:
+    def stream(self) -> web.StreamResponse | None:
         """What has been begun of it."""
         return self._stream
 
@@ -79,11 +79,11 @@ class Answer:
 
         return await self._write(once(), len(body), status, content_type, headers or {})
 
-    async def json(self, value: Any, *, status: int = 200, **more: Any) -> web.StreamResponse:
+    async def send_json(self, value: Any, *, status: int = 200, **more: Any) -> web.StreamResponse:
         """A value as JSON, with the newline that the server's encoder writes; indented for those who like it."""
-        return await self.raw_json(dumps(value) + b"\n", status=status, **more)
+        return await self.send_encoded_json(dumps(value) + b"\n", status=status, **more)
 
-    async def raw_json(self, body: bytes, *, status: int = 200, **more: Any) -> web.StreamResponse:
+    async def send_encoded_json(self, body: bytes, *, status: int = 200, **more: Any) -> web.StreamResponse:
         """JSON that is encoded already."""
         if self.pretty:
             body = indent(body)
@@ -91,30 +91,30 @@ class Answer:
 
     async def send_yaml(self, value: Any, *, status: int = 200) -> web.StreamResponse:
         """A value as YAML."""
-        return await self.yaml(dumps(value), status=status)
+        return await self.send_encoded_yaml(dumps(value), status=status)
 
-    async def yaml(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
+    async def send_encoded_yaml(self, body: bytes, *, status: int = 200) -> web.StreamResponse:
         """JSON turned into YAML (sigs.k8s.io/yaml: keys in order of the alphabet)."""
         from kinformer.testing.codec.yaml_text import to_yaml
 
         return await self.send(to_yaml(msgspec.json.decode(body)), status=status, content_type="application/yaml")
 
-    async def error(self, error: StatusError, *, yaml: bool = False) -> web.StreamResponse:
+    async def send_error(self, error: StatusError, *, yaml: bool = False) -> web.StreamResponse:
         """A failure."""
         if isinstance(error.body, str):
             headers = dict(error.headers)
             content_type = headers.pop("Content-Type", TEXT)
             return await self.send(error.body.encode(), status=error.code, content_type=content_type, headers=headers)
         if yaml:
-            return await self.yaml(dumps(error.body), status=error.code)
+            return await self.send_encoded_yaml(dumps(error.body), status=error.code)
         self.pretty = self.pretty or error.pretty
-        return await self.json(error.body, status=error.code, headers=error.headers)
+        return await self.send_json(error.body, status=error.code, headers=error.headers)
 
-    async def body(self, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
+    async def send_chunks(self, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
         """A JSON body in pieces: those of a LIST."""
         if self.pretty:
             whole = b"".join([piece async for piece in pieces])
-            return await self.raw_json(whole)
+            return await self.send_encoded_json(whole)
         return await self._write(pieces, None, 200, JSON, {})
 
     async def _write(
@@ -210,18 +210,18 @@ class Answer:
         return self._stream
 
     async def close(self) -> None:
-        """Closes the connection without the end of the body. Raises `Cut`."""
+        """Closes the connection without the end of the body. Raises `ConnectionCut`."""
         transport = self._request.transport
         if transport is not None:
             transport.close()
-        raise Cut
+        raise ConnectionCut
 
     async def reset(self) -> None:
-        """Resets the connection. Raises `Cut`."""
+        """Resets the connection. Raises `ConnectionCut`."""
         reset_transport(self._request.transport)
-        raise Cut
+        raise ConnectionCut
 
-    async def strike(self, fault: Fault) -> None:
+    async def cut_or_stall(self, fault: Fault) -> None:
         """What a fault does to a connection: cuts it or says nothing more. Others are for the caller."""
         if fault.kind == "reset":
             await self.reset()

@@ -35,7 +35,7 @@ def review(
     kind = resource.kind
     head = {"kind": kind, "apiVersion": resource.api_version}
     if kind == "SelfSubjectReview":
-        return {**head, "metadata": {"creationTimestamp": now}, "status": {"userInfo": access.info(user)}}
+        return {**head, "metadata": {"creationTimestamp": now}, "status": {"userInfo": access.user_info(user)}}
     spec = body.get("spec") or {}
     answer: Object = {**head, "metadata": {"namespace": namespace} if namespace else {}, "spec": spec}
     if kind == "SelfSubjectRulesReview":
@@ -67,20 +67,20 @@ def _access(access: AccessControl, user: str, resource: ResourceType, spec: Obje
     name += f"/{attributes.get('resource', '')}"
     if attributes.get("subresource"):
         name += f"/{attributes['subresource']}"
-    return {"allowed": access.may(user, attributes.get("verb", ""), name)}
+    return {"allowed": access.is_allowed(user, attributes.get("verb", ""), name)}
 
 
 def _token(access: AccessControl, token: str) -> Object:
     user = access.user_of(token)
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": access.info(user)}
+    return {"authenticated": True, "user": access.user_info(user)}
 
 
 def _rules(access: AccessControl, user: str) -> Object:
     """What a user may, as rules of RBAC."""
     found = []
-    for verb, name in access.allowed(user):
+    for verb, name in access.rules_of(user):
         group, _, resource = name.rpartition("/")
         group = group.rpartition("/")[0]
         found.append(

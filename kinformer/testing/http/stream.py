@@ -8,21 +8,21 @@ from collections.abc import Callable
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Line, Watcher
 from kinformer.testing.faults import FaultHandle, Faults
-from kinformer.testing.http.responses import Answer
+from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.status import expired
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["WatchStream"]
 
-_AT_ONCE = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
+_STRUCK_BETWEEN_LINES = frozenset({"silent_close", "expired", "reset", "stall", "rewind"})  # strike between lines
 
 
 class WatchStream:
-    """One open watch. `run` returns at its clean end; `Cut` comes out where the connection was cut on purpose."""
+    """One open watch."""
 
     def __init__(
         self,
-        answer: Answer,
+        response: ResponseWriter,
         watcher: Watcher,
         faults: Faults,
         info: RequestInfo,
@@ -31,7 +31,7 @@ class WatchStream:
         rewind: Callable[[int], None],
         compress: bool = False,
     ) -> None:
-        self._answer = answer
+        self._response = response
         self._watcher = watcher
         self._faults = faults
         self._info = info
@@ -44,19 +44,19 @@ class WatchStream:
     async def run(self) -> None:
         """Sends until the watch ends."""
         watcher = self._watcher
-        await self._answer.start_stream(compress=self._compress)
-        self._faults.listeners[watcher.poke] = None
+        await self._response.start_stream(compress=self._compress)
+        self._faults.listeners[watcher.wake] = None
         try:
             await watcher.open()
-            await self._between_lines()
+            await self._strike_between_lines()
             while not self._ended:
                 batch = await watcher.next_batch()
                 if batch is None:
                     break
                 await self._send(batch)
-            await self._answer.finish()
+            await self._response.finish()
         finally:
-            self._faults.listeners.pop(watcher.poke, None)
+            self._faults.listeners.pop(watcher.wake, None)
             watcher.close()
 
     async def _send(self, batch: list[Line]) -> None:
@@ -64,57 +64,57 @@ class WatchStream:
             await self._write(b"".join([line.data for line in batch]))
             self._sent += sum(1 for line in batch if line.event)
             return
-        await self._between_lines()
+        await self._strike_between_lines()
         for line in batch:
             if self._ended:
                 return
-            for data in await self._struck(line):
+            for data in await self._struck_line(line):
                 await self._write(data)
             if line.event:
                 self._sent += 1
-            await self._between_lines()
+            await self._strike_between_lines()
 
     async def _write(self, data: bytes) -> None:
-        self._watcher.blocked(True)
+        self._watcher.set_blocked(True)
         try:
-            await self._answer.write(data)
+            await self._response.write(data)
         finally:
-            self._watcher.blocked(False)
+            self._watcher.set_blocked(False)
 
-    def _due(self) -> list[FaultHandle]:
+    def _due_faults(self) -> list[FaultHandle]:
         return [one for one in self._faults.for_request(self._info) if self._sent >= (one.after_events or 0)]
 
-    async def _between_lines(self) -> None:
-        for handle in self._due():
+    async def _strike_between_lines(self) -> None:
+        for handle in self._due_faults():
             kind = handle.fault.kind
             late_status = kind == "status" and handle.after_events is not None
-            if self._ended or not (kind in _AT_ONCE or late_status) or not handle.strike():
+            if self._ended or not (kind in _STRUCK_BETWEEN_LINES or late_status) or not handle.strike():
                 continue
             if kind == "silent_close":
                 self._ended = True
             elif kind == "rewind":
                 self._rewind(handle.fault.revisions)
-                await self._answer.close()
+                await self._response.close()
             elif kind == "expired":
                 floor = self._floor()
                 message = f"too old resource version: {max(0, floor - 1)} ({floor})"
-                await self._error(dumps(expired(message).body))
+                await self._send_error(dumps(expired(message).body))
             elif late_status:
                 error = handle.fault.error
                 assert error is not None
                 body = {"status": "Failure", "message": error.body, "code": error.code}
-                await self._error(dumps(body if isinstance(error.body, str) else error.body))
+                await self._send_error(dumps(body if isinstance(error.body, str) else error.body))
             else:
-                await self._answer.strike(handle.fault)
+                await self._response.cut_or_stall(handle.fault)
 
-    async def _error(self, status: bytes) -> None:
+    async def _send_error(self, status: bytes) -> None:
         await self._write(b'{"type":"ERROR","object":%s}\n' % status)
         self._ended = True
 
-    async def _struck(self, line: Line) -> list[bytes]:
+    async def _struck_line(self, line: Line) -> list[bytes]:
         """What is sent of a line."""
         data = [line.data]
-        for handle in self._due():
+        for handle in self._due_faults():
             kind = handle.fault.kind
             if kind == "no_initial_events_end":
                 if line.end_of_initial and handle.strike():
@@ -132,5 +132,5 @@ class WatchStream:
                 await asyncio.sleep(handle.fault.seconds)
             elif kind == "close_mid_line" and handle.strike():
                 await self._write(line.data[: len(line.data) // 2])
-                await self._answer.close()
+                await self._response.close()
         return data

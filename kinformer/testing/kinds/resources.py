@@ -130,17 +130,17 @@ class Registry:
         self._by_name: dict[str, ResourceType] = {}
         self._by_kind: dict[tuple[str, str], ResourceType] = {}
         for one in types:
-            self.add(one)
+            self.add_type(one)
 
     def __iter__(self) -> Iterator[ResourceType]:
         return iter(self._by_name.values())
 
-    def add(self, resource: ResourceType) -> None:
+    def add_type(self, resource: ResourceType) -> None:
         """Serves it from now on, in place of one of the same name."""
         self._by_name[resource.name] = resource
         self._by_kind[resource.api_version, resource.kind] = resource
 
-    def remove(self, resource: ResourceType) -> None:
+    def remove_type(self, resource: ResourceType) -> None:
         """Serves it no more."""
         self._by_name.pop(resource.name, None)
         self._by_kind.pop((resource.api_version, resource.kind), None)
@@ -161,15 +161,15 @@ class Registry:
             raise LookupError(f"the server does not serve {name!r}; register it, or its CRD, first")
         return found
 
-    def serve(self, group: str, version: str, plural: str) -> ResourceType:
+    def at_path(self, group: str, version: str, plural: str) -> ResourceType:
         """What a request path names. A 404 of the server's kind where there is none."""
         api_version = f"{group}/{version}" if group else version
         found = self.get(api_version, plural)
         if found is not None:
             return found
-        raise self.nothing(group)
+        raise self.not_served(group)
 
-    def nothing(self, group: str) -> StatusError:
+    def not_served(self, group: str) -> StatusError:
         """404 for what a group does not serve: as JSON for a built-in group, else in plain text."""
         builtin = any(one.builtin for one in self if one.group == group)
         return missing_resource() if builtin else page_not_found()

@@ -8,7 +8,7 @@ from typing import Any
 
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.schema import Node
-from kinformer.testing.rules.pod_defaults import fill_pod, fill_template, quality
+from kinformer.testing.rules.pod_defaults import fill_pod, fill_template, qos_class
 
 __all__ = ["fill_in", "first_status"]
 
@@ -272,7 +272,7 @@ def first_status(kind: str, obj: Object, node: Node, now: str) -> Object:
     """The status of a new object of a built-in kind."""
     status: Object = zero(node) or {}
     if kind == "Pod":
-        status.update(phase="Pending", qosClass=quality(obj.get("spec") or {}))
+        status.update(phase="Pending", qosClass=qos_class(obj.get("spec") or {}))
     elif kind in _PHASES:
         status["phase"] = _PHASES[kind]
         if kind == "PersistentVolume":

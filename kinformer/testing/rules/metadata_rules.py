@@ -11,7 +11,7 @@ from kinformer.testing.kinds.names import dns_label, dns_subdomain, label_value,
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import Causes, cause
 
-__all__ = ["invalid_value", "label_causes", "metadata_causes", "shown"]
+__all__ = ["invalid_value", "json_text", "label_causes", "metadata_causes"]
 
 Object = dict[str, Any]
 
@@ -20,14 +20,14 @@ _PATH_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
-def shown(value: Any) -> str:
+def json_text(value: Any) -> str:
     """A value as field errors show it: JSON."""
     return msgspec.json.encode(value).decode()
 
 
 def invalid_value(field: str, value: Any, text: str) -> dict[str, str]:
     """`spec.x: Invalid value: 5: must be ...`."""
-    return cause("FieldValueInvalid", f"Invalid value: {shown(value)}: {text}", field)
+    return cause("FieldValueInvalid", f"Invalid value: {json_text(value)}: {text}", field)
 
 
 def _name_rule(resource: ResourceType) -> Callable[[str], list[str]]:

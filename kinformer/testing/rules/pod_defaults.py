@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["admit_pod", "fill_pod", "fill_template", "quality"]
+__all__ = ["admit_pod", "fill_pod", "fill_template", "qos_class"]
 
 Object = dict[str, Any]
 
@@ -99,7 +99,7 @@ def _pod_spec(spec: Object) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
 
 
-def quality(spec: Object) -> str:
+def qos_class(spec: Object) -> str:
     """The QoS class of a pod."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
     resources = [one.get("resources") or {} for one in containers]

@@ -7,7 +7,7 @@ from typing import Any
 
 from kinformer.testing.kinds.names import qualified_name
 from kinformer.testing.kinds.status import Causes, cause
-from kinformer.testing.rules.metadata_rules import invalid_value, label_causes, shown
+from kinformer.testing.rules.metadata_rules import invalid_value, json_text, label_causes
 from kinformer.testing.rules.pod_rules import pod_update_causes, required, template_causes, unsupported
 
 __all__ = ["at_least", "cron_job_causes", "job_causes", "selector_matches", "workload_causes"]
@@ -109,7 +109,7 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
         causes.append(
             cause(
                 "FieldValueInvalid",
-                f"Invalid value: {shown(labels)}: `selector` does not match template `labels`",
+                f"Invalid value: {json_text(labels)}: `selector` does not match template `labels`",
                 "spec.template.metadata.labels",
             )
         )

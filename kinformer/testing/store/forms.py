@@ -15,7 +15,7 @@ from kinformer.testing.codec.typed import conform, zero
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.store.storage import Change, Stored
 
-__all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "store", "with_revision"]
+__all__ = ["View", "copied", "decode_stored", "dumps", "encode_object", "to_stored", "with_revision"]
 
 _META_ORDER = (
     "name",
@@ -111,7 +111,7 @@ def encode_object(resource: ResourceType, obj: dict[str, Any]) -> bytes:
     return _escaped(_encoder.encode(ordered))
 
 
-def store(resource: ResourceType, obj: dict[str, Any]) -> Stored:
+def to_stored(resource: ResourceType, obj: dict[str, Any]) -> Stored:
     """An object (in its storage version, complete with uid and resourceVersion) as it is kept."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace", "") if resource.namespaced else ""

@@ -9,16 +9,16 @@ from typing import Any
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.testing.kinds.resources import Registry, ResourceType
-from kinformer.testing.store.forms import decode_stored, store, with_revision
+from kinformer.testing.store.forms import decode_stored, to_stored, with_revision
 from kinformer.testing.store.storage import Collection, Storage, Stored
 
-__all__ = ["Ledger", "Written", "managers_of", "same", "spec_differs"]
+__all__ = ["Ledger", "WriteResult", "managers_of", "same_content", "spec_differs"]
 
 Object = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Written:
+class WriteResult:
     """The object after a write; `created` for 201, `status` where the answer is a Status instead."""
 
     stored: Stored
@@ -77,29 +77,29 @@ class Ledger:
         """Stores an object under the next revision; a dry run only gives what would be stored, a preview as it is."""
         metadata = obj["metadata"]
         if preview:
-            return store(resource, _as_stored(resource, obj))
+            return to_stored(resource, _as_stored(resource, obj))
         if dry_run:
             if old is None:
                 metadata.pop("resourceVersion", None)
-            return store(resource, _as_stored(resource, obj))
+            return to_stored(resource, _as_stored(resource, obj))
         metadata["resourceVersion"] = str(self.storage.next_revision())
-        stored = store(resource, _as_stored(resource, obj))
+        stored = to_stored(resource, _as_stored(resource, obj))
         self.collection(resource).put(stored)
-        self._tell(resource, old, obj)
+        self._notify(resource, old, obj)
         return stored
 
     def remove(self, resource: ResourceType, obj: Object, *, dry_run: bool = False) -> tuple[Stored, Stored]:
         """Removes an object whose last state is `obj`; that state as it was, and at the revision of the deletion."""
-        last = store(resource, _as_stored(resource, obj))
+        last = to_stored(resource, _as_stored(resource, obj))
         collection = self.collection(resource)
         if dry_run or last.key not in collection.objects:
             return last, last
         tombstone = with_revision(resource, last, self.storage.next_revision())
         collection.remove(tombstone)
-        self._tell(resource, obj, None)
+        self._notify(resource, obj, None)
         return last, tombstone
 
-    def _tell(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+    def _notify(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
         for listener in self.on_change:
             listener(resource, old, new)
 
@@ -130,7 +130,7 @@ def _without(metadata: Object) -> Object:
     }
 
 
-def same(old: Object, new: Object) -> bool:
+def same_content(old: Object, new: Object) -> bool:
     """Whether a write would change nothing but resourceVersion and managedFields."""
     return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
 

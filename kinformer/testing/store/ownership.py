@@ -9,12 +9,12 @@ from typing import Any
 from kinformer.testing.codec.field_sets import (
     NODE,
     Path,
-    bare,
     difference,
     drop_field,
     from_fields,
     leaves,
     new_fields,
+    ownable_part,
     owns,
     to_fields,
 )
@@ -36,7 +36,7 @@ class FieldManager:
         self.operation = operation
         self.subresource = subresource
 
-    def key(self, entry: Object) -> bool:
+    def has_entry(self, entry: Object) -> bool:
         """Whether an entry is this manager's."""
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
             self.name,
@@ -45,7 +45,7 @@ class FieldManager:
         )
 
 
-def _written(entries: list[tuple[Object, set[Path]]]) -> list[Object]:
+def _encoded_entries(entries: list[tuple[Object, set[Path]]]) -> list[Object]:
     """The entries that own something."""
     kept = []
     for entry, paths in entries:
@@ -64,7 +64,7 @@ def _rank(entry: Object) -> tuple[str, ...]:
     return (entry.get("operation", ""), entry.get("time", ""), *named)
 
 
-def _read(obj: Object) -> list[tuple[Object, set[Path]]]:
+def _entries_of(obj: Object) -> list[tuple[Object, set[Path]]]:
     entries = (obj.get("metadata") or {}).get("managedFields") or []
     return [
         (
@@ -102,7 +102,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         new["metadata"].pop("managedFields", None)
         return
     # Only what differs is taken apart: most writes change a field or two of a large object.
-    old_part, new_part = difference(bare(old), bare(new))
+    old_part, new_part = difference(ownable_part(old), ownable_part(new))
     before = leaves(resource.node, old_part, nodes=True)
     after = leaves(resource.node, new_part, nodes=True)
     removed = before.keys() - after.keys()
@@ -112,14 +112,14 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     entries: list[Object] = []
     mine: Object | None = None
     for entry in old["metadata"].get("managedFields") or []:
-        if manager.key(entry):
+        if manager.has_entry(entry):
             mine = entry
         else:
-            entries.append(_less(entry, removed | taken))
+            entries.append(_without_paths(entry, removed | taken))
     if mine is None:
         entries.append({**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": to_fields(changed)})
     else:
-        entries.append(_more(_less(mine, removed), changed, resource, now if manager.timed else ""))
+        entries.append(_with_paths(_without_paths(mine, removed), changed, resource, now if manager.timed else ""))
     written = _sorted([entry for entry in entries if entry["fieldsV1"]])
     if written:
         new["metadata"]["managedFields"] = written
@@ -127,7 +127,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         new["metadata"].pop("managedFields", None)
 
 
-def _less(entry: Object, paths: set[Path]) -> Object:
+def _without_paths(entry: Object, paths: set[Path]) -> Object:
     """The entry without these paths; itself where it has none of them."""
     fields = entry.get("fieldsV1") or {}
     if not any(owns(fields, path) for path in paths):
@@ -135,7 +135,7 @@ def _less(entry: Object, paths: set[Path]) -> Object:
     return {**entry, "fieldsV1": to_fields(set(from_fields(fields)) - paths)}
 
 
-def _more(entry: Object, paths: set[Path], resource: ResourceType, now: str) -> Object:
+def _with_paths(entry: Object, paths: set[Path], resource: ResourceType, now: str) -> Object:
     """The entry with these paths too; written anew where there are any."""
     if not paths:
         return entry
@@ -156,8 +156,8 @@ def apply_fields(
     entries: list[tuple[Object, set[Path]]] = []
     previous: set[Path] = set()
     conflicts: list[tuple[Object, Path]] = []
-    for entry, paths in _read(live):
-        if manager.key(entry):
+    for entry, paths in _entries_of(live):
+        if manager.has_entry(entry):
             previous = paths
             continue
         lost = paths & changed
@@ -170,15 +170,15 @@ def apply_fields(
     for path in sorted(previous - wanted.keys() - owned_by_others, key=len):  # a whole item before its fields
         if not any(other[: len(path)] == path for other in owned_by_others):
             drop_field(merged, path)
-    entries = [(entry, _still_there(paths, merged, resource)) for entry, paths in entries]
+    entries = [(entry, _present_paths(paths, merged, resource)) for entry, paths in entries]
     mine = _entry(resource, manager, now)
     if _same_content(live, merged):  # the time is that of the last change
-        before = next((entry for entry, _ in _read(live) if manager.key(entry)), {})
+        before = next((entry for entry, _ in _entries_of(live) if manager.has_entry(entry)), {})
         mine = {name: value for name, value in mine.items() if name != "time"}
         if before.get("time"):
             mine["time"] = before["time"]
     entries.append((mine, set(wanted)))
-    merged["metadata"]["managedFields"] = _written(entries)
+    merged["metadata"]["managedFields"] = _encoded_entries(entries)
     return merged
 
 
@@ -190,7 +190,7 @@ def _same_content(live: Object, merged: Object) -> bool:
     return "uid" in live["metadata"] and content(live) == content(merged)
 
 
-def _still_there(paths: set[Path], merged: Object, resource: ResourceType) -> set[Path]:
+def _present_paths(paths: set[Path], merged: Object, resource: ResourceType) -> set[Path]:
     return paths & leaves(resource.node, merged, nodes=True).keys()
 
 

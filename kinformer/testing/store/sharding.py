@@ -19,7 +19,7 @@ _DIGITS = 16
 _WHOLE = "0x10000000000000000"
 
 
-def _wrong(text: str) -> StatusError:
+def _invalid_selector(text: str) -> StatusError:
     return internal(f"invalid shard selector: {text}")
 
 
@@ -36,12 +36,12 @@ class Shards:
 
     def __init__(self, text: str) -> None:
         if not text.strip():
-            raise _wrong("empty shard selector is not allowed; omit the parameter for unfiltered lists")
+            raise _invalid_selector("empty shard selector is not allowed; omit the parameter for unfiltered lists")
         ranges = [_range(part) for part in text.split("||")]
         self.field = ranges[0][0]
         for field, _, _ in ranges[1:]:
             if field != self.field:
-                raise _wrong(f'all shard ranges must use the same field, got "{self.field}" and "{field}"')
+                raise _invalid_selector(f'all shard ranges must use the same field, got "{self.field}" and "{field}"')
         self._ranges = [(int(start, 16), int(end, 16)) for _, start, end in ranges]
         self.text = " || ".join(f"shardRange({field}, '{start}', '{end}')" for field, start, end in ranges)
 
@@ -54,17 +54,17 @@ class Shards:
 def _range(text: str) -> tuple[str, str, str]:
     match = _CALL.fullmatch(text)
     if match is None:
-        raise _wrong("CEL parse error: Syntax error")
+        raise _invalid_selector("CEL parse error: Syntax error")
     name, arguments = match[1], [one.strip() for one in match[2].split(",")]
     if name != "shardRange":
-        raise _wrong(f'unsupported function "{name}"; only shardRange() and || are allowed')
+        raise _invalid_selector(f'unsupported function "{name}"; only shardRange() and || are allowed')
     if len(arguments) != 3:
-        raise _wrong(f"shardRange() requires exactly 3 arguments, got {len(arguments)}")
+        raise _invalid_selector(f"shardRange() requires exactly 3 arguments, got {len(arguments)}")
     field, start, end = arguments[0], _bound("start", arguments), _bound("end", arguments)
     if field not in _FIELDS:
-        raise _wrong(f'unsupported field path "{field}"; supported: {", ".join(_FIELDS)}')
+        raise _invalid_selector(f'unsupported field path "{field}"; supported: {", ".join(_FIELDS)}')
     if int(start, 16) >= int(end, 16):
-        raise _wrong(f"shard range start {start} must be less than end {end}")
+        raise _invalid_selector(f"shard range start {start} must be less than end {end}")
     return field, start, end
 
 
@@ -72,19 +72,21 @@ def _bound(which: str, arguments: Sequence[str]) -> str:
     name = {"start": "hexStart", "end": "hexEnd"}[which]
     text = arguments[1 if which == "start" else 2]
     if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
-        raise _wrong(f"{name} must be a string literal (e.g. '0xff'), got {text}")
+        raise _invalid_selector(f"{name} must be a string literal (e.g. '0xff'), got {text}")
     text = text[1:-1]
     digits = text.removeprefix("0x")
     if digits == text:
-        raise _wrong(f"{name} must have '0x' prefix, got \"{text}\"")
+        raise _invalid_selector(f"{name} must have '0x' prefix, got \"{text}\"")
     if not digits:
-        raise _wrong(f"{name}: hex value is required after '0x'")
+        raise _invalid_selector(f"{name}: hex value is required after '0x'")
     for char in digits:
         if char not in "0123456789abcdef":
-            raise _wrong(f'{name}: invalid hex character "{char}" in "{text}"')
+            raise _invalid_selector(f'{name}: invalid hex character "{char}" in "{text}"')
     if len(digits) == _DIGITS + 1 and text != _WHOLE:
-        raise _wrong(f"{name}: 17-digit hex value must be '{_WHOLE}' (2^64), got \"{text}\"")
+        raise _invalid_selector(f"{name}: 17-digit hex value must be '{_WHOLE}' (2^64), got \"{text}\"")
     if len(digits) < _DIGITS:
         padded = f"0x{digits:0>16}"
-        raise _wrong(f'{name} must be a 0x-prefixed 16-digit hex value, got "{text}" (did you mean "{padded}"?)')
+        raise _invalid_selector(
+            f'{name} must be a 0x-prefixed 16-digit hex value, got "{text}" (did you mean "{padded}"?)'
+        )
     return text

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Change", "Collection", "Compacted", "Rewound", "Snapshot", "Storage", "Stored"]
+__all__ = ["Change", "Collection", "Compacted", "Snapshot", "Storage", "Stored"]
 
 # The watch cache keeps at least 75 s of history, in a ring of 100 to 102400 events (cacher/watch_cache.go). The lower
 # bound is larger here: tests make their events faster than clusters do, and look back further.
@@ -77,10 +77,6 @@ class Compacted(Exception):
     """The revision that was asked for is forgotten."""
 
 
-class Rewound(Exception):
-    """Told to those who watch: the server went back in time, or away; they end without a word."""
-
-
 class Collection:
     """The objects of one resource, their history, and who watches them."""
 
@@ -109,14 +105,14 @@ class Collection:
         """Stores an object whose revision the caller took from `Storage.next_revision`, and tells the watchers."""
         old = self.objects.get(stored.key)
         if old is None:
-            self._came(stored.key)
+            self._note_added(stored.key)
         self.objects[stored.key] = stored
         return self._commit("ADDED" if old is None else "MODIFIED", stored, old)
 
     def load(self, stored: Stored) -> None:
         """Stores a new object without history: for generated data, before anybody watches."""
         if stored.key not in self.objects:
-            self._came(stored.key)
+            self._note_added(stored.key)
         self.objects[stored.key] = stored
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
@@ -146,14 +142,14 @@ class Collection:
             return self.snapshot()
         kept = self._past.get(revision)
         if kept is None:
-            objects = self._undone(revision)
+            objects = self._objects_at(revision)
             keys = sorted(objects)
             kept = self._past[revision] = Snapshot(keys, [objects[key] for key in keys])
             if len(self._past) > SNAPSHOTS:
                 self._past.popitem(last=False)
         return kept
 
-    def keep(self, revision: int) -> None:
+    def keep_snapshot(self, revision: int) -> None:
         """Keeps the current list for later pages, which spares them the undoing."""
         if revision >= self.revision:
             self._past[revision] = self.snapshot()
@@ -187,7 +183,7 @@ class Collection:
         """Goes back to a revision, and forgets what came after it. Raises `Compacted`."""
         if revision < self.undoable and self.revision > revision:
             raise Compacted
-        self.objects = self._undone(revision)
+        self.objects = self._objects_at(revision)
         while self.history and self.history[-1].revision > revision:
             self.history.pop()
         self._sorted, self._fresh, self._gone = sorted(self.objects), {}, set()
@@ -196,7 +192,7 @@ class Collection:
         self.revision = min(self.revision, revision)
         self.floor = min(self.floor, revision)
 
-    def _undone(self, revision: int) -> dict[str, Stored]:
+    def _objects_at(self, revision: int) -> dict[str, Stored]:
         objects = dict(self.objects)
         for change in reversed(self.history):
             if change.revision <= revision:
@@ -207,7 +203,7 @@ class Collection:
                 objects[change.new.key] = change.old
         return objects
 
-    def _came(self, key: str) -> None:
+    def _note_added(self, key: str) -> None:
         if key in self._gone:
             self._gone.discard(key)  # back again, in its old place
         else:

@@ -381,8 +381,13 @@ class SharedInformer(Generic[M]):
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
         """
-        period = self._options.resync_period
-        return self._handlers.stream(name or "events", queue_size=queue_size, only=filter, resync_period=period)
+        return self._handlers.stream(
+            name or "events",
+            queue_size=queue_size,
+            only=filter,
+            resync_period=self._options.resync_period,
+            make=EventStream,
+        )
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Add indexes, before or after the start; what is cached is indexed at once, which takes its time.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView, Lister
@@ -17,7 +17,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
-from kinformer.processor.event_stream import EventStream, InformerEvent
+from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.mailbox import Mailbox
 
@@ -159,8 +159,8 @@ class _ModelStream(EventStream[M]):
         model: Model[M],
         mailbox: Mailbox,
         *,
-        attach: Callable[[EventStream[Any]], None],
-        detach: Callable[[EventStream[Any]], None],
+        attach: Callable[[OpenStream], None],
+        detach: Callable[[OpenStream], None],
     ) -> None:
         super().__init__(mailbox, attach=attach, detach=detach)
         self._read = model.read

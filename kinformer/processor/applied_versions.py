@@ -10,17 +10,17 @@ from kinformer.objects.meta import version_number
 
 __all__ = ["AppliedVersions"]
 
-_QUIET = 5.0  # seconds after which a version that nothing passes is asked for by a list
+_QUIET = 5.0  # seconds after which a list is made at a version that no event has passed
 
 
 class AppliedVersions:
-    """How far the cache is, for each scope (a namespace, or None), and the waiters for a version.
+    """The version that the cache has reached in each scope (a namespace, or None), and the tasks that wait for one.
 
     Attributes:
-        current: The version of each scope; "" before its first list. Written by the processor, in the step in which the
-            cache has everything up to it.
-        lists: How many full lists the cache has taken, of all scopes.
-        waiters: Scope, wanted version and future of each task that waits.
+        current: The version of each scope; "" before its first list. The processor writes it in the step in which the
+            cache gets the last change up to that version.
+        lists: The number of full lists that the cache has taken, in all scopes.
+        waiters: The scope, the wanted version and the future of each task that waits.
     """
 
     def __init__(self, scopes: Iterable[str | None]) -> None:
@@ -29,7 +29,7 @@ class AppliedVersions:
         self.waiters: list[tuple[str | None, int, asyncio.Future[None]]] = []
 
     def advance(self, scope: str | None, version: str) -> None:
-        """The cache holds everything of a scope up to `version`."""
+        """Record that the cache holds everything of a scope up to `version`, and wake the tasks that waited for it."""
         before, self.current[scope] = self.current[scope], version
         if self.waiters:
             self._settle(scope, _number_or_none(version), _number_or_none(before))
@@ -43,11 +43,14 @@ class AppliedVersions:
             if now >= wanted:
                 waiter.set_result(None)
             elif was is not None and now < was:
-                text = f"the server went back from resourceVersion {was} to {now}: {wanted} is of another past"
+                text = (
+                    f"the server went back from resourceVersion {was} to {now}, so the cache will never hold the write "
+                    f"at {wanted}; read the object again"
+                )
                 waiter.set_exception(WatchError(text))
 
     def lowest(self) -> str:
-        """The version of the scope that is furthest behind; "" while one has none."""
+        """Return the version of the scope that is furthest behind; "" while a scope has none."""
         versions = list(self.current.values())
         if len(versions) == 1 or "" in versions:
             return versions[0] if len(versions) == 1 else ""
@@ -59,19 +62,25 @@ class AppliedVersions:
         return now is not None and now >= wanted
 
     def scope_of(self, namespace: str | None, name: str) -> str | None:
-        """The scope that a namespace is in.
+        """Return the scope that a namespace is in.
+
+        Args:
+            namespace: Required if the informer follows several.
+            name: The name of the informer, for the error.
 
         Raises:
-            ValueError: None, for the informer of this name.
+            ValueError: The namespace is missing, or the informer does not follow it.
         """
         scope = None if None in self.current else namespace
         if scope not in self.current:
             followed = ", ".join(sorted(str(each) for each in self.current))
-            raise ValueError(f"informer {name} follows the namespaces {followed}: say which, not {namespace!r}")
+            raise ValueError(
+                f"namespace={namespace!r}: informer {name} follows the namespaces {followed}; pass one of them"
+            )
         return scope
 
     async def wait(self, scope: str | None, wanted: int, refresh: Callable[[], None]) -> None:
-        """Wait until the cache has passed `wanted`; if nothing does for 5 s, `refresh` is called.
+        """Wait until the cache has passed `wanted`; call `refresh` if that takes more than 5 s.
 
         Raises:
             WatchError: The server went back in time.
@@ -89,10 +98,10 @@ class AppliedVersions:
         finally:
             self.waiters.remove(entry)
             if not passed.cancel():
-                passed.exception()  # retrieved, also if the caller's timeout came first
+                passed.exception()  # marks it as retrieved, in case the caller's timeout came first
 
     def fail(self, error: BaseException) -> None:
-        """No version will be applied any more: each waiter gets `error`."""
+        """Raise `error` in each task that waits, because no further version will be applied."""
         for _, _, waiter in self.waiters:
             if not waiter.done():
                 waiter.set_exception(error)

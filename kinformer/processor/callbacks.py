@@ -1,4 +1,4 @@
-"""The types of what a program hands to an informer: callbacks, and objects with some of them as methods."""
+"""The types of the functions that a program passes to an informer, and of handlers with some of them as methods."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["EventHandler", "Filter", "OnAdd", "OnDelete", "OnUpdate", "Transform
 
 
 class AddCallback(Protocol[M_contra]):
-    """What is called for an object that has come, and takes the flag."""
+    """A callback for an object that was added, which takes the flag."""
 
     def __call__(self, obj: KubeObject[M_contra], /, *, is_in_initial_list: bool) -> object: ...
 
 
 class DeleteCallback(Protocol[M_contra]):
-    """What is called for an object that has gone, and takes the flag."""
+    """A callback for an object that was deleted, which takes the flag."""
 
     def __call__(self, obj: KubeObject[M_contra], /, *, final_state_unknown: bool) -> object: ...
 
 
-# Coroutine functions or plain ones: what a plain one returns is awaited where it can be, and dropped otherwise.
+# Coroutine functions or plain functions. The result of a plain one is awaited if it is awaitable, else dropped.
 OnAdd: TypeAlias = Callable[[KubeObject[M]], object] | AddCallback[M]
 OnUpdate: TypeAlias = Callable[[KubeObject[M], KubeObject[M]], object]
 OnDelete: TypeAlias = Callable[[KubeObject[M]], object] | DeleteCallback[M]

@@ -1,4 +1,4 @@
-"""`async for event in stream`: the changes of an informer, pulled by the reader."""
+"""The event stream: an async iterator over the changes of an informer, which the reader pulls."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Generic, Protocol, Self
 
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Mailbox
 
-__all__ = ["EventStream", "InformerEvent"]
+__all__ = ["EventStream", "InformerEvent", "OpenStream"]
 
-# A reader that never suspends gives the loop its turn after so many events.
+# Events after which a reader that never suspends lets other tasks run.
 _EVENTS_A_TURN = 64
 
 
@@ -22,9 +22,13 @@ _EVENTS_A_TURN = 64
 class InformerEvent(Generic[M_co]):
     """One change of the cache.
 
-    `type` is `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"`. `old` is the state that the cache had before,
-    on DELETED too; None on ADDED. `final_state_unknown` says of a DELETED that it was inferred from a
-    relist, so that `object` may not be the last state there was.
+    Attributes:
+        type: `"ADDED"`, `"UPDATED"`, `"DELETED"` or `"SYNC"` (a resync).
+        object: The object; of a DELETED its last known state.
+        old: The state that the cache had before, for DELETED too; None for ADDED.
+        is_in_initial_list: True for an ADDED of the cache as it was when the stream was entered, or of the first list.
+        final_state_unknown: True for a DELETED that was inferred from a relist, so that `object` may not be the last
+            state that the object had.
     """
 
     type: str
@@ -34,20 +38,29 @@ class InformerEvent(Generic[M_co]):
     final_state_unknown: bool = False
 
 
+class OpenStream(Protocol):
+    """An event stream, as the informer that feeds it sees it."""
+
+    mailbox: Mailbox
+
+    def end(self, error: BaseException | None = None) -> None: ...
+
+
 class EventStream(Generic[M]):
     """An async context manager and iterator over `InformerEvent`s; made by `SharedInformer.events`.
 
-    Registered on entering, like a handler that joins late, and folded like one above `queue_size`. A
-    cancelled `anext` loses nothing: an event is taken only in the step in which it is returned. One
-    reader at a time. The iteration ends when the informer leaves, and raises its error if it crashed.
+    It is registered on entering, like a handler that is added late, and its events are folded like calls above
+    `queue_size`. A cancelled `anext` loses nothing: an event is taken only in the step in which it is returned. One
+    task may read at a time. The iteration ends when the informer is left, and raises the informer's error if it
+    crashed.
     """
 
     def __init__(
         self,
         mailbox: Mailbox,
         *,
-        attach: Callable[[EventStream[Any]], None],
-        detach: Callable[[EventStream[Any]], None],
+        attach: Callable[[OpenStream], None],
+        detach: Callable[[OpenStream], None],
     ) -> None:
         self.mailbox = mailbox
         self._attach = attach
@@ -58,11 +71,11 @@ class EventStream(Generic[M]):
 
     @property
     def has_synced(self) -> bool:
-        """Every initial add has been read."""
+        """True if every initial add has been read."""
         return self.mailbox.has_synced
 
     def end(self, error: BaseException | None = None) -> None:
-        """No more events; what waits is still read, then the iteration ends or raises `error`."""
+        """Accept no more events; the iteration ends after the waiting ones, or raises `error`."""
         self._error = error
         self.mailbox.close(drain=True)
 
@@ -81,7 +94,7 @@ class EventStream(Generic[M]):
 
     async def __anext__(self) -> InformerEvent[M]:
         if self._reading:
-            raise RuntimeError(f"stream {self.mailbox.name} is being read by another task")
+            raise RuntimeError(f"stream {self.mailbox.name} is being read by another task; give each task its own")
         self._reading = True
         mailbox = self.mailbox
         try:

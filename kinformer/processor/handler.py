@@ -1,4 +1,4 @@
-"""A user's handler: how it is called, what runs it, and the handle to it."""
+"""Handlers: the callbacks of a user, the task that calls them, and the handle to a handler that was added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 from time import perf_counter
 from types import CoroutineType
-from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
@@ -20,22 +19,29 @@ __all__ = ["Handler", "HandlerRegistration", "HandlerRunner"]
 
 log = get_logger("kinformer.handler")
 
-_CALLS_A_LOOK = 32  # calls between two looks at the clock, at most: of slow calls fewer
-_LONG = 0.0005  # seconds between two looks that are too many
+_MAX_CALLS = 32  # calls between two looks at the clock, at most; fewer if calls are slow
+_LONG = 0.0005  # seconds between two looks above which the number of calls is halved
 
-Callback = Callable[..., Any]
+Callback = Callable[..., object]
 
 
 class Handler:
-    """The three callbacks of a handler, each a coroutine function, a plain function, or None.
+    """The three callbacks of a handler: each is a coroutine function, a plain function, or None.
 
-    `is_in_initial_list` and `final_state_unknown` are passed only to those that take them
+    `is_in_initial_list` and `final_state_unknown` are passed only to callbacks that take them
     (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
+
+    Args:
+        handler: An object with some of the callbacks as methods.
+        on_add, on_update, on_delete: The callbacks, instead of a handler.
+
+    Raises:
+        ConfigError: There is no callback, or both a handler and callbacks.
     """
 
     def __init__(
         self,
-        handler: Any = None,
+        handler: object = None,
         *,
         on_add: Callback | None = None,
         on_update: Callback | None = None,
@@ -43,23 +49,27 @@ class Handler:
     ) -> None:
         if handler is not None:
             if on_add or on_update or on_delete:
-                raise ConfigError("add_event_handler: give a handler object or callbacks, not both")
+                name = type(handler).__name__
+                raise ConfigError(f"add_event_handler: got the handler {name} and callbacks; pass one or the other")
             on_add, on_update, on_delete = (
                 getattr(handler, method, None) for method in ("on_add", "on_update", "on_delete")
             )
             if not (on_add or on_update or on_delete):
                 raise ConfigError(
-                    f"add_event_handler: {type(handler).__name__} has none of on_add, on_update, on_delete"
+                    f"add_event_handler: the handler {type(handler).__name__} has no on_add, on_update or on_delete; "
+                    "it needs at least one of them"
                 )
         elif not (on_add or on_update or on_delete):
-            raise ConfigError("add_event_handler: no handler and no callback given")
+            raise ConfigError(
+                "add_event_handler: got no handler and no callback; pass a handler, on_add, on_update or on_delete"
+            )
         self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
         self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
         self.on_update = on_update
         self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
 
-    def call(self, call: Notification) -> Any:
-        """Make the call, and return what it returns: perhaps something to be awaited."""
+    def call(self, call: Notification) -> object:
+        """Make a call and return its result, which may be an awaitable."""
         kind, _, old, new, flag = call
         if kind == ADD:
             if self._on_add is not None:
@@ -80,12 +90,12 @@ def _takes(callback: Callback | None, name: str) -> bool:
         return False
     try:
         parameters = inspect.signature(callback).parameters
-    except (TypeError, ValueError):  # a callable of C without a signature: the documented flag is keyword-only
+    except (TypeError, ValueError):  # a callable in C without a signature: the documented flag is keyword-only
         return False
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def _name_of(handler: Any) -> str:
+def _name_of(handler: object) -> str:
     name = getattr(handler, "__qualname__", None)
     if name is None:
         return type(handler).__qualname__
@@ -93,45 +103,56 @@ def _name_of(handler: Any) -> str:
 
 
 class _Pace:
-    """How many calls that never suspend a runner makes between two looks at the clock; slow ones soon one by one."""
+    """Adapts how many calls that never suspend run between two looks at the clock: halves it while calls are slow.
+
+    Attributes:
+        step: The number of calls until the next look, from 1 to 32.
+    """
 
     __slots__ = ("_budget", "_looked", "step")
 
     def __init__(self) -> None:
         self._budget = YieldBudget()
         self._looked = perf_counter()
-        self.step = _CALLS_A_LOOK
+        self.step = _MAX_CALLS
 
     def waited(self) -> None:
-        """The runner had nothing to do."""
+        """Record that the runner had nothing to do."""
         self._budget.rested = True
         self._looked = perf_counter()
 
     async def look(self) -> None:
-        """Give the loop its turn, if that is due; and decide when to look again."""
+        """Let other tasks run if it is time to, and decide when to look again."""
         if perf_counter() - self._looked > _LONG:
             self.step = max(1, self.step // 2)
         else:
-            self.step = min(_CALLS_A_LOOK, self.step * 2)
+            self.step = min(_MAX_CALLS, self.step * 2)
         if self._budget.exhausted():
             await self._budget.pause()
         self._looked = perf_counter()
 
 
 class HandlerRunner:
-    """The task that takes calls out of a mailbox and makes them, one after the other."""
+    """Takes calls out of a mailbox and makes them, one after the other, in a task.
+
+    Attributes:
+        handler: The handler to call.
+        mailbox: The calls that wait for it.
+        task: The task, once it has been started.
+        observe: Called with the seconds that each call took, if set.
+    """
 
     def __init__(self, handler: Handler, mailbox: Mailbox, on_error: Callable[[], None], *, resource: str) -> None:
         self.handler = handler
         self.mailbox = mailbox
         self.task: asyncio.Task[None] | None = None
-        self.observe: Callable[[float], None] | None = None  # takes the seconds of each call
+        self.observe: Callable[[float], None] | None = None
         self._on_error = on_error
-        self._told = LogOnce()
+        self._logged = LogOnce()
         self._resource = resource
 
     async def run(self) -> None:
-        """Until the mailbox is closed and, when draining, empty."""
+        """Make calls until the mailbox is closed and, if it drains, empty."""
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
         update = self.handler.on_update
@@ -149,7 +170,7 @@ class HandlerRunner:
             if observe is not None:
                 started = perf_counter()
             try:
-                # By far the most calls are updates, of coroutine functions: no function more than these need.
+                # Nearly all calls are updates of coroutine functions: they are inlined, which saves a function call.
                 if call[0] == UPDATE and update is not None:
                     old, new = call[2], call[3]
                     if type(old) is KubeObject and type(new) is KubeObject:
@@ -164,12 +185,12 @@ class HandlerRunner:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                # The handler's own: it awaited something that somebody cancelled.
+                # This task was not cancelled: the handler awaited something that was.
                 self._failed(call, error)
-            except Exception as error:  # noqa: BLE001 - counted and logged; the other objects go on
+            except Exception as error:  # noqa: BLE001 - counted and logged; the other objects follow
                 self._failed(call, error)
             finally:
-                if call[4]:  # else nobody waits for it
+                if call[4]:  # only initial adds are waited for
                     mailbox.finished(call)
                 if observe is not None:
                     observe(perf_counter() - started)
@@ -180,8 +201,8 @@ class HandlerRunner:
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()
-        # With its traceback once for each object and error; what is wrong with it is so with each of its events.
-        level = logging.ERROR if self._told.is_news((call[1], type(error))) else logging.DEBUG
+        # With a traceback only once for each object and type of error: it usually fails again at each event.
+        level = logging.ERROR if self._logged.is_news((call[1], type(error))) else logging.DEBUG
         log.log(
             level,
             "handler %s failed on %s of %s",
@@ -196,13 +217,16 @@ class HandlerRunner:
 
 
 class HandlerRegistration:
-    """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`)."""
+    """The handle to a handler that was added (client-go: `ResourceEventHandlerRegistration`).
+
+    It is the result of `SharedInformer.add_event_handler`, and the argument of `remove_event_handler`.
+    """
 
     def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float) -> None:
         self.runner = runner
         self._resource = resource
         self.resync_period = resync_period
-        """Seconds between two replays of the cache to this handler; 0 is off."""
+        """Seconds between two resyncs, replays of the cache to this handler; 0 is off."""
         self.next_resync = 0.0
 
     @property
@@ -212,36 +236,37 @@ class HandlerRegistration:
 
     @property
     def has_synced(self) -> bool:
-        """The handler has finished the adds that it started with."""
+        """True if the handler has finished its initial adds."""
         return self.runner.mailbox.has_synced
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Until `has_synced`.
+        """Wait until `has_synced`.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed.
-            StoppedError: The handler was removed, or the informer left.
-            RuntimeError: Called from inside the handler that it waits for.
+            StoppedError: The handler was removed, or the informer was left.
+            RuntimeError: Called from inside the handler that it would wait for.
         """
         self.refuse_inside("wait_synced")
         mailbox = self.runner.mailbox
         if mailbox.closed and not mailbox.has_synced:
-            raise StoppedError(f"handler {self.name} of {self._resource} was removed before it had synced")
+            raise StoppedError(f"handler {self.name} of {self._resource} was removed before it synced")
         try:
             async with asyncio.timeout(timeout):
                 await mailbox.wait_synced()
         except TimeoutError as error:
             if isinstance(error, NotSyncedError):
                 raise
-            text = (
-                f"handler {self.name} of {self._resource} has not synced after {timeout:g} s ({len(mailbox)} waiting)"
-            )
+            waiting = f"{len(mailbox)} calls are waiting"
+            text = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s; {waiting}"
             raise NotSyncedError(text, {self._resource: None}) from None
 
-    def refuse_inside(self, what: str) -> None:
-        """Raise RuntimeError where the handler itself asks to wait for the handler."""
+    def refuse_inside(self, method: str) -> None:
+        """Raise RuntimeError if the handler itself calls a method that would wait for the handler."""
         if self.runner.task is not None and asyncio.current_task() is self.runner.task:
-            raise RuntimeError(f"{what} was called inside handler {self.name}, which it would wait for")
+            raise RuntimeError(
+                f"{method} was called inside handler {self.name} and would wait for it; call it from another task"
+            )
 
     def __repr__(self) -> str:
         return f"<HandlerRegistration {self.name} of {self._resource}>"

@@ -1,16 +1,16 @@
-"""Everyone who hears of an informer's changes: its handlers, each with a task of its own, and its streams."""
+"""The receivers of an informer's changes: its handlers, each with its own task, and its event streams."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.objects.types import M
 from kinformer.processor.callbacks import Filter
-from kinformer.processor.event_stream import EventStream
+from kinformer.processor.event_stream import EventStream, OpenStream
 from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.processor import Processor
@@ -22,15 +22,19 @@ log = get_logger("kinformer.handler")
 
 
 class HandlerSet:
-    """The handlers and streams of one informer, by name, from their joining to their end.
+    """The handlers and event streams of one informer, from the moment they are added to their end.
 
     Args:
-        informer: What the informer is called in errors and the log.
-        processor: Who hands the changes out.
-        schedule: Who is due for a resync.
-        tasks: Where the handlers' tasks are kept.
-        admit: Raises where nobody may join any more; called with what was asked for.
-        observer: Name of a handler -> what takes the seconds of each of its calls, or None.
+        informer: The name of the informer, for errors and the log.
+        processor: Puts the changes into the mailboxes.
+        schedule: The resyncs of the handlers.
+        tasks: Owns the handlers' tasks.
+        admit: Called with the name of a method that adds a handler or stream; raises if the informer accepts none any
+            more.
+        observer: Called with the name of a handler; returns a function that takes the seconds of each call, or None.
+
+    Attributes:
+        errors: The number of calls of handlers and filters that raised.
     """
 
     def __init__(
@@ -43,7 +47,6 @@ class HandlerSet:
         observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
     ) -> None:
         self.errors = 0
-        """Calls of handlers and filters that raised."""
         self._informer = informer
         self._processor = processor
         self._schedule = schedule
@@ -52,14 +55,14 @@ class HandlerSet:
         self._observer = observer
         self._started = False
         self._runners: list[HandlerRunner] = []
-        self._streams: list[EventStream[Any]] = []
+        self._streams: list[OpenStream] = []
 
-    # --- joining and leaving ----------------------------------------------------------------------------
+    # --- adding and removing ----------------------------------------------------------------------------
 
     def add(
         self, handler: Handler, *, name: str | None, queue_size: int, only: Filter | None, resync_period: float
     ) -> HandlerRegistration:
-        """Have a handler called from now on, after what the cache holds."""
+        """Add a handler: it gets the cache as initial adds, and then every change."""
         self._admit("add_event_handler")
         mailbox = self._mailbox(name or handler.name, queue_size, only)
         runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
@@ -70,7 +73,7 @@ class HandlerSet:
         return HandlerRegistration(runner, self._informer, resync_period=resync_period)
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
-        """Call a handler no more; with `drain` after what waits for it."""
+        """Remove a handler; with `drain`, wait until it has got the calls that wait for it."""
         runner = registration.runner
         if drain:
             registration.refuse_inside("remove_event_handler(drain=True)")
@@ -89,17 +92,17 @@ class HandlerSet:
         queue_size: int,
         only: Filter | None,
         resync_period: float,
-        make: Callable[..., EventStream[Any]] = EventStream,
-    ) -> EventStream[Any]:
-        """A stream that joins when it is entered; `make` is its class, or makes one as that does."""
+        make: Callable[..., EventStream[M]],
+    ) -> EventStream[M]:
+        """Make a stream, which is added when it is entered; `make` is its class, or a function with that signature."""
         self._admit("events")
 
-        def attach(stream: EventStream[Any]) -> None:
+        def attach(stream: OpenStream) -> None:
             self._admit("events")
             self._attach(stream.mailbox, resync_period)
             self._streams.append(stream)
 
-        def detach(stream: EventStream[Any]) -> None:
+        def detach(stream: OpenStream) -> None:
             self._detach(stream.mailbox)
             if stream in self._streams:
                 self._streams.remove(stream)
@@ -108,12 +111,12 @@ class HandlerSet:
 
     def _mailbox(self, name: str, queue_size: int, only: Filter | None) -> Mailbox:
         if queue_size < 1:
-            raise ConfigError(f"queue_size={queue_size}: a handler needs room for one call at least")
-        told = LogOnce()
+            raise ConfigError(f"queue_size={queue_size!r} of handler {name}: pass a number of at least 1")
+        logged = LogOnce()
 
         def filter_failed(key: str, error: BaseException) -> None:
             self.errors += 1
-            if told.is_news(key):
+            if logged.is_news(key):
                 log.error(
                     "the filter of handler %s of %s failed on %s",
                     mailbox.name,
@@ -150,7 +153,7 @@ class HandlerSet:
     # --- start and end ------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the task of each handler, and of those who join from now on at once."""
+        """Start the task of each handler; handlers that are added from now on start at once."""
         self._started = True
         for runner in self._runners:
             self._run(runner)
@@ -159,36 +162,36 @@ class HandlerSet:
         runner.observe = self._observer(runner.mailbox.name)
         runner.task = self._tasks.start(runner.run(), f"kinformer handler {runner.mailbox.name} of {self._informer}")
 
-    def refuse_inside(self, what: str) -> None:
-        """Raise RuntimeError where a handler asks for something that would wait for the handler."""
+    def refuse_inside(self, refusal: str) -> None:
+        """Raise RuntimeError if this is called from inside a handler that the caller would wait for."""
         for runner in self._runners:
             if runner.task is not None and asyncio.current_task() is runner.task:
-                raise RuntimeError(f"{what} from inside its handler {runner.mailbox.name}")
+                raise RuntimeError(f"{refusal} from inside its handler {runner.mailbox.name}")
 
     async def finish(self, deadline: float) -> None:
-        """Let the handlers have what waits for them, until `deadline` on the loop's clock."""
+        """Deliver the calls that wait for handlers, until `deadline` on the loop's clock."""
         for runner in self._runners:
             runner.mailbox.close(drain=True)
         await self._tasks.finish([runner.task for runner in self._runners if runner.task is not None], deadline)
 
     def end_streams(self, error: BaseException | None) -> None:
-        """The streams end after what waits for them, with `error` if there is one."""
+        """End each stream after its waiting events, with `error` if there is one."""
         for stream in list(self._streams):
             stream.end(error)
 
-    # --- how they do ----------------------------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------------------
 
     @property
     def synced(self) -> bool:
-        """Every handler has finished the adds that it started with."""
+        """True if every handler has finished its initial adds."""
         return all(runner.mailbox.has_synced for runner in self._runners)
 
     async def wait_synced(self) -> None:
-        """Until `synced`, for the handlers that there are now."""
+        """Wait until `synced`, for the handlers that have been added so far."""
         for runner in list(self._runners):
             await runner.mailbox.wait_synced()
 
     @property
     def mailboxes(self) -> list[Mailbox]:
-        """What waits, for each of them."""
+        """The mailboxes of all handlers and streams."""
         return [*(runner.mailbox for runner in self._runners), *(stream.mailbox for stream in self._streams)]

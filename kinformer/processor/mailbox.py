@@ -1,8 +1,8 @@
-"""What waits for one handler: a queue that folds per key when its reader falls behind.
+"""The mailbox: a queue of calls that wait for one handler, folded by key when the handler falls behind.
 
-The processor puts, one reader takes. Below `queue_size` waiting calls nothing is looked at: a batch
-costs one `deque.extend`. From there on calls of one key are folded, so that a reader which is slow for
-ever costs at most two calls a key, and what it sees is still a true history with steps left out:
+The processor puts calls in, and one reader takes them. While no more than `queue_size` calls wait, they are not
+examined: a batch costs one `deque.extend`. Above that, calls for the same key are folded. So a reader that is always
+too slow costs at most two calls per key, and it sees a true history in which steps are left out:
 
 ====================  ==========================================================
 waiting + new         becomes
@@ -15,8 +15,8 @@ DELETE + ADD          both stay; later calls fold into the second
 SYNC + X, X + SYNC    X
 ====================  ==========================================================
 
-The objects that a handler starts with (its *replay*) are no calls yet: they wait as one shared list
-and are handed out, one by one, before anything else.
+The objects that a handler starts with (its *replay*) are not calls yet: they wait as one shared list, and are handed
+out one by one before anything else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
@@ -34,13 +33,14 @@ __all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Mailbox", "Notification"]
 
 ADD, UPDATE, DELETE, SYNC = "ADDED", "UPDATED", "DELETED", "SYNC"
 
-# (type, key, old, new, flag): flag is `is_in_initial_list` of an ADD, `final_state_unknown` of a DELETE.
-# A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much a change.
+# (type, key, old, new, flag): the flag is `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
+# A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much for each change.
 Notification = tuple[str, str, KubeObject | None, KubeObject, bool]
 
 Filter = Callable[[KubeObject], object]
 
-# A filter that hides nearly all of a long replay must not hold up the loop while it looks for the next.
+# Objects of a replay that a filter may hide in a row before the reader pauses: a filter that hides nearly all of a long
+# replay must not hold up the loop while the next visible object is searched for.
 _HIDDEN_AT_ONCE = 64
 
 
@@ -49,10 +49,19 @@ class Mailbox:
 
     Args:
         name: The handler's name, for `statistics()` and the log.
-        queue_size: Waiting calls above which calls of one key are folded.
-        filter: Tells of an object whether this handler sees it; runs before anything is queued, so that
-            folding happens in the handler's own view. One that raises hides the object, counted by
-            `on_filter_error`.
+        queue_size: The number of waiting calls above which calls for the same key are folded.
+        filter: Returns True for an object that this handler sees. It runs before anything is queued, so folding
+            happens in the handler's own view. If it raises, the object is hidden, and `on_filter_error` is called with
+            its key and the error.
+
+    Attributes:
+        coalesced: The number of calls that were folded into others.
+        closed: True if it accepts nothing more and hands out nothing more.
+        draining: True if it accepts nothing more and hands out what it has.
+        plain: The waiting calls that are not folded. While `folds` is False, the reader may take calls from here
+            directly: it gets the same as from `take`, and saves a function call.
+        folds: True while it folds or replays.
+        folding: The waiting calls while it folds, including those that were folded away.
     """
 
     def __init__(
@@ -65,20 +74,19 @@ class Mailbox:
     ) -> None:
         self.name = name
         self.coalesced = 0
-        self.closed = False  # takes nothing more and hands out nothing more
-        self.draining = False  # takes nothing more, hands out what it has
+        self.closed = False
+        self.draining = False
         self._queue_size = queue_size
         self._filter = filter
         self._on_filter_error = on_filter_error
-        self._entries: deque[Any] = deque()  # of Notification, and of _Slot while folding
-        self.plain: deque[Notification] = self._entries
-        """What waits. Where `folds` is False its reader may take from here what `take` would give, for less."""
-        self.folds = False  # or replays
-        self._slots: dict[str, _Slot] | None = None  # the newest waiting call a key, while folding
+        self.plain: deque[Notification] = deque()
+        self.folds = False
+        self.folding: deque[PendingCall] = deque()
+        self._newest: dict[str, PendingCall] | None = None  # by key; None while nothing is folded
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
-        self._dead = 0  # slots that were folded away
-        self._initial_left = 0  # initial adds that have been put or replayed and not finished
+        self._folded_away = 0  # entries of `folding` without a call
+        self._initial_left = 0  # initial adds that have been put or replayed, and are not finished
         self._upstream_synced = False
         self._waiter: asyncio.Future[None] | None = None
         self._synced = Latch()
@@ -86,7 +94,7 @@ class Mailbox:
     # --- the processor's side -----------------------------------------------------------------
 
     def put(self, batch: Sequence[Notification], initial: int = 0) -> None:
-        """Queue calls in their order; `initial` says how many of them are initial adds."""
+        """Queue calls in their order; `initial` is the number of initial adds among them."""
         if self.closed or self.draining:
             return
         if self._filter is not None:
@@ -95,8 +103,8 @@ class Mailbox:
         if not batch:
             return
         self._initial_left += initial
-        if self._slots is None and len(self._entries) + len(batch) <= self._queue_size:
-            self._entries.extend(batch)
+        if self._newest is None and len(self.plain) + len(batch) <= self._queue_size:
+            self.plain.extend(batch)
         else:
             self._fold(batch)
         self._wake()
@@ -104,8 +112,8 @@ class Mailbox:
     def replay(self, objects: Sequence[KubeObject] | ChunkedList[KubeObject]) -> None:
         """Hand out `objects` as initial adds, before anything that is or will be queued.
 
-        They stand in for a past that the reader has not seen, so no queued call may concern one of
-        their keys. The list is read lazily and never changed.
+        They replace a past that the reader has not seen, so no queued call may be for one of their keys. The list is
+        read lazily, and is never changed.
         """
         if self.closed or self.draining or not len(objects):
             return
@@ -116,25 +124,26 @@ class Mailbox:
         self._wake()
 
     def upstream_synced(self) -> None:
-        """The cache has its first full list; what is initial has been put or replayed."""
+        """Record that the cache has its first full list: all initial adds have been put or replayed."""
         self._upstream_synced = True
         self._announce_synced()
 
     def close(self, *, drain: bool = False) -> None:
-        """Take nothing more; hand out what waits (`drain`) or forget it."""
+        """Accept nothing more; hand out the waiting calls (`drain`), or drop them."""
         self.draining = True
         if not drain:
             self.closed = True
-            self._entries.clear()
+            self.plain.clear()
+            self.folding.clear()
             self._replays.clear()
-            self._slots = None
-            self._replay_left = self._dead = 0
+            self._newest = None
+            self._replay_left = self._folded_away = 0
         self._wake()
 
     # --- the reader's side ----------------------------------------------------------------------
 
     def take(self) -> Notification | None:
-        """The next call, or None where the reader should `wait`. Every call taken must be `finished`."""
+        """Take the next call; None if the reader should `wait`. `finished` must be called for every call taken."""
         hidden = 0
         while self._replays:
             for obj in self._replays[0]:
@@ -146,30 +155,30 @@ class Mailbox:
                 if hidden == _HIDDEN_AT_ONCE:
                     return None
             self._replays.popleft()
-        while self._entries:
-            entry: Notification | _Slot = self._entries.popleft()
-            if isinstance(entry, tuple):
-                return entry
-            entry.waiting = False
-            call = entry.call
+        if self.plain:
+            return self.plain.popleft()
+        while self.folding:
+            pending = self.folding.popleft()
+            pending.waiting = False
+            call = pending.call
             if call is None:
-                self._dead -= 1
+                self._folded_away -= 1
                 continue
-            if self._slots is not None and self._slots.get(call[1]) is entry:
-                del self._slots[call[1]]
+            if self._newest is not None and self._newest.get(call[1]) is pending:
+                del self._newest[call[1]]
             return call
-        self._slots = None
+        self._newest = None
         self.folds = False
         return None
 
     def finished(self, call: Notification) -> None:
-        """The reader is done with `call`, whatever came of it."""
+        """Record that the reader is done with `call`, whether or not it succeeded."""
         if call[4] and call[0] == ADD:
             self._initial_finished()
 
     async def wait(self) -> None:
-        """Wait for a call or the end of the mailbox. One reader at a time; cancelling it loses nothing."""
-        if self._entries or self._replays:
+        """Wait for a call or for the end of the mailbox. One reader at a time; cancelling it loses nothing."""
+        if self.plain or self.folding or self._replays:
             await asyncio.sleep(0)
             return
         if self.closed or self.draining:
@@ -181,19 +190,19 @@ class Mailbox:
             self._waiter = None
 
     def __len__(self) -> int:
-        return len(self._entries) - self._dead + self._replay_left
+        return len(self.plain) + len(self.folding) - self._folded_away + self._replay_left
 
     @property
     def has_synced(self) -> bool:
-        """The reader has finished every initial add, and no more will come."""
+        """True if the reader has finished every initial add, and no more will come."""
         return self._upstream_synced and self._initial_left == 0
 
     async def wait_synced(self) -> None:
-        """Wait until `has_synced`; raises what `fail` was given."""
+        """Wait until `has_synced`; raises the error that was passed to `fail`."""
         await self._synced.wait()
 
     def fail(self, error: BaseException) -> None:
-        """It will never have synced: raise `error` in each task that waits for that."""
+        """Raise `error` in each task that waits for the sync, because it will not happen."""
         self._synced.fail(error)
 
     # --- inside ----------------------------------------------------------------------------------
@@ -221,10 +230,10 @@ class Mailbox:
             return False
 
     def _through_filter(self, call: Notification) -> Notification | None:
-        """The call as this handler sees it: entering or leaving the filter is an add or a delete."""
+        """Return the call as this handler sees it: entering the filter is an add, leaving it a delete."""
         kind, key, old, new, _ = call
         if kind == DELETE:
-            # The handler knows what the cache had; the last state before a deletion may be another.
+            # The handler knows the state that the cache had, which may differ from the last state before the deletion.
             return call if self._passes(old or new) else None
         if kind != UPDATE:
             return call if self._passes(new) else None
@@ -239,67 +248,67 @@ class Mailbox:
         return None
 
     def _fold(self, batch: Sequence[Notification]) -> None:
-        slots = self._slots
-        if slots is None:
-            # The first call above the bound: what waits gets its index. Twice a key at the most from here on.
-            waiting = list(self._entries)
-            self._entries.clear()
+        newest = self._newest
+        if newest is None:
+            # The first call above the bound: index the waiting calls by key. From here on at most two wait for a key.
             self.folds = True
-            slots = self._slots = {}
-            for entry in waiting:
-                assert isinstance(entry, tuple)
-                self._fold_one(slots, entry)
+            newest = self._newest = {}
+            for call in self.plain:
+                self._fold_one(newest, call)
+            self.plain.clear()
         for call in batch:
-            self._fold_one(slots, call)
+            self._fold_one(newest, call)
 
-    def _fold_one(self, slots: dict[str, _Slot], call: Notification) -> None:
+    def _fold_one(self, newest: dict[str, PendingCall], call: Notification) -> None:
         key = call[1]
-        slot = slots.get(key)
-        before = slot.call if slot is not None else None
-        if slot is None or before is None or (before[0] == DELETE and call[0] == ADD):
-            slots[key] = newest = _Slot(call, slot)
-            self._entries.append(newest)
+        pending = newest.get(key)
+        before = pending.call if pending is not None else None
+        if pending is None or before is None or (before[0] == DELETE and call[0] == ADD):
+            newest[key] = added = PendingCall(call, pending)
+            self.folding.append(added)
             return
         self.coalesced += 1
-        slot.call = _folded(before, call)
-        if slot.call is None:
-            # An add and its delete: as if neither had been. A delete that waits before them is the newest again.
-            self._dead += 1
-            if slot.before is not None and slot.before.waiting:
-                slots[key] = slot.before
+        pending.call = _folded(before, call)
+        if pending.call is None:
+            # An add and its delete cancel out. A delete that waits before them is the newest call again.
+            self._folded_away += 1
+            if pending.before is not None and pending.before.waiting:
+                newest[key] = pending.before
             else:
-                del slots[key]
+                del newest[key]
             self._forget_initial(before)
-            if self._dead > max(self._queue_size, len(self._entries) // 2):
-                self._bury()
+            if self._folded_away > max(self._queue_size, len(self.folding) // 2):
+                self._compact()
 
-    def _bury(self) -> None:
-        """Drop the slots that were folded away: a reader that does not come would leave them there for ever."""
-        # In place, for the reader may hold on to the deque.
-        for _ in range(len(self._entries)):
-            entry = self._entries.popleft()
-            if entry.call is not None:
-                self._entries.append(entry)
-        self._dead = 0
+    def _compact(self) -> None:
+        """Drop the entries without a call, which would pile up while the reader takes nothing."""
+        self.folding = deque(pending for pending in self.folding if pending.call is not None)
+        self._folded_away = 0
 
     def _forget_initial(self, call: Notification) -> None:
         if call[0] == ADD and call[4]:
             self._initial_finished()
 
 
-class _Slot:
-    """A place in the queue whose call may still change; `before` is a delete of the same key that waits too."""
+class PendingCall:
+    """A waiting call that later calls may still change.
+
+    Attributes:
+        call: The call; None if it was folded away.
+        before: A delete of the same key that waits too, if there is one.
+        waiting: False once it has been taken.
+    """
 
     __slots__ = ("before", "call", "waiting")
 
-    def __init__(self, call: Notification, before: _Slot | None) -> None:
+    def __init__(self, call: Notification, before: PendingCall | None) -> None:
         self.call: Notification | None = call
         self.before = before
         self.waiting = True
 
 
 def _folded(waiting: Notification, call: Notification) -> Notification | None:
-    """One call in place of two of the same key; None where they cancel out."""
+    """Fold two calls for the same key into one; None if they cancel out."""
     first, key, old, obj, flag = waiting
     kind, _, _, new, call_flag = call
     if kind == SYNC:

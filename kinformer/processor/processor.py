@@ -1,8 +1,9 @@
-"""Applies queued changes to the cache, and hands each applied change to the mailboxes of the handlers.
+"""The processor: applies queued changes to the cache, and puts each of them into the mailboxes of the handlers.
 
-Cache first, then the notifications: when a handler hears of a change, the listers have it. Nothing is awaited between
-the two, so a snapshot of the cache is always taken between two changes. (client-go, tools/cache/controller.go:
-`processDeltas`; here the cache decides what is an add, an update or a delete, and equal versions cause no call.)
+The cache comes first, then the mailboxes: when a handler is called for a change, the listers have it. Nothing is
+awaited between the two, so a snapshot of the cache is always taken between two changes. (client-go,
+tools/cache/controller.go: `processDeltas`. Here the cache decides what is an add, an update or a delete, and equal
+versions cause no call.)
 """
 
 from __future__ import annotations
@@ -27,21 +28,22 @@ from kinformer.queue.delta import Replacement
 __all__ = ["Processor"]
 
 _SLICE = 256  # changes between two looks at the clock: each costs about a microsecond
-_ITEMS = 16  # items of a list between two looks: an index function may take its time
+_ITEMS = 16  # items of a list between two looks: an index function may be slow
 
 
 class Processor:
-    """Writes the cache, and tells the mailboxes; the only writer of both.
+    """The only writer of the cache and of the mailboxes.
 
     Args:
         indexer: The cache.
-        scopes: The namespaces whose first list makes the cache complete; `(None,)` for a single source.
-        resyncs: Which mailboxes a replay of the cache is for; None if there are none.
+        scopes: The namespaces that make the cache complete once the first list of each is in it; `(None,)` for a single
+            source.
+        resyncs: Tells which mailboxes a resync is for; None if no handler gets one.
 
     Attributes:
-        events: Changes that were applied, by type.
-        applied: How far the cache is.
-        synced: Set once the first full list of every source is in the cache.
+        events: The number of changes that were applied, by type.
+        applied: The versions that the cache has reached.
+        synced: Open once the first full list of every source is in the cache.
     """
 
     def __init__(
@@ -62,9 +64,9 @@ class Processor:
     # --- handlers ---------------------------------------------------------------------------------
 
     def attach(self, mailbox: Mailbox) -> None:
-        """Hand this and every later change to `mailbox`, after what the cache holds now as adds.
+        """Replay the cache to `mailbox` as initial adds, and put every later change into it.
 
-        Called between two deltas, as everything on the loop is: no gap, nothing twice.
+        It runs between two changes, like everything else on the loop, so no change is missed or delivered twice.
         """
         mailbox.replay(ChunkedList(self._indexer.tables()))
         if self.synced.is_open:
@@ -72,19 +74,19 @@ class Processor:
         self._mailboxes.append(mailbox)
 
     def detach(self, mailbox: Mailbox) -> None:
-        """Hand nothing more to `mailbox`."""
+        """Put nothing more into `mailbox`."""
         if mailbox in self._mailboxes:
             self._mailboxes.remove(mailbox)
 
     def fail(self, error: BaseException) -> None:
-        """No list will come any more: each task that waits for one gets `error`, and so does one that comes later."""
+        """Raise `error` in each task that waits for a list, now or later, because none will come any more."""
         self.synced.fail(error)
         self.applied.fail(error)
         for mailbox in self._mailboxes:
             mailbox.fail(error)
 
     def scope_synced(self, scope: str | None) -> None:
-        """The first list of one source is in the cache (or will never be, and need not be)."""
+        """Record that the first list of a scope is in the cache, or that the cache is complete without it."""
         self._missing.discard(scope)
         if self._missing or self.synced.is_open:
             return
@@ -103,7 +105,7 @@ class Processor:
         self._advance(changes)
 
     async def apply(self, entries: Iterable[Entry]) -> None:
-        """Apply what was taken from the queue, in slices. Cancelled between two of them, the cache is whole."""
+        """Apply entries of the queue, in slices. The cache is consistent if this is cancelled between two of them."""
         budget = YieldBudget()
         calls: list[Notification] = []
         left = _SLICE
@@ -130,13 +132,13 @@ class Processor:
         applied = self.applied
         if applied.waiters:
             applied.advance(changes.scope, changes.resource_version)
-        else:  # nearly always
+        else:  # inlined, because this is nearly always so
             applied.current[changes.scope] = changes.resource_version
 
     def _apply_event(self, event: WatchEvent, calls: list[Notification]) -> None:
-        """Apply one event to the cache, and append the calls that come of it.
+        """Apply one event to the cache, and append the calls that it causes.
 
-        Of a new uid under a known name the delete was missed, so the last state of the old object is not known.
+        A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
         """
         kind, obj = event
         if kind == "BOOKMARK":
@@ -149,7 +151,7 @@ class Processor:
             return
         old: KubeObject | None = self._indexer.advance(key, obj, _is_news)
         if old is obj:
-            return  # it tells nothing new
+            return  # nothing new
         if old is None:
             calls.append((ADD, key, None, obj, bool(self._missing)))
         elif old.uid == obj.uid:
@@ -160,12 +162,12 @@ class Processor:
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.pop(key)
-        if old is not None:  # else it was never seen, so there is nothing to tell
+        if old is not None:  # handlers do not know of an object that was not in the cache
             unknown = type(obj) is UndecodableObject
             calls.append((DELETE, key, old, old if unknown else obj, unknown))
 
     def _hand_out(self, calls: list[Notification]) -> list[Notification]:
-        """Hand calls to the mailboxes; returns the list for the next ones."""
+        """Put calls into the mailboxes; return the list for the next calls."""
         if not calls:
             return calls
         self._count(calls)
@@ -186,9 +188,9 @@ class Processor:
     # --- everything at once --------------------------------------------------------------------------------
 
     async def _replace(self, replacement: Replacement, budget: YieldBudget) -> None:
-        """Build the new cache beside the old one in slices, swap it in in one step, then tell.
+        """Build the next state of the cache beside the present one, in slices; swap them in one step; notify handlers.
 
-        Readers see the old state, whole, until they see the new one, whole.
+        Readers see the complete old state until they see the complete new one.
         """
         scope = replacement.namespace
         first = scope in self._missing
@@ -214,7 +216,7 @@ class Processor:
         except BaseException:
             rebuild.discard()
             raise
-        # From here to the hand-out nothing is awaited: the swap is a delta boundary.
+        # Nothing is awaited from here until the initial adds are handed out, so the swap is one step.
         was = rebuild.commit()
         mailboxes = tuple(self._mailboxes)
         self.applied.lists += 1
@@ -223,7 +225,7 @@ class Processor:
             self._start(mailboxes, fresh)
             self.scope_synced(scope)
         await self._tell_replaced(mailboxes, gone, changes, budget)
-        while was:  # piece by piece: freeing 100,000 objects at once is a stall too
+        while was:  # in parts, because freeing 100,000 objects at once stalls the loop
             was.pop()
             if budget.exhausted():
                 await budget.pause()
@@ -240,7 +242,10 @@ class Processor:
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
     ) -> None:
-        """What a relist found, in slices; who joins meanwhile has it in the snapshot already."""
+        """Put the differences that a relist found into mailboxes, in slices.
+
+        They are the mailboxes at the time of the swap: one that is attached later got the new state as its replay.
+        """
         calls: list[Notification] = []
 
         async def hand_out() -> None:
@@ -269,11 +274,11 @@ class Processor:
         await hand_out()
 
     async def _replay_due(self, budget: YieldBudget) -> None:
-        """Replay the cache to the handlers that are due for it (client-go: `SyncAll`)."""
+        """Replay the cache to the handlers that are due for a resync (client-go: `SyncAll`)."""
         mailboxes = self._resyncs.take_due() if self._resyncs is not None else ()
         if not mailboxes:
             return
-        # Nothing else writes to the cache, so a table is as good when it is reached.
+        # The partitions are read one by one as they are reached, which is safe: only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
         while calls := [(SYNC, obj.key, obj, obj, False) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)
@@ -284,14 +289,14 @@ class Processor:
 
 
 def _is_news(obj: KubeObject, old: KubeObject) -> bool:
-    """Whether a watch tells something new: a replayed event must not take the cache back in time.
+    """Return True if an event is newer than the cached state: a replayed event must not take the cache back in time.
 
-    Another object under the same name is. Versions compare as numbers of any length (KEP-5504); where one is no number,
-    any other state is news.
+    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504); if one of them is
+    not a number, any state that differs is newer.
     """
     new_version, old_version = obj.resource_version, old.resource_version
     if len(new_version) == len(old_version) and new_version > old_version:
-        return True  # newer, or no numbers: nearly always
+        return True  # newer, or not numbers: nearly always so
     if obj.uid != old.uid:
         return True
     if new_version == old_version:

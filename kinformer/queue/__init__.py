@@ -1,5 +1,5 @@
 """The queue between a reflector and the processor: changes that have not been applied yet.
 
 May import: `cache` and below.
-Reading order: delta, delta_fifo, writer.
+Reading order: delta, atomic_delta_fifo, delta_fifo.
 """

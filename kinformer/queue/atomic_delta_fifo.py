@@ -1,8 +1,8 @@
 """The queue of an informer: the changes that its reflectors have written and that the processor has not applied yet.
 
-Unlike `DeltaFIFO` it groups nothing by key: the cache decides, when a change is applied, whether that is an add, an
-update or a delete. So the queue is a deque of batches, in the order in which the server told them, and a full list is
-one entry among them (client-go, tools/cache/the_real_fifo.go, with its atomic events).
+Unlike `DeltaFIFO`, it does not group changes by key: the cache decides, when a change is applied, whether it is an add,
+an update or a delete. So the queue is a deque of batches, in the order in which the server sent them, and a full list
+is one entry (client-go, tools/cache/the_real_fifo.go, with its atomic events).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kinformer.queue.delta import Replacement
 
 __all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter"]
 
-DIRECT = 256  # events of a batch that is applied in the step that brings it: a quarter of a millisecond at most
+DIRECT = 256  # the most events of a batch that is applied in the step that writes it: a quarter of a millisecond
 
 
 class Changes(NamedTuple):
-    """Events of one watch.
+    """A batch of events of one watch.
 
     Attributes:
-        scope: The namespace of the reflector that wrote them if the informer has several, else None.
-        resource_version: How far that reflector is with the last of them.
-        events: In their order; of the types ADDED, MODIFIED, DELETED and BOOKMARK.
+        scope: The namespace of the reflector that wrote them, or None if the informer has one reflector for all.
+        resource_version: The version that the reflector has reached with the last of them.
+        events: The events, in order; their types are ADDED, MODIFIED, DELETED and BOOKMARK.
     """
 
     scope: str | None
@@ -42,25 +42,26 @@ class Marker(enum.Enum):
     """An entry that changes no object."""
 
     RESYNC = "replay the cache to the handlers that are due"
-    CHECKPOINT = "let the processor pass by"
+    CHECKPOINT = "wake the consumer"
 
 
 Entry = Changes | Replacement | Marker
 
 
 class AtomicDeltaFIFO:
-    """Entries in the order in which they were written, taken all at once by one consumer.
+    """A queue of entries in the order in which they were written; its one consumer takes all of them at once.
 
-    Writing is plain and never blocks; it belongs to the loop of the consumer. While the consumer waits and nothing is
-    queued, a small batch of events skips the queue: `direct` is called with it in the same step. That keeps the order,
-    and saves the wake-up of a task for an event that comes alone.
+    Writing is a plain call that never blocks, on the event loop of the consumer. While the consumer waits and nothing
+    is queued, a small batch of events skips the queue: `direct` is called with it in the same step. This keeps the
+    order, and saves the wake-up of a task for a lone event.
 
     Args:
-        known: key -> the object in the cache, or None; asked by reflectors, so that a relist holds no second copy.
+        known: Returns the object that the cache holds under a key, or None. Reflectors call it, so that a relist holds
+            no second copy of an object.
 
     Attributes:
-        direct: Applies a batch at once; None until there is a consumer that can.
-        lists: How many full lists have been written.
+        direct: Applies a batch at once; None if there is no consumer that can.
+        lists: The number of full lists that have been written.
     """
 
     def __init__(self, known: Callable[[str], KubeObject | None]) -> None:
@@ -74,18 +75,18 @@ class AtomicDeltaFIFO:
     # --- writes --------------------------------------------------------------------------------
 
     def writer(self, scope: str | None = None) -> QueueWriter:
-        """The store of the reflector that follows `scope`."""
+        """Return the store for the reflector that follows `scope`."""
         return QueueWriter(self, scope)
 
     def put(self, changes: Changes) -> None:
-        """Queue a batch of events, or have it applied at once."""
+        """Queue a batch of events, or apply it at once."""
         if self._waiter is not None and self.direct is not None and len(changes.events) <= DIRECT:
             self.direct(changes)
         else:
             self._append(changes)
 
     def replace(self, items: list[object] | ChunkedList[object], version: str, scope: str | None = None) -> None:
-        """Queue a full list, which is the queue's from here on: nothing looks at its objects before the consumer."""
+        """Queue a full list. The queue owns `items` from then on; the consumer is the first to look at them."""
         self.lists += 1
         self._append(Replacement(items, version, scope))
 
@@ -98,16 +99,16 @@ class AtomicDeltaFIFO:
         self._append(Marker.CHECKPOINT)
 
     def close(self) -> None:
-        """Take no more waiting: once what is queued has been taken, `take` returns None. Again: nothing."""
+        """End the queue: after the entries that are queued, `take` returns None. Closing it again does nothing."""
         self._closed = True
         self._wake()
 
     # --- reads ---------------------------------------------------------------------------------
 
     async def take(self) -> Sequence[Entry] | None:
-        """Wait for entries and take all of them; None once the queue is closed and empty.
+        """Wait for entries and take all of them; return None once the queue is closed and empty.
 
-        One consumer at a time. Cancelling it takes nothing.
+        One consumer at a time. If it is cancelled, it takes nothing.
         """
         while not self._entries:
             if self._closed:
@@ -121,13 +122,13 @@ class AtomicDeltaFIFO:
         return taken
 
     def __len__(self) -> int:
-        """How many changes wait; a full list is one."""
+        """Return the number of changes that wait; a full list counts as one."""
         return sum(len(entry.events) if isinstance(entry, Changes) else 1 for entry in self._entries)
 
     def __bool__(self) -> bool:
-        return True  # an empty queue is a queue
+        return True  # although an empty queue has the length 0
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- internals -----------------------------------------------------------------------------
 
     def _append(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -140,7 +141,7 @@ class AtomicDeltaFIFO:
 
 
 class QueueWriter:
-    """The store of one reflector: all that it is told goes into the queue (see `EventStore` of the reflector)."""
+    """The store of one reflector, which puts everything into the queue (see `EventStore` of the reflector)."""
 
     __slots__ = ("_queue", "_scope", "known")
 
@@ -150,7 +151,7 @@ class QueueWriter:
         self.known: Known | None = queue.known
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        """Queue events of a watch; with the last of them the reflector is at `resource_version`."""
+        """Queue events of a watch; `resource_version` is the version that the reflector has reached with them."""
         self._queue.put(Changes(self._scope, resource_version, events))
 
     def replace(self, items: ChunkedList[object], resource_version: str) -> None:

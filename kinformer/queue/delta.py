@@ -1,6 +1,7 @@
-"""What waits in a queue: one thing that happened to one key.
+"""Deltas: the changes that wait in a `DeltaFIFO`.
 
-(client-go, tools/cache/delta_fifo.go: `Delta`, `DeltaType`; the_real_fifo.go: the deltas of everything at once.)
+Upstream: client-go, tools/cache/delta_fifo.go (`Delta`, `DeltaType`), and the_real_fifo.go for the deltas of all
+objects at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ __all__ = ["Bookmark", "Delta", "DeltaType", "Replacement"]
 
 
 class DeltaType(StrEnum):
-    """What happened. The type is what the source said; whether an object is new the cache knows better."""
+    """The type of a delta, as the source reported it; only the cache knows if an object is really new."""
 
     ADDED = "Added"
     UPDATED = "Updated"
@@ -22,24 +23,24 @@ class DeltaType(StrEnum):
     REPLACED = "Replaced"
     """The object was in a full list."""
     SYNC = "Sync"
-    """Nothing happened; the object is told again."""
+    """Nothing happened; the object is delivered again, by a resync."""
     REPLACED_ALL = "ReplacedAll"
     """A full list as one delta; its object is a `Replacement`."""
     SYNC_ALL = "SyncAll"
-    """All objects are to be told again; its object is None."""
+    """A resync of all objects as one delta; its object is None."""
     BOOKMARK = "Bookmark"
     """The source has nothing newer up to a resourceVersion; its object is a `Bookmark`."""
 
 
 class Delta(NamedTuple):
-    """One thing that happened to one key. The object of a `DELETED` is its last state, or a tombstone."""
+    """One change of one key. The object of a `DELETED` is its last state, or a tombstone."""
 
     type: DeltaType
     object: Any
 
 
 class Replacement(NamedTuple):
-    """The object of a `REPLACED_ALL`: a full list, of all namespaces (None) or of one."""
+    """The object of a `REPLACED_ALL`: a full list of one namespace, or of all (None)."""
 
     items: list[object] | ChunkedList[object]
     resource_version: str
@@ -47,7 +48,7 @@ class Replacement(NamedTuple):
 
 
 class Bookmark(NamedTuple):
-    """The object of a `BOOKMARK`."""
+    """The object of a `BOOKMARK`: the version that the source has reached, in one namespace or in all (None)."""
 
     resource_version: str
     namespace: str | None = None

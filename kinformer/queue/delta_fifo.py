@@ -1,17 +1,17 @@
-"""The classic queue between a source and a cache: for each key its changes, in order.
+"""The classic queue between a source and a cache: the changes of each key, in the order in which they came.
 
-For programs that build their own informer: a `Reflector` writes to it, and `pop` hands each key to one function
-(client-go, tools/cache/delta_fifo.go). `SharedInformer` has a simpler queue, `AtomicDeltaFIFO`. This one groups by key,
-in the mode `atomic` too, and finds out itself which objects a full list lacks.
+It is for programs that build their own informer: a `Reflector` writes to it, and `pop` passes each key to one function
+(client-go, tools/cache/delta_fifo.go). `SharedInformer` has a simpler queue, `AtomicDeltaFIFO`. This one groups changes
+by key, in `atomic` mode too, and finds out itself which objects are missing from a full list.
 
-Two things differ from upstream on purpose: `has_synced` turns true once the last initial item has been *processed*, not
-when it has been taken; and only a first `replace` makes it synced.
+Two things differ from upstream on purpose: `has_synced` becomes True once the last initial item has been *processed*,
+not when it has been taken; and only a first `replace` makes it synced.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from inspect import isawaitable
 from typing import Any
 
@@ -26,43 +26,44 @@ __all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement"]
 
 
 Item = tuple[str, list[Delta], bool]
-"""A key, its deltas with the oldest first, and whether it is of the initial list."""
+"""A key, its deltas with the oldest first, and True if it belongs to the initial list."""
 
-Process = Callable[[list[Delta], bool], Awaitable[Any] | Any]
-BatchProcess = Callable[[list[Item]], Awaitable[Any] | Any]
+Process = Callable[[list[Delta], bool], object]
+BatchProcess = Callable[[list[Item]], object]
 
 Segment = dict[str, list[Delta]]
-"""What waits between two barriers: key -> its deltas, oldest first."""
+"""The deltas that wait between two barriers, by key; oldest first."""
 
 ADDED, UPDATED, DELETED, REPLACED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED, DeltaType.REPLACED
-_ALL = ""  # the key of what concerns no single object
+_ALL = ""  # the key of deltas that are not about a single object
 
 
 class DeltaFIFO:
-    """For each key its deltas in order; keys in the order in which their oldest delta came.
+    """A queue that keeps the deltas of each key in order, and the keys in the order in which their oldest delta came.
 
-    The writing methods are plain functions and never block; they belong to the loop that pops. Deltas of one key
-    are kept apart (an update is not folded into the add before it, as upstream), but for a delete after a delete:
-    so what waits is bounded by how far the consumer is behind, not by the number of keys.
+    The methods that write are plain functions that never block; call them on the event loop that pops. Deltas of one
+    key are kept apart, as upstream: an update is not folded into the add before it. Only two deletes in a row become
+    one. So the length of the queue is bounded by how far the consumer is behind, not by the number of keys.
 
-    Only one `process` runs at a time, whoever pops, so the deltas of a key are never in two hands. What it raises
-    comes out of that pop, and the item counts as processed: it is not put back.
+    Only one `process` runs at a time, even if several tasks pop, so the deltas of a key are never processed by two. If
+    it raises, the exception comes out of that pop, and the item counts as processed: it is not put back.
 
     Args:
-        key_func: object -> key.
-        known_objects: The cache that the deltas end up in. With it a delete of what is neither there nor in the
-            queue is dropped, `replace` finds what has gone, and `resync` what there is.
-        emit_replaced: Items of `replace` come as `REPLACED`, the default, since `SYNC` hides that they were listed;
-            False: as `SYNC`, which is how older client-go programs expect them.
-        atomic: `replace` is one `REPLACED_ALL` and `resync` one `SYNC_ALL`, under the key `""`. What was queued before
-            is popped before it, what came later is popped later. Finding out what has gone is left to the
-            consumer, and so is a delete of what is not known.
-        transform: object -> object, applied as objects are queued (to tombstones and on `resync` it was before). It may
-            see an object twice and has to leave its own result as it is.
-        known: What `known(key)` answers with where there is no `known_objects`.
+        key_func: Returns the key of an object.
+        known_objects: The cache that the deltas end up in. With it, a delete of an object that is neither in the cache
+            nor in the queue is dropped, `replace` finds the objects that are gone, and `resync` delivers the cached
+            ones.
+        emit_replaced: True, the default, delivers the items of `replace` as `REPLACED`, because `SYNC` hides that they
+            were listed. False delivers them as `SYNC`, which older client-go programs expect.
+        atomic: Makes `replace` one `REPLACED_ALL` and `resync` one `SYNC_ALL`, under the key `""`. Deltas that were
+            queued before it are popped before it, later ones after it. The consumer then finds out which objects are
+            gone, and gets deletes of unknown objects too.
+        transform: Applied to objects as they are queued, but not to tombstones, nor on `resync`, because those objects
+            have been transformed. It may see an object twice, and must return its own result unchanged.
+        known: Answers `known(key)` if there is no `known_objects`.
 
     Raises:
-        ValueError: `atomic` with `known_objects`, which it would not ask.
+        ValueError: `atomic` with `known_objects`, which would not be used.
     """
 
     def __init__(
@@ -76,21 +77,24 @@ class DeltaFIFO:
         known: Callable[[str], object | None] | None = None,
     ) -> None:
         if atomic and known_objects is not None:
-            raise ValueError("with atomic=True the consumer compares lists with what it knows: give no known_objects")
+            raise ValueError(
+                "DeltaFIFO: known_objects cannot be combined with atomic=True, whose consumer compares lists with the "
+                "cache; pass one of them"
+            )
         self._key_func = key_func
         self._known_objects = known_objects
         self._listed = DeltaType.REPLACED if emit_replaced else DeltaType.SYNC
         self._atomic = atomic
         self._transform = transform
         self._known = known_objects.get_by_key if known is None and known_objects is not None else known
-        self._sealed: deque[Segment] = deque()  # what is before the last barrier, and the barriers
-        self._open: Segment = {}  # what came after it
-        self._front: deque[str] = deque()  # the next keys of the oldest dict, while single pops go through it
+        self._sealed: deque[Segment] = deque()  # the segments before the last barrier, and the barriers
+        self._open: Segment = {}  # the segment after it
+        self._front: deque[str] = deque()  # the next keys of the oldest segment, while single pops go through it
         self._closed = False
-        self._busy = False  # a process is running
+        self._busy = False  # a `process` is running
         self._waiters = WaiterQueue()
         self._replaced = False
-        self._initial_waiting = 0  # entries at the head of the queue that are initial, once there was a replace
+        self._initial_waiting = 0  # keys at the head of the queue that are initial, once there was a `replace`
         self._initial_running = 0
 
     # --- writes --------------------------------------------------------------------------------
@@ -99,7 +103,8 @@ class DeltaFIFO:
         """Queue an `ADDED`.
 
         Raises:
-            KeyFuncError: there is no key for the object; nothing was queued. The same goes for what `transform` raises.
+            KeyFuncError: There is no key for the object. Nothing was queued.
+            Exception: `transform` raised. Nothing was queued.
         """
         self._put(ADDED, obj)
 
@@ -110,8 +115,8 @@ class DeltaFIFO:
     def delete(self, obj: object) -> None:
         """Queue a `DELETED`, of an object or a tombstone; raises as `add`.
 
-        One of an object that nobody knows is dropped (not with `atomic`). Of two deletes in a row the one stays
-        whose object is no tombstone, the older one where both are objects.
+        A delete of an unknown object is dropped, except with `atomic`. Of two deletes in a row, the one whose object is
+        not a tombstone stays; if both are objects, the older one.
         """
         key = object_key(self._key_func, obj)
         if not self._atomic and key not in self._open:
@@ -123,7 +128,7 @@ class DeltaFIFO:
         self.put(key, DELETED, obj)
 
     def put(self, key: str, kind: DeltaType, obj: object) -> None:
-        """Queue a delta of one object under a key that the caller knows already; as it is, without `transform`."""
+        """Queue a delta of one object under a key that the caller knows already, without `transform`."""
         delta = Delta(kind, obj)
         waiting = self._open.get(key)
         if waiting is None:
@@ -137,21 +142,22 @@ class DeltaFIFO:
     def replace(
         self, items: Iterable[object], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
     ) -> None:
-        """Queue a full list: `items` are all that there are (with `atomic`: in `namespace`, or in all).
+        """Queue a full list.
 
-        Without `atomic`: one delta for each item, in their order, then a `DELETED` with a tombstone for each key
-        that is in the queue or known, and not among them. With `atomic`: one delta for all.
+        Without `atomic`, it becomes one delta for each item, in order, and then a `DELETED` with a tombstone for each
+        key that is queued or known and not in the list. With `atomic`, it becomes one delta.
 
         Args:
-            items: All that there are.
-            resource_version: What the list is of.
-            namespace: With `atomic`, the part of the whole that the list is.
-            copy: False, with `atomic`, gives a list (or `ChunkedList`) away: the caller must leave it alone afterwards.
-                Copying 100,000 objects that are in no CPU's cache stalls the loop for 5 ms.
+            items: All objects that exist (with `namespace`: in that namespace).
+            resource_version: The version of the list.
+            namespace: With `atomic`, the namespace of the list, if it is a list of one among several.
+            copy: False, with `atomic`, makes the queue the owner of a list (or `ChunkedList`): the caller must not use
+                it afterwards. Copying 100,000 objects that are not in the CPU's caches stalls the loop for 5 ms.
 
         Raises:
-            KeyFuncError: there is no key for an item. Nothing was queued; the same for what `transform` raises.
-            ValueError: a namespace without `atomic`.
+            KeyFuncError: There is no key for an item. Nothing was queued.
+            Exception: `transform` raised. Nothing was queued.
+            ValueError: A namespace without `atomic`.
         """
         if self._atomic:
             listed: list[object] | ChunkedList[object]
@@ -161,20 +167,20 @@ class DeltaFIFO:
                 listed = items if isinstance(items, (list, ChunkedList)) and not copy else list(items)
             self._barrier(Delta(DeltaType.REPLACED_ALL, Replacement(listed, resource_version, namespace)))
         elif namespace is not None:
-            raise ValueError("a list of one namespace among several needs atomic=True")
+            raise ValueError(f"replace: namespace={namespace!r} needs a queue with atomic=True")
         else:
             self._replace_each(items)
         if not self._replaced:
             self._replaced = True
             self._initial_waiting = len(self)
-            # What is being processed came before the list, and has to be done with as well.
+            # An item that is being processed now came before the list, so the sync waits for it too.
             self._initial_running = int(self._busy)
 
     def resync(self) -> None:
-        """Tell everything again: a `SYNC` for each known key that has nothing waiting (with `atomic`: one `SYNC_ALL`).
+        """Deliver all objects again: a `SYNC` for each known key without waiting deltas, or one `SYNC_ALL` if `atomic`.
 
-        A key that has something waiting will be heard of anyway, and must not be taken back to what is known of it.
-        Without `known_objects` there is nothing to tell.
+        A key with waiting deltas will be delivered anyway, and must not go back to its known state. Without
+        `known_objects`, and without `atomic`, this does nothing.
         """
         if self._atomic:
             self._barrier(Delta(DeltaType.SYNC_ALL, None))
@@ -186,28 +192,31 @@ class DeltaFIFO:
                         self.put(key, DeltaType.SYNC, obj)
 
     def bookmark(self, resource_version: str, *, namespace: str | None = None) -> None:
-        """Note that the source has nothing newer up to `resource_version`; without `atomic` nothing comes of it.
+        """Record that the source has nothing newer up to `resource_version`; without `atomic` this does nothing.
 
-        With it, a `BOOKMARK` under the key `""` is popped not before anything that was queued before it. It is no
-        barrier: what comes later may come with it or, for a key that waits already, before it. Of several that
-        wait the newest of each namespace stays.
+        With `atomic`, a `BOOKMARK` under the key `""` is popped, and nothing that was queued before it is popped after
+        it. It is not a barrier: later deltas may be popped with it or, for a key that waits already, before it. Of
+        several bookmarks that wait, the newest of each namespace stays.
         """
         if not self._atomic:
             return
         mark = Delta(DeltaType.BOOKMARK, Bookmark(resource_version, namespace))
         marks: list[Delta] = self._open.pop(_ALL, [])
         if marks and not self._sealed and self._front:
-            # Single pops are on their way through this dict: it goes to the end of their list, too.
+            # Single pops are going through this segment: the bookmark moves to the end of their list too.
             self._front = deque(key for key in self._front if key != _ALL)
         self._open[_ALL] = [other for other in marks if other.object.namespace != namespace] + [mark]
         self._wake()
 
     def known(self, key: str) -> object | None:
-        """What is known under `key`, or None: a reflector asks, so that a relist holds no second copy of it."""
+        """Return the known object under `key`, or None.
+
+        Reflectors call it, so that a relist holds no second copy of an object.
+        """
         return None if self._known is None else self._known(key)
 
     def close(self) -> None:
-        """End it: what waits can still be popped, then `pop` raises `StoppedError`. Again: nothing."""
+        """End the queue: after the waiting items, `pop` raises `StoppedError`. Closing it again does nothing."""
         self._closed = True
         self._waiters.wake_all()
 
@@ -215,34 +224,35 @@ class DeltaFIFO:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """True if `close` was called."""
         return self._closed
 
     @property
     def has_synced(self) -> bool:
-        """Whether all that came before and with the first `replace` has been processed."""
+        """True if everything that came before and with the first `replace` has been processed."""
         return self._replaced and not self._initial_waiting and not self._initial_running
 
     def __len__(self) -> int:
-        """How many keys wait; a barrier is one."""
+        """Return the number of keys that wait; a barrier counts as one."""
         if not self._sealed:
             return len(self._open)
         return len(self._open) + sum(map(len, self._sealed))
 
     def __bool__(self) -> bool:
-        return True  # an empty queue is a queue
+        return True  # although an empty queue has the length 0
 
     # --- popping -------------------------------------------------------------------------------
 
     async def pop(self, process: Process) -> Any:
-        """Wait for a key, take the one that has waited longest, and have it processed.
+        """Wait for a key, take the one that has waited longest, and process it.
 
-        `process(deltas, is_in_initial_list)` is a plain function or a coroutine function; what it returns is returned.
-        It must not pop itself. Cancelled while it waits, a pop takes nothing; while it processes, the item is gone.
+        `process(deltas, is_in_initial_list)` is a plain function or a coroutine function; its result is returned. It
+        must not pop itself. A pop that is cancelled while it waits takes nothing; if it is cancelled while `process`
+        runs, the item is gone.
 
         Raises:
-            StoppedError: the queue is closed and empty.
-            Exception: what `process` raised.
+            StoppedError: The queue is closed and empty.
+            Exception: `process` raised it.
         """
         await self._turn()
         initial = self._is_initial(0)
@@ -250,13 +260,13 @@ class DeltaFIFO:
         return await self._run(process, (deltas, initial), 1)
 
     async def pop_batch(self, process: BatchProcess) -> Any:
-        """Wait for a key, take all that waits in one step, and have it processed.
+        """Wait for a key, take all waiting keys in one step, and process them.
 
-        `process([(key, deltas, is_in_initial_list), ...])` gets the keys in their order; the rest is as with `pop`.
+        `process([(key, deltas, is_in_initial_list), ...])` gets the keys in order; otherwise this is like `pop`.
 
         Raises:
-            StoppedError: the queue is closed and empty.
-            Exception: what `process` raised.
+            StoppedError: The queue is closed and empty.
+            Exception: `process` raised it.
         """
         await self._turn()
         segments = self._take_all()
@@ -271,14 +281,14 @@ class DeltaFIFO:
         return await self._run(process, (batch,), len(batch))
 
     async def _turn(self) -> None:
-        """Until something waits and nobody processes anything."""
+        """Wait until there is a key to take and no `process` runs."""
         while self._busy or not (self._open or self._sealed):
             if self._closed and not (self._open or self._sealed):
-                raise StoppedError("the queue is closed and empty")
+                raise StoppedError("DeltaFIFO: the queue is closed and empty, so there is nothing to pop")
             await self._waiters.wait()
 
     def _wake(self) -> None:
-        # While something is processed nobody can take anything; its end wakes the next.
+        # No task may take a key while `process` runs; when it ends, it wakes the next.
         if self._waiters and not self._busy:
             self._waiters.wake()
 
@@ -289,7 +299,7 @@ class DeltaFIFO:
         self._open = {}
         return segments
 
-    async def _run(self, process: Callable[..., Any], arguments: tuple[object, ...], count: int) -> Any:
+    async def _run(self, process: Callable[..., object], arguments: tuple[object, ...], count: int) -> object:
         taken = min(count, self._initial_waiting)
         self._initial_waiting -= taken
         self._initial_running = taken
@@ -313,8 +323,8 @@ class DeltaFIFO:
     def _take_one(self) -> tuple[str, list[Delta]]:
         head = self._sealed[0] if self._sealed else self._open
         if not self._front:
-            # Taking the first key out of a dict again and again would walk over those that were taken: a new dict has
-            # none of these gaps, and it is made once for all that wait now.
+            # Finding the first key of a dict walks over the gaps of all keys that were taken before. A copy has no such
+            # gaps; it is made once for all keys that wait now.
             self._front.extend(head)
             if head is self._open:
                 self._open = head = dict(head)
@@ -327,7 +337,7 @@ class DeltaFIFO:
                 self._open = {}
         return key, deltas
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- internals -----------------------------------------------------------------------------
 
     def _put(self, kind: DeltaType, obj: object) -> None:
         key = object_key(self._key_func, obj)
@@ -370,13 +380,13 @@ class DeltaFIFO:
         if self._known is not None:
             key = object_key(self._key_func, obj) if key is None else key
             if self._known(key) is obj:
-                return obj  # a reflector put it in the place of an equal item: it has been transformed
+                return obj  # a reflector replaced an equal item by the known object, which has been transformed
         result = self._transform(obj)
         if result is None:
-            raise TypeError(f"the transform gave None for {key or type(obj).__name__}, no object")
+            raise TypeError(f"the transform returned None for {key or type(obj).__name__}; it must return an object")
         return result
 
 
 def _one_delete(older: Delta, newer: Delta) -> Delta:
-    # The last known state says more than a tombstone.
+    # A last known state is worth more than a tombstone.
     return newer if isinstance(older.object, DeletedFinalStateUnknown) else older

@@ -1,8 +1,8 @@
 """Checks, before resuming a watch after a gap, that the server has not been replaced or rolled back.
 
-A plain watch at a resourceVersion that the server has not reached is accepted, and stays silent until the server gets
-there: after a restore of etcd, or with another cluster behind the same URL, the cache looks live and is wrong for hours
-(kubernetes/kubernetes#107457). A list with limit 1 tells the truth at the price of one object.
+A server accepts a plain watch at a resourceVersion that it has not reached, and sends nothing until it gets there. So
+after a restore of etcd, or with another cluster behind the same URL, the cache would look live and be wrong for hours
+(kubernetes/kubernetes#107457). A list with limit 1 reveals that at the price of one object.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ __all__ = ["AWAY", "NO_ANSWER", "Continuity", "ContinuityCheck", "Gap"]
 log = get_logger("kinformer.reflector")
 
 NO_ANSWER = (400, 403, 404, 405, 406, 415, 422, 501)
-"""Statuses of a question that would be refused again: it is not allowed, or a user's own source does not know it."""
+"""Statuses of a request that would be refused again: it is not allowed, or a user's own source does not support it."""
 
 AWAY = 2.0
-"""Seconds without a stream, or asleep, that raise no doubt. A server takes longer to restart; a stream that has ended
-in order is opened again within milliseconds."""
+"""Seconds without a stream, or asleep, after which the server must be verified. A server takes longer than that to
+restart; a stream that ended normally is opened again within milliseconds."""
 
 
 class ContinuityCheck:
-    """Compares a server with what was seen of it.
+    """Compares a server with the version and the cluster that were seen before.
 
-    A source that offers `tip` (see `TipProbe`) is asked by that, any other by a list with limit 1. The identity of the
-    cluster comes from `tip`, or more cheaply from `cluster` (see `ClusterProbe`).
+    The version comes from `tip` if the source has it (see `TipProbe`), otherwise from a list with limit 1. The identity
+    of the cluster comes from `tip`, or more cheaply from `cluster` (see `ClusterProbe`).
 
     Args:
         source: The source.
-        name: For the log.
-        timeout: Seconds for an answer.
+        name: The name of the source, for the log.
+        timeout: Seconds for a response.
 
     Attributes:
-        cluster: Which cluster it is; None while that is not known.
+        cluster: The identity of the cluster; None while it is not known.
     """
 
     def __init__(self, source: ListerWatcher, *, name: str, timeout: float) -> None:
@@ -57,11 +57,11 @@ class ContinuityCheck:
 
     @property
     def can_learn(self) -> bool:
-        """True if the source can tell which cluster it is, and has not yet."""
+        """True if the cluster is not known, and the source can identify it."""
         return self.cluster is None and (self._cluster is not None or self._tip is not None)
 
     async def learn(self) -> None:
-        """Remember which cluster this is, while there is no doubt about it. Errors come out."""
+        """Store the identity of the cluster, while the server is not in doubt; raises the errors of the source."""
         if self._cluster is not None:
             self.cluster = await answered(self._cluster.cluster(), self._timeout, "cluster")
         elif self._tip is not None:
@@ -71,29 +71,31 @@ class ContinuityCheck:
         """Return if a watch may be resumed from `seen`.
 
         Raises:
-            RewindError: The server has not got that far.
-            ClusterReplacedError: It is another cluster, which is remembered from now on.
-            KinformerError, OSError: The question failed.
+            RewindError: The server has not reached that version.
+            ClusterReplacedError: It is another cluster; `cluster` is its identity from then on.
+            KinformerError, OSError: The request failed.
         """
         try:
             tip = await self._ask(seen)
         except APIError as error:
-            # A client that may list with a selector need not be allowed to without one. Then there is nothing to
-            # compare with, and the watch is resumed as any other client would; that says 401 itself.
+            # A client that may list with a selector need not have the right to list without one. Then nothing can be
+            # compared, and the watch is resumed as by any other client. A 401 will be the response to that watch too.
             if error.status not in (401, *NO_ANSWER):
                 raise
-            self._warn_once(f"{error.status}", "the server does not say where it stands: %s", error)
+            self._warn_once(
+                f"{error.status}", "the server refused to give its version, so a rollback cannot be noticed: %s", error
+            )
             return
         if tip is None:
             return
         if tip.cluster is not None:
             before, self.cluster = self.cluster, tip.cluster
             if before is not None and before != tip.cluster:
-                raise ClusterReplacedError(f"cluster {tip.cluster} answers where {before} was")
+                raise ClusterReplacedError(f"another cluster responds: {tip.cluster} instead of {before}")
         try:
             rewound = compare_resource_versions(tip.resource_version, seen) < 0
         except ValueError as error:
-            self._warn_once("number", "a server that went back cannot be noticed: %s", error)
+            self._warn_once("number", "versions cannot be compared, so a rollback cannot be noticed: %s", error)
             return
         if rewound:
             raise RewindError(f"the server went back from resourceVersion {seen} to {tip.resource_version}")
@@ -101,7 +103,7 @@ class ContinuityCheck:
     async def _ask(self, seen: str) -> ServerTip | None:
         if self._tip is not None:
             return await answered(self._tip.tip(), self._timeout, "tip")
-        if not seen.isdecimal():  # nothing to compare with, so nothing to ask for
+        if not seen.isdecimal():  # it cannot be compared, so no request is needed
             return None
         return await answered(self._list_one(), self._timeout, "list with limit 1")
 
@@ -109,7 +111,7 @@ class ContinuityCheck:
         page = await self._source.list(ListOptions(limit=1))
         if isinstance(page.items, AsyncIterable):
             async for _ in page.items:
-                pass  # the version is read behind the last item
+                pass  # the version is known after the last item
         return ServerTip(page.resource_version)
 
     def _warn_once(self, topic: str, text: str, error: Exception) -> None:
@@ -120,11 +122,11 @@ class ContinuityCheck:
 
 
 class Gap:
-    """How long nothing was heard of the server: when it is in doubt that it is where it was.
+    """Tracks how long the watch was interrupted, to decide if the server must be verified before it is resumed.
 
     Args:
-        quiet: Seconds without evidence, with a stream or without, after which there is doubt.
-        clock: Its `boot` tells how long the machine slept, which the loop's time does not count.
+        quiet: Seconds without proof, with or without a stream, after which the server is in doubt.
+        clock: Its `boot` shows how long the machine was suspended, which the loop's clock does not count.
     """
 
     def __init__(self, quiet: float, clock: Clock = SYSTEM) -> None:
@@ -136,22 +138,22 @@ class Gap:
         self._silent = False
 
     def closed(self, last_event: float | None) -> None:
-        """A stream has ended; `last_event` is the loop's time of what came last, perhaps on an earlier one."""
+        """Record the end of a stream; `last_event` is the loop time of the last event, of this stream or before."""
         self._closed_at = self._now()
         self._proved_at = max(self._proved_at, last_event or 0.0)
 
     def silent(self) -> None:
-        """It was ended because nothing came."""
+        """Record that a stream was ended because nothing came."""
         self._silent = True
 
     def proved(self) -> None:
-        """The server has just shown where it is."""
+        """Record that the server has just proved its version."""
         self._proved_at = self._now()
         self._slept = self._asleep()
         self._silent = False
 
     def in_doubt(self) -> bool:
-        """True if the server is to be asked before the next watch."""
+        """True if the server must be verified before the next watch."""
         now = self._now()
         return (
             self._silent
@@ -168,14 +170,16 @@ class Gap:
 
 
 class Continuity(Gap):
-    """The gap since a server was last heard of, the check that ends the doubt, and learning which cluster it is.
+    """The gap since the last proof of a server's version, with the check that closes it.
+
+    It also learns the identity of the cluster, in a task beside the watch.
 
     Args:
         source: The source.
-        name: For the log and the task.
-        timeout: Seconds for an answer.
+        name: The name of the source, for the log and the task.
+        timeout: Seconds for a response.
         quiet, clock: See `Gap`.
-        on_bug: Called when learning the cluster met a bug, which `raise_bug` then raises.
+        on_bug: Called if the task that learns the cluster ended by a bug, which `raise_bug` then raises.
     """
 
     def __init__(
@@ -195,24 +199,24 @@ class Continuity(Gap):
         self._learning: asyncio.Task[None] | None = None
 
     async def verify(self, seen: str) -> None:
-        """`ContinuityCheck.verify`, which ends the doubt unless it raises."""
+        """Verify the server as `ContinuityCheck.verify` does; it is not in doubt afterwards."""
         await self.check.verify(seen)
         self.proved()
 
     def learn_cluster(self) -> None:
-        """Ask once which cluster this is, in a task beside the watch; a failure is asked again at the next watch."""
+        """Learn the identity of the cluster once, in a task; after a failure it is tried again at the next watch."""
         if self.check.can_learn and (self._learning is None or self._learning.done()):
             loop = asyncio.get_running_loop()
             self._learning = loop.create_task(self._learn(), name=f"kinformer cluster of {self._name}")
             self._learning.add_done_callback(self._learned)
 
     def raise_bug(self) -> None:
-        """Raise the bug that learning the cluster met."""
+        """Raise the bug that ended the task that learns the cluster, if there was one."""
         if self._learning is not None and self._learning.done() and not self._learning.cancelled():
             self._learning.result()
 
     async def stop(self) -> None:
-        """Leave nothing running."""
+        """Cancel the task that learns the cluster, and wait for its end."""
         if self._learning is not None and not self._learning.done():
             self._learning.cancel()
             await asyncio.wait([self._learning])
@@ -225,6 +229,6 @@ class Continuity(Gap):
         try:
             await self.check.learn()
         except RETRIED as error:
-            # Nothing depends on it yet; if something is wrong with the server, the watch finds out and reports it.
-            text = "%s: it is not known which cluster this is: %s"
+            # Nothing depends on it yet; if something is wrong with the server, the watch finds and reports it.
+            text = "%s: the cluster could not be identified: %s"
             log.debug(text, self._name, error, resource=self._name, reason=error)

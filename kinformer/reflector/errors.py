@@ -1,4 +1,4 @@
-"""The errors that a reflector raises to itself, and those that it retries."""
+"""The errors that a reflector raises internally, and the types of errors that it retries."""
 
 from __future__ import annotations
 
@@ -15,37 +15,41 @@ __all__ = [
     "StoreFailedError",
 ]
 
-# What a server, a network or a source can do to us. Anything else is a bug, in kinformer, a source or a store; trying
-# it again would hide it. (TimeoutError is an OSError.)
+# The errors that a server, a network or a source can cause. Any other is a bug in kinformer, in a source or in a store,
+# which a retry would hide. (TimeoutError is an OSError.)
 RETRIED: tuple[type[Exception], ...] = (KinformerError, OSError)
 
 
 class RewindError(WatchError):
-    """The server stands before a resourceVersion that it has given out: it was restored from a backup."""
+    """The server has not reached a resourceVersion that it gave out before: it was restored from a backup."""
 
 
 class ClusterReplacedError(WatchError):
-    """Another cluster answers under the same URL."""
+    """Another cluster responds under the same URL."""
 
 
 class InitialStreamError(WatchError):
-    """The initial stream went silent, or ended, without its end bookmark."""
+    """The initial stream went silent, or ended, before its end bookmark."""
 
 
 class ShortWatchError(WatchError):
-    """Watches ended at once without an event, again and again; some servers answer an expired version like that."""
+    """Consecutive watches ended at once without an event; some servers respond to an expired version that way."""
 
 
 class StaleListError(WatchError):
-    """A list is older than what it was asked to be at least: a replica lags, or the server went back in time."""
+    """A list is older than the version that was requested: a replica lags behind, or the server went back in time."""
 
 
 class ResyncError(KinformerError):
-    """The store's resync failed; `__cause__` is what it raised."""
+    """The store's resync failed; `__cause__` is the exception that it raised."""
 
 
 class StoreFailedError(Exception):
-    """Carries what a store raised past everything that retries: it is a bug, also where its type is one of ours."""
+    """Wraps an exception of a store, so that it is never retried as a failure of the server, whatever its type is.
+
+    Attributes:
+        cause: The exception.
+    """
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(cause)

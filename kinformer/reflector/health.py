@@ -1,4 +1,4 @@
-"""How well a cache follows its server: what a reflector records, and what people are shown of it."""
+"""The health of a reflector and of an informer: how well a cache follows its server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HealthRecord", "InformerHealth", "State", "combine_health"]
 
 State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
 
-# From best to worst: of several reflectors the worst speaks for all.
+# From best to worst: the state of several reflectors is that of the worst.
 _BY_CONCERN: tuple[State, ...] = (
     "watching",
     "listing",
@@ -28,21 +28,21 @@ _BY_CONCERN: tuple[State, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerHealth:
-    """A snapshot; it does not change.
+    """The health of an informer or a reflector at one moment; it does not change afterwards.
 
     Attributes:
-        state: What the informer is doing. `unauthorized` (401), `forbidden` (403) and `absent` (404) stay until an
-            answer is better.
-        synced: The first full list is in the cache, however old.
-        live: The cache follows the server: it is synced, and no request or stream has failed since the last one that
-            worked. A stream that is replaced because it was silent or has ended in order does not count as failed.
+        state: The present activity, or the last failure. `unauthorized` (401), `forbidden` (403) and `absent` (404)
+            stay until a request succeeds or fails differently.
+        synced: True if the first full list is in the cache, however old it is.
+        live: True if the cache follows the server: it is synced, and no request or stream has failed since the last
+            success. A stream that was replaced because it was silent, or that ended normally, has not failed.
         last_event_age: Seconds since the last event or bookmark; None before the first.
         last_sync_age: Seconds since the last full list; None before the first.
-        last_error: What failed last; None once it works again.
-        consecutive_failures: Requests and streams that failed since the last that worked.
-        relists: Full lists after the first.
-        watches: Streams that were opened.
-        resource_version: How far the cache follows; "" before the first list.
+        last_error: The last failure; None after the next success.
+        consecutive_failures: The number of requests and streams that failed since the last success.
+        relists: The number of full lists after the first.
+        watches: The number of streams that were opened.
+        resource_version: The version that the cache has reached; "" before the first list.
     """
 
     state: State
@@ -58,10 +58,17 @@ class InformerHealth:
 
 
 class HealthRecord:
-    """What a reflector records as it goes. Plain attributes: `last_event` is written once a batch.
+    """The record that a reflector keeps of its health.
+
+    Its fields are plain attributes, because `last_event` is written once per batch. Times are those of the loop.
 
     Attributes:
-        running: The reflector runs.
+        running: True while the reflector runs.
+        relists: The number of full lists after the first, by cause.
+        watch_restarts: The number of watches that ended, by cause.
+        state, synced, live, last_error, consecutive_failures, watches: See `InformerHealth`.
+        last_event: The time of the last event or bookmark; None before the first.
+        last_sync: The time of the last full list; None before the first.
     """
 
     __slots__ = (
@@ -81,7 +88,7 @@ class HealthRecord:
 
     def __init__(self) -> None:
         self.running = False
-        self._now: Callable[[], float] | None = None  # of the loop in which it runs, or ran last
+        self._now: Callable[[], float] | None = None  # the clock of the loop in which it runs, or ran last
         self.state: State = "starting"
         self.synced = False
         self.live = False
@@ -94,42 +101,42 @@ class HealthRecord:
         self.watch_restarts: Counter[str] = Counter()
 
     def started(self, now: Callable[[], float]) -> None:
-        """The reflector runs, on a loop with this clock."""
+        """Record that the reflector runs, on a loop with this clock."""
         self._now = now
         self.running = True
 
     def listing(self) -> None:
-        """A full list is being asked for; after a denial the state says so until there is a better answer."""
+        """Record that a full list is requested. A state of denial stays until a request succeeds."""
         if self.state in ("starting", "watching", "backing_off"):
             self.state = "listing"
 
     def listed(self, now: float, cause: str | None) -> None:
-        """A full list is in the store; `cause` is None for the first."""
+        """Record that a full list is in the store; `cause` is None for the first."""
         self.last_sync = now
         self.synced = True
         if cause is not None:
             self.relists[cause] += 1
-        self._works()
+        self._succeeded()
 
     def following(self) -> None:
-        """The store follows the server from here on."""
+        """Record that the store follows the server from here on."""
         self.state = "watching"
         self.live = True
-        self._works()
+        self._succeeded()
 
-    def _works(self) -> None:
+    def _succeeded(self) -> None:
         self.last_error = None
         self.consecutive_failures = 0
 
     def failed(self, error: BaseException) -> None:
-        """A request or a stream failed."""
+        """Record that a request or a stream failed."""
         self.last_error = error
         self.consecutive_failures += 1
         self.live = False
         self.state = _state_after(error)
 
     def stopped(self, error: BaseException | None) -> None:
-        """The reflector has ended, by this error or because it was cancelled."""
+        """Record that the reflector has ended, by this error or because it was cancelled."""
         self.running = False
         self.state = "stopped"
         self.live = False
@@ -137,7 +144,7 @@ class HealthRecord:
             self.last_error = error
 
     def snapshot(self, resource_version: str) -> InformerHealth:
-        """The health at this moment, for people."""
+        """Return the health at this moment; `resource_version` is the version that the store has reached."""
         now = self._now() if self._now is not None else 0.0
         return InformerHealth(
             state=self.state,
@@ -173,10 +180,11 @@ def combine_health(
     error: BaseException | None = None,
     resource_version: str | None = None,
 ) -> InformerHealth:
-    """The health of an informer that several reflectors feed: as good as the worst of them.
+    """Combine the health of several reflectors that feed one informer: it is that of the worst of them.
 
-    `relists` and `watches` are added up. `last_sync_age` is the oldest one, `last_event_age` the youngest: a namespace
-    in which nothing happens says nothing about the stream of another. What is passed by name overrides the parts.
+    `relists` and `watches` are added up. `last_sync_age` is the largest. `last_event_age` is the smallest, because a
+    namespace in which nothing happens tells nothing about the stream of another. The keyword arguments override the
+    result.
     """
     worst = max(parts, key=lambda part: _BY_CONCERN.index(part.state))
     syncs = [part.last_sync_age for part in parts]

@@ -1,27 +1,27 @@
-"""What follows a failure: decided here, without waiting for anything, and done by the reflector.
+"""Recovery: decides, without I/O, which state of a reflector follows a failure, and after which delay.
 
 | state | failure | next |
 |---|---|---|
 | Resume | any | Resume, after a delay |
 | List | 410 on page 2 or later | List without pages, at the same version, at once |
-| List, InitialStream | 410, "too large", older than asked | the same without a resourceVersion, at once |
+| List, InitialStream | 410, "too large", older than requested | the same without a resourceVersion, at once |
 | List | anything else | List, after a delay |
-| InitialStream | 400, 405, 406, 415, 422, 501; silence; an end without end bookmark | List, at once |
+| InitialStream | 400, 405, 406, 415, 422, 501; silence; an end before the end bookmark | List, at once |
 | InitialStream | 401, 404, 429, 503, connection refused | InitialStream, after a delay |
 | InitialStream | anything else | InitialStream, after a delay; the third time List, at once |
 | Watch, opening | 410; 404; "too large"; 400, 405, 406, 415, 422 | a full list, after a delay |
 | Watch, opening | anything else | Watch at the same version, after a delay |
-| Watch | 410; 404; "too large"; bytes or events that make no sense; a failed resync | a full list, after a delay |
+| Watch | 410; 404; "too large"; bytes or events that are invalid; a failed resync | a full list, after a delay |
 | Watch | connection lost, 429, ERROR of another code | Watch at the same version, after a delay |
 | Watch | three such ERRORs and no event in between | a full list, after a delay |
-| Verify | the server went back, or is another | a full list without a resourceVersion, at once |
+| Verify | the server went back, or was replaced | a full list without a resourceVersion, at once |
 | Verify | anything else | Watch, after a delay, which verifies first |
 
-A full list is an InitialStream or a List, as `Facts.streaming` says. With `watch_list=True` there is no falling back to
-a List: the stream is asked for again, after a delay.
+A full list is an InitialStream if `Facts.streaming` is True, otherwise a List. With `watch_list=True` a stream never
+falls back to a List: it is requested again, after a delay.
 
-Upstream: client-go, tools/cache/reflector.go. It relists after every ERROR and every failed opening but 429 and
-connection refused; a version that was seen stays good after a 500, so here the watch is opened again.
+Upstream: client-go, tools/cache/reflector.go. It relists after every ERROR and every failed opening except 429 and
+connection refused. Here the watch is opened again, because a version that was seen stays valid after a 500.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ from kinformer.reflector.states import InitialStream, List, Resume, State, Verif
 
 __all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_list", "next_state"]
 
-STREAM_ERRORS = 3  # ERROR events in a row, without progress, after which the resourceVersion itself is in doubt
-ATTEMPTS = 3  # failed initial streams in a row, after which automatic mode lists
+STREAM_ERRORS = 3  # consecutive ERROR events without progress, after which the resourceVersion itself is in doubt
+ATTEMPTS = 3  # consecutive failures of initial streams, after which automatic mode lists
 
-RETRY_AFTER_CAP = 60.0  # seconds; a server that asks for more is mistaken, or has been taken over
-RETRY_AFTER_TRIES = 10  # failures in a row after which backoff counts too; client-go's REST layer gives up there
+RETRY_AFTER_CAP = 60.0  # seconds; a server that requests more is mistaken, or has been taken over
+RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too; client-go's REST layer gives up there
 
 _REFUSED_OPTIONS = (400, 405, 406, 415, 422)
 _UNUSABLE_VERSION = (ExpiredError, ResourceVersionTooLargeError, StaleListError)
 
-# What an error of an open watch makes a full list due for, and under which cause that is counted.
+# The errors of an open watch that lead to a full list, and the cause under which that list is counted.
 _CAUSES: tuple[tuple[type[Exception], str], ...] = (
     (ExpiredError, "expired"),
     (ResourceVersionTooLargeError, "rewind"),
@@ -78,14 +78,14 @@ _CAUSES: tuple[tuple[type[Exception], str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a transition depends on, beside the state and the error.
+    """The facts that a transition depends on, besides the state and the error.
 
     Attributes:
-        streaming: The next full list is asked for as a stream.
-        may_list: Instead of a stream that fails a list may be asked for.
-        failed_streams: Initial streams in a row that failed, this one not included.
-        stream_errors: ERROR events without progress, this one included.
-        stood_still: The last relist, after a 410, brought nothing newer.
+        streaming: True if the next full list is requested as a stream.
+        may_list: True if a list may be requested instead of a stream that fails.
+        failed_streams: The number of consecutive initial streams that failed, without this one.
+        stream_errors: The number of consecutive ERROR events without progress, including this one.
+        stood_still: True if the last relist followed a 410 and returned no newer version.
     """
 
     streaming: bool = False
@@ -99,10 +99,10 @@ class Transition(NamedTuple):
     """The state that follows a failure.
 
     Attributes:
-        state: It.
-        at_once: Without a delay.
-        counts: It was a failed attempt at an initial stream.
-        falls_back: The server has no initial streams, so lists are asked for instead.
+        state: The next state.
+        at_once: True if it follows without a delay.
+        counts: True if the failure counts as a failed attempt at an initial stream.
+        falls_back: True if the server does not support initial streams, so lists are requested instead.
     """
 
     state: State
@@ -112,14 +112,15 @@ class Transition(NamedTuple):
 
 
 def full_list(cause: str, facts: Facts, *, unset: bool = False) -> List | InitialStream:
-    """The state that asks for all objects, because of `cause`."""
-    # A version that has expired and is listed again is not asked for a third time: there would be no end to it.
+    """Return the state that requests all objects, because of `cause`."""
+    # If the list at an expired version returns the same version again, the next list is made without a version:
+    # otherwise watch and list would alternate for ever.
     unset = unset or (cause == "expired" and facts.stood_still)
     return InitialStream(cause, unset) if facts.streaming else List(cause, unset)
 
 
 def next_state(error: Exception, state: State, facts: Facts) -> Transition:
-    """The state that follows `error` in `state`; see the table above."""
+    """Return the state that follows `error` in `state`; see the table above."""
     match state:
         case Resume():
             return Transition(state)
@@ -157,19 +158,19 @@ def _after_initial_stream(error: Exception, state: InitialStream, facts: Facts) 
 
 
 def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool]:
-    """Whether the server has no initial streams, and if not, whether this is a failed attempt at one."""
+    """Return two flags: the server does not support initial streams; the error counts as a failed attempt at one."""
     if isinstance(error, InitialStreamError):
         return True, False
     if isinstance(error, APIError):
         if error.status in (*_REFUSED_OPTIONS, 501) or (
-            # etcd before 3.4.31 / 3.5.13: an ERROR 500 that names what the storage lacks (apiserver, storage/cacher)
+            # etcd before 3.4.31 / 3.5.13: an ERROR 500 that names the missing feature (apiserver, storage/cacher)
             isinstance(error, ServerError) and "RequestWatchProgress" in error.message
         ):
             return True, False
-        # Not 403: list and watch are verbs of their own, and a cache that cannot follow is better than none.
+        # Not 403: list and watch are separate verbs, and a cache that cannot follow the server is better than none.
         busy = isinstance(error, (UnauthorizedError, NotFoundError, TooManyRequestsError))
         return False, not busy and error.status != 503
-    # A server that cannot be reached would not answer a LIST either, so that says nothing against the stream.
+    # A server that cannot be reached would not respond to a LIST either, so this is no evidence against the stream.
     unreachable = not opened and isinstance(error, OSError) and not isinstance(error, TimeoutError)
     return False, not unreachable
 
@@ -193,10 +194,11 @@ def _cause_in_watch(error: Exception, facts: Facts) -> str | None:
 
 
 class Delays:
-    """How long to wait before a request is made again.
+    """Computes the delays before a request is made again.
 
     Args:
-        backoff: After failures; and, counted apart because they are no failures yet, after watches that end at once.
+        backoff: The delays after failures. Watches that end at once get their own sequence of them, because they are
+            not failures yet.
     """
 
     __slots__ = ("_failures", "_short_watches")
@@ -206,20 +208,21 @@ class Delays:
         self._short_watches = backoff.start()
 
     def after(self, error: Exception, failures: int) -> float:
-        """Seconds to wait after `error`, the last of so many `failures` in a row.
+        """Return the seconds to wait after `error`, the last of `failures` consecutive failures.
 
-        What the server asks for, plus up to a quarter at random, because it asks every client the same; else backoff.
+        It is the time that the server requests, plus up to a quarter at random, because every client gets the same
+        request; without one, it is the backoff.
         """
-        asked = error.retry_after if isinstance(error, APIError) else None
-        if not asked or asked < 0:
+        requested = error.retry_after if isinstance(error, APIError) else None
+        if not requested or requested < 0:
             return self._failures.next()
-        asked = min(asked, RETRY_AFTER_CAP) * (1.0 + 0.25 * random.random())
-        return asked if failures <= RETRY_AFTER_TRIES else max(asked, self._failures.next())
+        requested = min(requested, RETRY_AFTER_CAP) * (1.0 + 0.25 * random.random())
+        return requested if failures <= RETRY_AFTER_TRIES else max(requested, self._failures.next())
 
     def after_short_watch(self) -> float:
-        """Seconds to wait after a watch that ended at once."""
+        """Return the seconds to wait after a watch that ended at once."""
         return self._short_watches.next()
 
     def watch_lasted(self) -> None:
-        """A watch did not end at once."""
+        """Record that a watch did not end at once."""
         self._short_watches.reset()

@@ -1,7 +1,7 @@
-"""The reflector: keeps a store equal to what a server has, by one full list and a watch from there, for ever.
+"""The reflector: keeps a store equal to a resource on the server, by one full list and a watch from there.
 
-It is a state machine. Each state asks the source for one thing, and ends in the next state; which one follows a failure
-is decided in `recovery.py`. (Upstream: client-go, tools/cache/reflector.go. The watcher of kube-rs,
+It is a state machine. Each state makes one request to the source, and ends in the next state; `recovery.py` decides
+which state follows a failure. (Upstream: client-go, tools/cache/reflector.go. The watcher of kube-rs,
 kube-runtime/src/watcher.rs, has similar states.)
 """
 
@@ -48,37 +48,38 @@ __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 
 log = get_logger("kinformer.reflector")
 
-SHORT_WATCHES = 2  # short watches in a row after which the version has expired, and this server does not say so
+SHORT_WATCHES = 2  # consecutive short watches, after which the version is taken to have expired without a 410
 
 
 class Reflector:
-    """Follows one source and writes what it has into one store, until it is cancelled.
+    """Follows one source and writes its objects into one store, until it is cancelled.
 
-    The first LIST is made at resourceVersion "0" (any version that the server has at hand), a relist at the last one
-    seen, so that it does not go back in time, also after a 410; only if that LIST itself is answered 410 or "too large"
-    is it made at once without a version. With `watch_list` the list comes as a stream instead. While a list comes in,
-    an object that the store holds already takes the place of its copy.
+    The first LIST is made at resourceVersion "0" (any version that the server has cached). A relist is made at the last
+    version seen, so that it does not go back in time, also after a 410; only if the response to that LIST is a 410 or
+    "too large", it is made again at once without a version. With `watch_list` the list comes as a stream instead. While
+    a list comes in, each item that the store holds already is replaced by the stored object.
 
-    The store is told of events in their order, and of each before the next is waited for; after a failure the watch
-    is resumed from the last that was written. Cancelling `run` closes what is open and leaves no task behind. A
+    Events are written to the store in order, and each is written before the next is read. After a failure the watch is
+    resumed from the last event that was written. Cancelling `run` closes the open request and leaves no task behind. A
     reflector belongs to the event loop in which it runs.
 
     Args:
-        lister_watcher: The source. It may have more than `list` and `watch`: see `Capabilities`. Asked are `tip`,
-            `presence`, and `cluster` once beside the first watch; if `supports_watch_list` is False, automatic mode
-            lists.
+        lister_watcher: The source. It may have more methods than `list` and `watch`: see `Capabilities`. The reflector
+            uses `tip`, `presence`, and `cluster` (once, beside the first watch). If `supports_watch_list` is False,
+            automatic mode lists.
         store: See `ReflectorStore`.
-        name: For the log and errors; default: the source's `name`, or its class.
-        resync_period: Seconds between two calls of `store.resync`; 0, the default, is off: it repairs nothing.
-        on_error: Called as `on_error(reflector, error)` for every error that ends a request or a stream, before it is
-            dealt with. May raise: then `run` raises that.
+        name: The name for the log and errors; default: the source's `name`, or its class.
+        resync_period: Seconds between two calls of `store.resync`; 0, the default, is off, because a resync repairs
+            nothing.
+        on_error: Called as `on_error(reflector, error)` for every error that ends a request or a stream, before the
+            reflector recovers from it. If it raises, `run` raises that exception.
         clock: For tests.
-        resume: Asked before the first list for a state to resume from, which takes the place of a list.
-        options: How the source is followed; the keywords below override it.
+        resume: Called before the first list; it may return a state to resume from, which replaces the list.
+        options: The options as one value; the keywords below override it.
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
 
     Raises:
-        ConfigError: An option that cannot work, by name.
+        ConfigError: An option is invalid; the text names it.
     """
 
     def __init__(
@@ -118,43 +119,44 @@ class Reflector:
 
     @property
     def last_sync_resource_version(self) -> str:
-        """How far the store has been told; "" before the first list."""
+        """The version up to which the store has been written; "" before the first list."""
         return self._follower.version
 
     @property
     def cluster(self) -> str | None:
-        """Which cluster the source is, or None while that is not known."""
+        """The identity of the source's cluster, or None while it is not known."""
         return self._continuity.check.cluster
 
     @property
     def relists(self) -> Mapping[str, int]:
-        """Full lists after the first, by cause; a copy.
+        """The number of full lists after the first, by cause; a copy.
 
-        The causes: expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error, error,
-        resync.
+        The causes are expired, rewind, cluster_replaced, requested, absent, short_watch, decode_error, watch_error,
+        error, resync.
         """
         return dict(self._health.relists)
 
     @property
     def watch_restarts(self) -> Mapping[str, int]:
-        """Watches and initial streams that ended, by cause; a copy.
+        """The number of watches and initial streams that ended, by cause; a copy.
 
-        The causes: ended (by the server, in order), idle, deadline, interrupted (by us, to list), failed.
+        The causes are ended (normally, by the server), idle, deadline, interrupted (by the reflector itself) and
+        failed.
         """
         return dict(self._health.watch_restarts)
 
     def health(self) -> InformerHealth:
-        """How well the store follows the server, at this moment."""
+        """Return the health at this moment: how well the store follows the server."""
         return self._health.snapshot(self._follower.version)
 
     def refresh(self, resource_version: str) -> None:
-        """Make a full list that is not older than `resource_version` soon, unless the store gets there before.
+        """Request a full list that is not older than `resource_version`, unless the store gets there before.
 
-        The watch that is open ends for it; the cause is "requested". Several calls make one list. If the server is not
-        that far (the version is wrong, or the server went back) the newest that it has is listed, once.
+        The list is made soon, and ends the open watch; its cause is "requested". Several calls make one list. If the
+        server has not reached that version (it is wrong, or the server went back), the newest version is listed, once.
 
         Raises:
-            ValueError: The version is no number.
+            ValueError: The version is not a number.
         """
         self._plan.want(resource_version)
         if isinstance(self._state, Watch):
@@ -165,10 +167,11 @@ class Reflector:
 
         Raises:
             RuntimeError: It is running already.
-            Exception: What the store or `on_error` raised, or a bug, of the source too; failures are tried again.
+            Exception: The store or `on_error` raised it, or it is a bug, of the source too. Failures of the server are
+                not raised but retried.
         """
         if self._health.running:
-            raise RuntimeError(f"the reflector {self.name} is running already")
+            raise RuntimeError(f"reflector {self.name} is running already; make another one to run it twice")
         self._health.started(asyncio.get_running_loop().time)
         bug: Exception | None = None
         try:
@@ -193,7 +196,7 @@ class Reflector:
     # --- the states -------------------------------------------------------------------------------------------
 
     async def _step(self, state: State) -> State:
-        """Do what a state asks for; the next state."""
+        """Carry out a state, and return the next one."""
         match state:
             case Resume():
                 return await self._resume(state)
@@ -287,19 +290,19 @@ class Reflector:
                 self._continuity.closed(self._health.last_event)
 
     async def _follow(self, stream: Stream, timeout: IdleTimeout, events: Sequence[WatchEvent]) -> None:
-        """Write `events`, and then what comes, for as long as it comes."""
+        """Write `events`, and then those of the stream until it ends."""
         self._state = Watch(opened=True)
         self._health.following()
         self._removed.over()
         self._continuity.learn_cluster()
         self._resync.start()
         if self._resync.error is not None or self._plan.wanted is not None:
-            timeout.interrupt()  # it came up while no stream was open
+            timeout.interrupt()  # requested while no stream was open
         await self._follower.write_slices(events)
         await self._follower.follow(stream, timeout)
 
     async def _after_stream(self, timeout: IdleTimeout) -> State:
-        """The next state after a stream that ended without a failure."""
+        """Return the state that follows a stream that ended without a failure."""
         follower, verdict = self._follower, timeout.verdict
         self._health.watch_restarts[verdict or "ended"] += 1
         if follower.moved:
@@ -314,16 +317,15 @@ class Reflector:
         follower.short_watches += 1
         if follower.short_watches >= SHORT_WATCHES:
             follower.short_watches = 0
-            raise ShortWatchError(f"{SHORT_WATCHES} watches in a row ended at once, without an event")
+            raise ShortWatchError(f"{SHORT_WATCHES} consecutive watches ended at once without an event")
         self._health.state = "backing_off"
         await asyncio.sleep(self._delays.after_short_watch())
         return Watch()
 
     def _refuse_older(self, state: List | InitialStream, version: str) -> None:
-        """A list goes back in time only if the newest that the server has was asked for."""
+        """Refuse a list that goes back in time, unless it was requested without a version, so is the newest."""
         if state.asked and not reaches(version, self._follower.version, unknown=True):
-            text = f"a list of version {version} came where one not older than {state.asked} was asked for"
-            raise StaleListError(text)
+            raise StaleListError(f"the list has version {version}, but not older than {state.asked} was requested")
 
     def _replace(self, state: List | InitialStream, items: ChunkedList[Any], version: str) -> None:
         before = self._follower.version
@@ -358,7 +360,7 @@ class Reflector:
         self._report(error, state, transition)
         self._enter(transition)
         if isinstance(error, NotFoundError) and self._health.synced and self._removed.questionable:
-            await self._question_existence()
+            await self._check_removal()
         if not transition.at_once:
             await asyncio.sleep(self._delays.after(error, self._health.consecutive_failures))
 
@@ -374,32 +376,36 @@ class Reflector:
     def _report(self, error: Exception, state: State, transition: Transition) -> None:
         falls_back = transition.falls_back
         news = not self._plan.choice.has_fallen_back if falls_back else type(error) is not type(self._health.last_error)
-        # Every server says these now and then, and the next request is the answer to it.
+        # Every server sends these sometimes, and the next request resolves them.
         expected = falls_back or isinstance(error, (ExpiredError, TooManyRequestsError))
         level = logging.DEBUG if not news else logging.INFO if expected else logging.WARNING
-        what = "%s: %s failed, so there will be lists instead: %s" if falls_back else "%s: %s failed: %s"
-        log.log(level, what, self.name, state.doing, error, resource=self.name, reason=error)
+        text = "%s: %s failed, so lists will be made instead: %s" if falls_back else "%s: %s failed: %s"
+        log.log(level, text, self.name, state.doing, error, resource=self.name, reason=error)
         self._health.failed(error)
         if self._on_error is not None:
             self._on_error(self, error)
 
-    async def _question_existence(self) -> None:
+    async def _check_removal(self) -> None:
         try:
             gone = await self._removed.ask(SYSTEM.loop())
         except RETRIED as error:
             failure = error
         else:
             if gone:
-                log.warning("%s is gone: the cache is emptied", self.name, resource=self.name, reason="absent")
+                text = "%s: discovery no longer has the resource, so the cache is emptied"
+                log.warning(text, self.name, resource=self.name, reason="absent")
                 version = self._follower.version
                 self._follower.replace(ChunkedList(), "")
-                self._follower.version = version  # when the resource is back, nothing older than that is
+                self._follower.version = version  # a resource that comes back is not older than this
             return
-        if self._on_error is not None:  # it changes nothing: the resource is as absent as before
+        if self._on_error is not None:  # only reported, because the resource is still absent
             self._on_error(self, failure)
 
 
 def namespace_keyed_indexer_and_reflector(lister_watcher: ListerWatcher, **options: Any) -> tuple[Indexer, Reflector]:
-    """An indexer and a reflector with these options that feeds it (client-go, NewNamespaceKeyedIndexerAndReflector)."""
+    """Make an indexer, and a reflector with these options that writes to it.
+
+    (client-go, tools/cache/reflector.go, `NewNamespaceKeyedIndexerAndReflector`)
+    """
     indexer = Indexer(meta_namespace_key, {NAMESPACE_INDEX: meta_namespace_index_func})
     return indexer, Reflector(lister_watcher, indexer, **options)

@@ -1,4 +1,4 @@
-"""Full lists: when one is due, how it is asked for, and how its pages are collected."""
+"""Full lists: the options that each is requested with, and the collection of its pages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ _SLICE = 128  # objects between two looks at the clock: each costs about a micro
 
 
 class ListRun:
-    """One full list.
+    """Makes one full list, page by page.
 
     Args:
-        source: Whom to ask.
+        source: The source.
         known: See `known_or_new`.
-        head_timeout: Seconds for the head of each answer.
-        idle_timeout: Seconds without a byte, after which an answer has failed.
-        clock: For the slices in which objects are taken in.
+        head_timeout: Seconds for the head of each response.
+        idle_timeout: Seconds without a byte, after which a response has failed.
+        clock: The clock of the slices in which objects are collected.
+
+    Attributes:
+        page: The page that is being requested, from 1; 0 before the first.
     """
 
     def __init__(
@@ -52,24 +55,23 @@ class ListRun:
         self._budget = YieldBudget(clock=clock)
         self._items: ChunkedList[object] = ChunkedList()
         self.page = 0
-        """The page that is being asked for, from 1."""
 
     async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[object], str]:
-        """All objects, and the resourceVersion that the list is of: that of its first page.
+        """Return all objects, and the resourceVersion of the list, which is that of its first page.
 
         Raises:
-            ExpiredError: Of page 1, or (`page` > 1) of a continue token. The token that comes with the latter is of
-                another snapshot, so it is not used.
-            TimeoutError: No head, or no byte, in time.
+            ExpiredError: The version expired (`page` is 1), or a continue token did (`page` > 1). The fresh token in
+                the error belongs to another snapshot of the data, so it is not used.
+            TimeoutError: The head of a response, or its next byte, did not come in time.
             KinformerError, OSError: The request failed.
         """
         options = ListOptions(resource_version=version or None, limit=limit)
         if limit is not None and version not in ("", "0"):
-            # Without it a server takes a version with a limit for that very version (legacy "Exact"), however old:
-            # after a 410 the watch would be refused from there again, and so on.
+            # Without a match, a server takes a version with a limit for exactly that version (legacy "Exact"), however
+            # old it is: after a 410, the watch from there would be refused again, and so on.
             options = options.replace(resource_version_match="NotOlderThan")
         self.page, first_version = 1, ""
-        earlier, compared = "", 1  # a token from the past, and the page of it: the last power of two
+        earlier, compared = "", 1  # an earlier token, and the number of its page: a power of two
         while True:
             page = await answered(self._source.list(options), self._head_timeout, "list")
             if isinstance(page.items, AsyncIterable):
@@ -83,24 +85,24 @@ class ListRun:
                 items, self._items = self._items, ChunkedList()
                 return items, first_version
             if token == earlier:
-                raise DecodeError("the server gives the same continue token again and again")
-            if self.page == compared:  # a circle of any length is found, by one comparison a page (Brent)
+                raise DecodeError(f"page {self.page} has the continue token of an earlier page: the list would never end")
+            if self.page == compared:  # Brent's algorithm finds a cycle of any length, by one comparison per page
                 earlier, compared = token, 2 * compared
-            # The version is in the token; the two together are refused.
+            # The token contains the version; a server refuses the two together.
             options = ListOptions(limit=limit, continue_token=token)
             self.page += 1
 
     async def _take_lists(self, lists: AsyncIterable[list[object]]) -> None:
         async with AsyncExitStack() as stack:
             close = getattr(lists, "aclose", None)
-            if close is not None:  # a source may hold a connection for it
+            if close is not None:  # it may hold a connection
                 stack.push_async_callback(close)
-            dog = await stack.enter_async_context(IdleTimeout(idle=self._idle_timeout))
+            timeout = await stack.enter_async_context(IdleTimeout(idle=self._idle_timeout))
             async for objects in lists:
                 await self._take(objects)
-                dog.heard = SYSTEM.loop()
-        if dog.verdict:
-            raise TimeoutError(f"list: not a byte for {self._idle_timeout:g} s")
+                timeout.heard = SYSTEM.loop()
+        if timeout.verdict:
+            raise TimeoutError(f"list: no byte within {self._idle_timeout:g} s")
 
     async def _take(self, objects: Iterable[object]) -> None:
         known, budget = self._known, self._budget
@@ -116,16 +118,17 @@ class ListRun:
 
 
 class RelistPlan:
-    """How the next full list is asked for, as far as earlier lists and the caller say.
+    """Chooses the version and the page size of the next full list, from earlier lists and the options.
 
     Args:
-        options: The page size, and whether lists are streamed.
-        now: The clock of the hour for which automatic mode remembers to list.
+        options: The page size, and the mode of streamed lists.
+        watch_list: False if the source does not support streamed lists.
+        now: The clock of the hour in which automatic mode lists after a stream has failed.
 
     Attributes:
-        choice: Whether the next full list is a stream.
-        stood_still: A watch from the version of the last list had expired before that list.
-        wanted: The version that was asked for from outside, and is not reached yet.
+        choice: Decides if the next full list is a stream.
+        stood_still: True if the last relist followed a 410 and returned no newer version.
+        wanted: The version that `want` requested, if it is not reached yet.
     """
 
     def __init__(self, options: ReflectorOptions, *, watch_list: bool, now: Callable[[], float]) -> None:
@@ -138,18 +141,22 @@ class RelistPlan:
         self._wanted_when_asked: str | None = None
 
     def want(self, version: str) -> None:
-        """Something has to be as new as `version`; ValueError if that is no number."""
+        """Request that the store gets as new as `version`; raises ValueError if that is not a number."""
         if compare_resource_versions(version, self.wanted or version) >= 0:
             self.wanted = version
 
     def is_wanted(self, version: str) -> bool:
-        """True if a store that is as far as `version` lacks what is wanted."""
+        """True if a store that has reached `version` is older than the wanted version."""
         if self.wanted is not None and reaches(version, self.wanted):
             self.wanted = None
         return self.wanted is not None
 
     def ask(self, state: List | InitialStream, version: str, *, first: str) -> str:
-        """The version to ask at: none if the last one is of no use, else that, or what is wanted, or `first`."""
+        """Return the version to request, and store it in `state.asked`.
+
+        It is "" if the state says so, else the wanted version if the store has not reached it, else the version of the
+        store, or `first` if the store has none.
+        """
         if state.unset:
             state.asked = ""
         elif self.wanted is not None and not reaches(version, self.wanted):
@@ -160,11 +167,11 @@ class RelistPlan:
         return state.asked
 
     def limit(self, state: List) -> int | None:
-        """The `limit` of the list (client-go, tools/cache/reflector.go, `list`).
+        """Return the `limit` of the list (client-go, tools/cache/reflector.go, `list`).
 
-        A number that was asked for is always sent. Without one it is 500 if the version is unset or "0", and none at a
-        numeric one, because a limit would turn "not older than" into "exactly" there, and past the server's watch
-        cache; unless the first list, at "0", came in pages, which tells of a server that has no such cache.
+        A `page_size` in the options is always sent. Without one, the limit is 500 if the version is unset or "0". At a
+        numeric version there is none, because a limit would turn "not older than" into "exactly", and bypass the
+        server's watch cache. An exception is a server whose first list, at "0", came in pages: it has no such cache.
         """
         if not state.paged:
             return None
@@ -173,18 +180,18 @@ class RelistPlan:
         return PAGE_SIZE if state.asked in ("", "0") or self._came_in_pages else None
 
     def pages(self, state: List) -> None:
-        """The list has come. At "0" more than one page means that the server has no watch cache."""
+        """Record that a list has come: at "0", more than one page means that the server has no watch cache."""
         if state.asked == "0" and state.page > 1:
             self._came_in_pages = True
 
     def done(self, state: List | InitialStream, before: str, version: str) -> str | None:
-        """The store was at `before` and is at `version` now; the cause of this relist, None for the first list."""
+        """Record that a list took the store from `before` to `version`; return its cause, None for the first list."""
         cause = state.cause
         self.stood_still = cause == "expired" and version == before
         if cause not in (FIRST, "cluster_replaced") and state.unset and not reaches(version, before, unknown=True):
             cause = "rewind"
-        # Asked without a version, the server gives the newest that it has: what was wanted before does not exist.
-        # Asked at the very version, a server that answers with an older one ignores it, and would the next time.
+        # A list without a version is the newest: if it is older than the wanted version, that version does not exist. A
+        # server that responds to the wanted version itself with an older one ignores it, and would do so again.
         answered = state.asked in ("", self.wanted) and self.wanted == self._wanted_when_asked
         if self.wanted is not None and (answered or reaches(version, self.wanted)):
             self.wanted = None
@@ -192,7 +199,7 @@ class RelistPlan:
 
 
 def reaches(version: str, wanted: str, *, unknown: bool = False) -> bool:
-    """True if `version` is `wanted` or newer; `unknown` if the two cannot be compared."""
+    """Return True if `version` is `wanted` or newer, and `unknown` if the two cannot be compared."""
     try:
         return compare_resource_versions(version, wanted) >= 0
     except ValueError:

@@ -8,19 +8,19 @@ from kinformer.reflector.timeouts import answered
 
 __all__ = ["APART", "RemovedResourceCheck"]
 
-APART = 5.0  # seconds between the two times that discovery must say it; a backend that is swapped is back by then
+APART = 5.0  # seconds between the two responses of discovery; a backend that is being swapped is back by then
 
 
 class RemovedResourceCheck:
     """Decides when a cache may be emptied because its resource no longer exists.
 
-    A 404 alone proves nothing: a wrong backend says it too. Only discovery, asked at each 404, and lacking the resource
-    twice at least `APART` seconds apart, does. A resource of the core group is always there, so a server without it is
-    no API server, and its cache is never emptied.
+    A 404 alone proves nothing, because a wrong backend sends it too. So discovery is requested at each 404, and the
+    resource counts as removed once discovery has lacked it twice, at least `APART` seconds apart. A resource of the
+    core group always exists: a server without it is not an API server, so such a cache is never emptied.
 
     Args:
-        source: Is asked by its `presence` (see `PresenceProbe`); without one nothing is ever proved.
-        timeout: Seconds for an answer.
+        source: The source. Its `presence` is used (see `PresenceProbe`); without one, nothing is ever proved.
+        timeout: Seconds for a response.
     """
 
     def __init__(self, source: ListerWatcher, *, timeout: float) -> None:
@@ -34,14 +34,14 @@ class RemovedResourceCheck:
 
     @property
     def questionable(self) -> bool:
-        """True if asking can prove anything that has not been proved."""
+        """True if discovery could prove the removal, and has not done so yet."""
         return self._presence is not None and not self._core and not self._proved
 
     async def ask(self, now: float) -> bool:
-        """Ask discovery once, at loop time `now`; True the one time that it proves the resource to be gone.
+        """Request discovery once, at loop time `now`; return True the one time that it proves the removal.
 
         Raises:
-            KinformerError, OSError: The question failed, which proves nothing.
+            KinformerError, OSError: The request failed, which proves nothing.
         """
         assert self._presence is not None
         try:
@@ -59,6 +59,6 @@ class RemovedResourceCheck:
         return False
 
     def over(self) -> None:
-        """The collection has answered."""
+        """Record that the collection has responded, so the resource exists."""
         self._since = None
         self._proved = False

@@ -1,4 +1,4 @@
-"""What an earlier life of the program knew: objects and a resourceVersion to go on from."""
+"""The state of an earlier run of the program: objects and a resourceVersion from which a watch can be resumed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Resume", "Resumption"]
 
 @dataclass(slots=True)
 class Resumption:
-    """The state to go on from.
+    """A state to resume from.
 
     Attributes:
-        objects: All of them; they are their taker's to keep.
-        resource_version: What they are of.
-        cluster: Which cluster that was, or None where it is not known.
-        newest: Those of them with the highest resourceVersions.
+        objects: All objects. The reflector that takes them owns them.
+        resource_version: The version of the state.
+        cluster: The identity of the cluster, or None if it is not known.
+        newest: The objects with the highest resourceVersions.
     """
 
     objects: ChunkedList[KubeObject]
@@ -29,4 +29,4 @@ class Resumption:
 
 
 Resume = Callable[[], Awaitable[Resumption | None]]
-"""Asked by a reflector before its first list; None: there is nothing to go on from. Errors are tried again."""
+"""Called by a reflector before its first list; returns a state to resume from, or None. Errors are retried."""

@@ -1,6 +1,6 @@
-"""The states of a reflector: what it is doing, with the data that this takes.
+"""The states of a reflector, each with the data that it needs.
 
-Each state asks the source for one thing. `Reflector` does it, and returns the next state; `recovery.next_state` says
+Each state is one request to the source. `Reflector` makes it, and returns the next state; `recovery.next_state` decides
 which one follows a failure.
 """
 
@@ -15,14 +15,14 @@ __all__ = ["InitialStream", "List", "Resume", "State", "Verify", "Watch"]
 
 @dataclass(slots=True)
 class Resume:
-    """Before the first list: ask whether a snapshot is still true, and go on from it."""
+    """Before the first list: check that a snapshot is still valid, and resume from it."""
 
     load: ResumeFunction
 
     @property
     def doing(self) -> str:
-        """For the log."""
-        return "asking whether the snapshot is still true"
+        """The request, in words for the log."""
+        return "checking the snapshot"
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class List:
     """List all objects, page by page.
 
     Attributes:
-        cause: Why; `"first"`, or the cause of a relist.
-        unset: Ask without a resourceVersion.
-        paged: Ask for pages, as far as the page size says so.
-        asked: The resourceVersion that was asked for; "" for none.
-        page: The page that was asked for last, from 1.
+        cause: The cause of a relist, or `"first"`.
+        unset: True to list without a resourceVersion.
+        paged: True to list in pages, if the page size says so too.
+        asked: The resourceVersion that was requested; "" for none.
+        page: The page that was requested last, from 1.
     """
 
     cause: str
@@ -45,7 +45,7 @@ class List:
 
     @property
     def doing(self) -> str:
-        """For the log."""
+        """The request, in words for the log."""
         return "the list"
 
 
@@ -54,8 +54,8 @@ class InitialStream:
     """Get all objects as a stream that continues as the watch (WatchList, KEP-3157).
 
     Attributes:
-        cause, unset, asked: As of `List`.
-        opened: The head of the answer has come.
+        cause, unset, asked: See `List`.
+        opened: True once the head of the response has come.
     """
 
     cause: str
@@ -65,7 +65,7 @@ class InitialStream:
 
     @property
     def doing(self) -> str:
-        """For the log."""
+        """The request, in words for the log."""
         return "the initial stream" if self.opened else "opening the initial stream"
 
 
@@ -74,25 +74,25 @@ class Watch:
     """Watch from the version that the store has reached.
 
     Attributes:
-        opened: The head of the answer has come.
+        opened: True once the head of the response has come.
     """
 
     opened: bool = False
 
     @property
     def doing(self) -> str:
-        """For the log."""
+        """The request, in words for the log."""
         return "the watch" if self.opened else "opening the watch"
 
 
 @dataclass(slots=True)
 class Verify:
-    """After a gap, before the next watch: ask whether the server is the same one and has not gone back."""
+    """After a gap, before the next watch: verify that the server is the same one and has not gone back."""
 
     @property
     def doing(self) -> str:
-        """For the log."""
-        return "asking where the server stands"
+        """The request, in words for the log."""
+        return "verifying the server"
 
 
 State = Resume | List | InitialStream | Watch | Verify

@@ -1,4 +1,4 @@
-"""The stores that a reflector writes to: the queue of an informer, or any store of the user's own."""
+"""The stores that a reflector writes to: the queue of an informer, or any store of a user."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ __all__ = ["EventStore", "ReflectorStore", "event_store"]
 
 @runtime_checkable
 class ReflectorStore(Protocol):
-    """A store with plain methods, such as a `Store`, an `Indexer`, a `DeltaFIFO`, or one of the user's own.
+    """A store with plain methods, such as a `Store`, an `Indexer`, a `DeltaFIFO`, or a store of a user.
 
-    What one of the methods raises ends `Reflector.run`. A store may also have the methods of `BookmarkStore` and
-    `KnowingStore`.
+    An exception of one of the methods ends `Reflector.run`, which raises it. A store may also have the methods of
+    `BookmarkStore` and `KnowingStore`.
     """
 
     def add(self, obj: Any, /) -> object:
-        """An object that is new to the source."""
+        """Write an object that is new to the source."""
         ...
 
     def update(self, obj: Any, /) -> object:
-        """A newer state of an object."""
+        """Write a newer state of an object."""
         ...
 
     def delete(self, obj: Any, /) -> object:
-        """The last state of an object that is gone."""
+        """Write the last state of an object that is gone."""
         ...
 
     def replace(self, items: list[Any], resource_version: str, /) -> object:
-        """All that the source has; the list is the store's to keep."""
+        """Write all objects of the source; the store owns the list."""
         ...
 
     def resync(self) -> object:
-        """Replay what the store holds to its listeners."""
+        """Replay the objects in the store to its listeners."""
         ...
 
 
 @runtime_checkable
 class BookmarkStore(Protocol):
-    """A store that is told how far the server is without an event."""
+    """A store that takes the versions that a server reports without an event."""
 
     def bookmark(self, resource_version: str, /) -> object: ...
 
 
 @runtime_checkable
 class KnowingStore(Protocol):
-    """A store that gives the object that it holds under a key, or None, so that a relist needs no second copy of it."""
+    """A store that returns the object under a key, or None, so that a relist needs no second copy of it."""
 
     def known(self, key: str, /) -> object: ...
 
@@ -60,24 +60,24 @@ class EventStore(Protocol):
 
     @property
     def known(self) -> Known | None:
-        """The object that is stored under a key, or None; None if the store cannot tell."""
+        """A function that returns the object under a key, or None; None if the store has no such function."""
         ...
 
     def write(self, events: Sequence[WatchEvent], resource_version: str, /) -> None:
-        """Events of a watch, each of a known type; with the last of them the source was followed so far."""
+        """Write events of a watch, each of a known type; `resource_version` is reached with the last of them."""
         ...
 
     def replace(self, items: ChunkedList[object], resource_version: str, /) -> None:
-        """All that the source has."""
+        """Write all objects of the source; the store owns the list."""
         ...
 
     def resync(self) -> None:
-        """Replay what the store holds."""
+        """Replay the objects in the store."""
         ...
 
 
 def event_store(store: ReflectorStore | EventStore) -> EventStore:
-    """The store itself if it takes batches, else an adapter around it."""
+    """Return the store itself if it takes batches, otherwise an adapter around it."""
     return _StoreAdapter(store) if isinstance(store, ReflectorStore) else store
 
 

@@ -1,4 +1,4 @@
-"""Time limits on what a server may take: the head of an answer, and the silence of a stream."""
+"""Time limits for a server: for the head of a response, and for the silence of a stream."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["IdleTimeout", "Verdict", "answered"]
 
 T = TypeVar("T")
 
-# A loop that has come this much too late to a timer was held up by somebody's code; what the server has sent meanwhile
-# still waits to be read, so silence is counted afresh from there for `_GRACE` seconds.
+# If a timer fires this many seconds late, other code has blocked the loop, and data that the server has sent in the
+# meantime may still wait to be read. So silence is then counted for `_GRACE` more seconds.
 _LATE = 0.5
 _GRACE = 1.0
 
-# Why a watchdog ended a body: nothing was heard, its time was over, or `interrupt` was called.
+# The reason why an `IdleTimeout` ended its body: silence, its deadline, or a call of `interrupt`; "" if it did not.
 Verdict = Literal["", "idle", "deadline", "interrupted"]
 
 
-async def answered(awaitable: Awaitable[T], seconds: float, what: str) -> T:
-    """What `awaitable` gives, within `seconds`.
+async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
+    """Wait for `awaitable` for at most `seconds`, and return its result.
 
     Raises:
-        TimeoutError: It did not; the text says that `what` had no answer.
+        TimeoutError: There was no answer in time; the text names the `request`.
     """
     scope = asyncio.timeout(seconds)
     try:
@@ -32,20 +32,24 @@ async def answered(awaitable: Awaitable[T], seconds: float, what: str) -> T:
             return await awaitable
     except TimeoutError as error:
         if scope.expired():
-            raise TimeoutError(f"{what}: no answer within {seconds:g} s") from error
+            raise TimeoutError(f"{request}: no answer within {seconds:g} s") from error
         raise
 
 
 class IdleTimeout:
-    """Ends the body of its `async with` when nothing has been heard for `idle` seconds, or at `deadline`.
+    """Ends the body of its `async with` after `idle` seconds of silence, or at `deadline`.
 
-    The owner writes the loop's time to `heard` at each sign of life, which is all that a batch of events costs: the
-    timer looks at it when it is due and goes back to sleep. A body that it ended is left without an exception, and
-    `verdict` tells why; what the body raises, and cancellation from outside, passes through.
+    The body writes the loop's time to `heard` at each sign of life. A batch of events costs no more than that: when the
+    timer is due, it reads `heard` and is set again. A body that it ended is left without an exception, and `verdict` is
+    the reason. Exceptions of the body, and cancellation from outside, pass through.
 
     Args:
-        idle: Seconds of silence. May be raised later; a lower value counts from the next look.
+        idle: Seconds of silence. It may be increased later; a smaller value takes effect when the timer is due next.
         deadline: A time of the loop, or None.
+
+    Attributes:
+        heard: The loop's time of the last sign of life.
+        verdict: The reason why the body was ended; "" if it was not.
     """
 
     __slots__ = ("_deadline", "_loop", "_scope", "_timer", "heard", "idle", "verdict")
@@ -76,14 +80,14 @@ class IdleTimeout:
             self._timer.cancel()
         try:
             await scope.__aexit__(kind, error, traceback)
-        except TimeoutError:  # raised by the scope alone, in place of the cancellation that it asked for
+        except TimeoutError:  # raised only by the scope, instead of the cancellation that it requested
             return True
-        self.verdict = ""  # the body ended by itself before it could be told
+        self.verdict = ""  # the body ended by itself before it was cancelled
         return False
 
     def interrupt(self) -> None:
-        """End the body soon, because its owner has something better to do."""
-        self._bite("interrupted")
+        """End the body soon; the verdict is `interrupted`."""
+        self._end("interrupted")
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         due = self.heard + self.idle
@@ -95,16 +99,16 @@ class IdleTimeout:
             return
         now = loop.time()
         if self._deadline is not None and now >= self._deadline:
-            self._bite("deadline")
+            self._end("deadline")
         elif now < self.heard + self.idle:
             self._arm(loop)
         elif now - timer.when() > _LATE:
             self.heard = now - self.idle + _GRACE
             self._arm(loop)
         else:
-            self._bite("idle")
+            self._end("idle")
 
-    def _bite(self, verdict: Verdict) -> None:
+    def _end(self, verdict: Verdict) -> None:
         if self._scope is None or self.verdict or self._loop is None:
             return
         self.verdict = verdict

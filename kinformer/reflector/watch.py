@@ -1,4 +1,4 @@
-"""Watches: opened within a time limit, written to the store in slices, closed in any case."""
+"""Watches: opened within a time limit, written to the store in slices, and always closed."""
 
 from __future__ import annotations
 
@@ -23,32 +23,34 @@ __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
 
 Stream = AsyncIterator[list[WatchEvent]]
 
-DEADLINE_MARGIN = 10.0  # seconds by which a server may pass its own timeoutSeconds, before the client ends the watch
-SHORT_WATCH = 1.0  # seconds; a watch that ends sooner, and empty, has not worked (client-go, VeryShortWatchError)
-SLICE = 512  # events that are written before other tasks have a turn
-TURNS = 128  # batches that a source may hand over without ever waiting, before other tasks have a turn
+DEADLINE_MARGIN = 10.0  # seconds by which a server may exceed timeoutSeconds before the client ends the watch
+SHORT_WATCH = 1.0  # seconds; a watch that ends sooner and without an event has failed (client-go, VeryShortWatchError)
+SLICE = 512  # events that are written before other tasks run
+MAX_BATCHES = 128  # batches that a source may return without ever waiting, before other tasks run
 
 _TYPES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
 
 
 class Follower:
-    """Opens streams and writes what they bring to the store; knows how far the source was followed.
+    """Opens streams, writes their events to the store, and keeps the version up to which the source was followed.
 
     Args:
         source: The source of the streams.
-        store: Where to.
-        health: Where streams and the time of the last event are recorded.
+        store: The store to write to.
+        health: Records streams and the time of the last event.
         options: The time limits.
         clock: Its `perf` measures the work.
 
     Attributes:
-        version: The resourceVersion of what was written last; "" before the first list.
-        recorded: False while events come in no order, as at the start of a watch at "" or "0": their versions are not
-            kept until the first event that is no ADDED, nor an object that could not be decoded (client-go,
+        version: The resourceVersion of the last write; "" before the first list.
+        recorded: False while events are unordered, as at the start of a watch at "" or "0". Their versions are not kept
+            until the first event that is not an ADDED, nor an object that could not be decoded (client-go,
             tools/cache/reflector.go, `propagateRVFromStart`).
-        moved: Something has come since this was last set to False, as it is when a stream is opened.
-        errors: ERROR events in a row, without progress.
-        short_watches: Consecutive watches that ended within `SHORT_WATCH` seconds without an event.
+        moved: True if events have come since it was last set to False, which happens when a stream is opened.
+        errors: The number of consecutive ERROR events without progress.
+        short_watches: The number of consecutive watches that ended within `SHORT_WATCH` seconds without an event.
+        store: The store to write to.
+        clock: The clock that measures the work.
     """
 
     def __init__(
@@ -69,23 +71,23 @@ class Follower:
 
     @property
     def known(self) -> Known | None:
-        """What the store answers with for a key, if it can."""
+        """The store's function that returns the object under a key, if it has one."""
         return self.store.known
 
     @asynccontextmanager
     async def open(self, options: ListOptions, idle: float) -> AsyncIterator[tuple[Stream, IdleTimeout]]:
-        """Open a watch; the body gets its events and the timeout, whose `heard` it sets at each sign of life.
+        """Open a watch; the body gets its events and the timeout, and sets `heard` of it at each sign of life.
 
-        A body that the timeout ended is left without an exception; then its `verdict` tells why.
+        A body that the timeout ended is left without an exception; the `verdict` of the timeout is the reason.
 
         Args:
-            options: `timeoutSeconds` is filled in: random in [timeout, 2 * timeout], at least 1, so that the watches of
-                many clients do not end together (client-go, tools/cache/reflector.go).
-            idle: Seconds of silence.
+            options: `timeoutSeconds` is filled in: a random number in [timeout, 2 * timeout], at least 1, so that the
+                watches of many clients do not end together (client-go, tools/cache/reflector.go).
+            idle: Seconds of silence after which the body is ended.
 
         Raises:
-            TimeoutError: No head in time.
-            KinformerError, OSError: What the source raises.
+            TimeoutError: The head of the response did not come in time.
+            KinformerError, OSError: The source raised it.
         """
         seconds = max(1, round(self._options.watch_timeout * (1.0 + random.random())))
         now = asyncio.get_running_loop().time
@@ -105,20 +107,20 @@ class Follower:
                 self._lasted = now() - opened
 
     def interrupt(self) -> None:
-        """End the stream that is open, because there is something better to do."""
+        """End the open stream soon, if there is one."""
         if self._open is not None:
             self._open.interrupt()
 
     def ended_at_once(self, verdict: Verdict) -> bool:
-        """True if the last stream ended by itself, before `SHORT_WATCH` seconds and without an event."""
+        """Return True if the last stream ended by itself, within `SHORT_WATCH` seconds and without an event."""
         return not (verdict or self.moved or self._lasted >= SHORT_WATCH)
 
     async def follow(self, stream: Stream, timeout: IdleTimeout) -> None:
-        """Write what comes until the stream ends. Cancelled between two slices, whole slices are written."""
-        turns, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
+        """Write events until the stream ends. If it is cancelled, whole slices have been written."""
+        batches, busy, perf, now = 0, 0.0, self.clock.perf, asyncio.get_running_loop().time
         async for events in stream:
             timeout.heard = moment = now()
-            turns += 1
+            batches += 1
             if events:
                 started = perf()
                 self._health.last_event = moment
@@ -127,13 +129,13 @@ class Follower:
                 else:
                     await self.write_slices(events)
                 busy += perf() - started
-            # Only this work is counted: a stream that waits between its batches never has to pause.
-            if busy >= YIELD_SECONDS or turns >= TURNS:
+            # Only this work is counted, so a stream that waits between its batches is never paused.
+            if busy >= YIELD_SECONDS or batches >= MAX_BATCHES:
                 await asyncio.sleep(0)
-                turns, busy = 0, 0.0
+                batches, busy = 0, 0.0
 
     async def write_slices(self, events: Sequence[WatchEvent]) -> None:
-        """Write events that have come at once, in slices."""
+        """Write events that have come together, in slices."""
         if not events:
             return
         self._health.last_event = asyncio.get_running_loop().time()
@@ -145,7 +147,7 @@ class Follower:
         """Write events, in order, in one step.
 
         Raises:
-            WatchError: An event of an unknown type. What came before it is written.
+            WatchError: An event has an unknown type. The events before it have been written.
             StoreFailedError: The store raised.
         """
         self.moved = True
@@ -153,11 +155,11 @@ class Follower:
             if kind not in _TYPES:
                 if number:
                     self.write(events[:number])
-                raise WatchError(f"an event of the unknown type {kind!r}")
+                raise WatchError(f"an event has the unknown type {kind!r}; expected {', '.join(sorted(_TYPES))}")
         version = self.version
-        if self.recorded or self._ordered_by_now(events):
+        if self.recorded or self._are_ordered(events):
             last = events[-1][1]
-            # An object without a version, of a source that has none, leaves it where it is.
+            # An object without a version, from a source that has none, does not change it.
             version = (last.resource_version if type(last) is KubeObject else resource_version_of(last)) or version
         try:
             self.store.write(events, version)
@@ -166,13 +168,17 @@ class Follower:
         self.version = version
 
     def replace(self, items: ChunkedList[object], version: str) -> None:
-        """Write a full list."""
+        """Write a full list.
+
+        Raises:
+            StoreFailedError: The store raised.
+        """
         try:
             self.store.replace(items, version)
         except Exception as error:
             raise StoreFailedError(error) from error
         self.version = version
 
-    def _ordered_by_now(self, events: Sequence[WatchEvent]) -> bool:
+    def _are_ordered(self, events: Sequence[WatchEvent]) -> bool:
         self.recorded = any(kind != "ADDED" and type(obj) is not UndecodableObject for kind, obj in events)
         return self.recorded

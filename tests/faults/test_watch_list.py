@@ -41,7 +41,7 @@ async def test_fault_35_the_server_does_not_know_watch_list(caplog: pytest.LogCa
         await s.in_step()
         assert (asked_for_initial_events(s), len(s.asked("list"))) == (1, 2)
         assert s.relists == {"expired": 1}
-        records = [record.levelname for record in caplog.records if "lists instead" in record.message]
+        records = [record.levelname for record in caplog.records if "instead" in record.message]
         assert records == ["INFO"]
         assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

@@ -174,7 +174,7 @@ async def test_a_list_may_take_as_long_as_bytes_arrive_and_fails_in_silence() ->
     reflector, store = reflect(source, on_error=errors)
     async with running(reflector, 425):
         assert errors.kinds == [TimeoutError]
-        assert "not a byte for 120 s" in str(errors[0])
+        assert "no byte within 120 s" in str(errors[0])
         assert source.times("list") == [0.0, 120.8]
         assert dead.closed
         assert store.calls == [("replace", ["a"], "7")]
@@ -481,8 +481,8 @@ async def test_who_may_not_ask_for_the_tip_watches_on(error: APIError, caplog: p
         async with running(reflector, 250):
             assert source.versions("watch") == ["7", "7", "7"]
             assert reflector.health().live
-    assert [record.message for record in caplog.records if "where it stands" in record.message] == [
-        f"v1/pods: the server does not say where it stands: {error}"
+    assert [record.message for record in caplog.records if "rollback" in record.message] == [
+        f"v1/pods: the server refused to give its version, so a rollback cannot be noticed: {error}"
     ]
 
 
@@ -544,8 +544,8 @@ async def test_the_fall_back_to_lists_is_told_once_and_is_no_warning(caplog: pyt
     with caplog.at_level(logging.INFO, "kinformer"):
         async with running(reflector, 4010):
             assert source.verbs.count("list") == 2
-    assert [(record.levelname, record.message) for record in caplog.records if "lists instead" in record.message] == [
-        ("INFO", f"v1/pods: opening the initial stream failed, so there will be lists instead: {refused}")
+    assert [(record.levelname, record.message) for record in caplog.records if "instead" in record.message] == [
+        ("INFO", f"v1/pods: opening the initial stream failed, so lists will be made instead: {refused}")
     ]
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 

@@ -48,48 +48,48 @@ async def test_a_timeout_of_the_source_itself_passes_as_it_is() -> None:
 @pytest.mark.virtual_time
 async def test_a_watchdog_ends_a_silent_body_and_says_why() -> None:
     start = SYSTEM.loop()
-    async with IdleTimeout(idle=5) as dog:
+    async with IdleTimeout(idle=5) as timeout:
         for _ in range(3):
             await asyncio.sleep(4)
-            dog.heard = SYSTEM.loop()
+            timeout.heard = SYSTEM.loop()
         await asyncio.Event().wait()
-    assert dog.verdict == "idle"
+    assert timeout.verdict == "idle"
     assert SYSTEM.loop() - start == 17
 
 
 @pytest.mark.virtual_time
 async def test_a_watchdog_ends_a_body_at_its_deadline_however_lively() -> None:
     start = SYSTEM.loop()
-    async with IdleTimeout(idle=5, deadline=start + 12) as dog:
+    async with IdleTimeout(idle=5, deadline=start + 12) as timeout:
         while True:
             await asyncio.sleep(1)
-            dog.heard = SYSTEM.loop()
-    assert dog.verdict == "deadline"
+            timeout.heard = SYSTEM.loop()
+    assert timeout.verdict == "deadline"
     assert SYSTEM.loop() - start == 12
 
 
 @pytest.mark.virtual_time
 async def test_a_watchdog_can_be_told_to_end_the_body() -> None:
-    async with IdleTimeout(idle=5) as dog:
-        asyncio.get_running_loop().call_later(1, dog.interrupt)
+    async with IdleTimeout(idle=5) as timeout:
+        asyncio.get_running_loop().call_later(1, timeout.interrupt)
         await asyncio.Event().wait()
-    assert dog.verdict == "interrupted"
-    dog.interrupt()  # too late, and harmless
+    assert timeout.verdict == "interrupted"
+    timeout.interrupt()  # too late, and harmless
 
 
 @pytest.mark.virtual_time
 async def test_a_body_that_ends_by_itself_has_no_verdict() -> None:
-    async with IdleTimeout(idle=5) as dog:
-        dog.interrupt()
-    assert dog.verdict == ""
+    async with IdleTimeout(idle=5) as timeout:
+        timeout.interrupt()
+    assert timeout.verdict == ""
     await asyncio.sleep(10)  # and no cancellation comes after it
 
 
 @pytest.mark.virtual_time
 async def test_a_cancellation_from_outside_passes_even_at_the_same_moment() -> None:
     async def body() -> None:
-        async with IdleTimeout(idle=5) as dog:
-            dogs.append(dog)
+        async with IdleTimeout(idle=5) as timeout:
+            dogs.append(timeout)
             await asyncio.Event().wait()
 
     dogs: list[IdleTimeout] = []
@@ -107,14 +107,14 @@ async def test_a_loop_that_was_held_up_does_not_take_its_own_silence_for_the_ser
     now = [loop.time()]
     original, loop.time = loop.time, lambda: now[0]  # type: ignore[method-assign]
     try:
-        async with IdleTimeout(idle=5) as dog:
+        async with IdleTimeout(idle=5) as timeout:
             now[0] += 60.0  # somebody's code held the loop for a minute
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            heard_late = dog.heard
+            heard_late = timeout.heard
     finally:
         loop.time = original  # type: ignore[method-assign]
-    assert dog.verdict == ""
+    assert timeout.verdict == ""
     assert heard_late + 5 == now[0] + 1.0
 
 

@@ -355,7 +355,7 @@ async def test_the_log_says_why(path: Path, caplog: pytest.LogCaptureFixture) ->
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 1
     assert str(path) in lines[0]
-    assert "cluster cluster-2 answers where cluster-1 was" in lines[0]
+    assert "another cluster responds: cluster-2 instead of cluster-1" in lines[0]
 
 
 async def test_a_410_that_comes_later_is_a_relist_and_handlers_hear_of_what_went(path: Path) -> None:

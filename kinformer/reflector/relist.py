@@ -85,7 +85,9 @@ class ListRun:
                 items, self._items = self._items, ChunkedList()
                 return items, first_version
             if token == earlier:
-                raise DecodeError(f"page {self.page} has the continue token of an earlier page: the list would never end")
+                raise DecodeError(
+                    f"page {self.page} has the continue token of an earlier page: the list would never end"
+                )
             if self.page == compared:  # Brent's algorithm finds a cycle of any length, by one comparison per page
                 earlier, compared = token, 2 * compared
             # The token contains the version; a server refuses the two together.

@@ -31,6 +31,8 @@ _running: pytest.Item | None = None
 def _start_no_process_unmarked(event: str, arguments: tuple[Any, ...]) -> None:
     """Hold the mark `process` to what it says, as an audit hook of the interpreter."""
     starts = event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+    if event == "subprocess.Popen" and arguments[0] == "uname":  # by the `platform` module, once in a process
+        return
     if starts and _running is not None and not _running.get_closest_marker("process"):
         raise RuntimeError(f"{_running.nodeid} starts a process and has no mark `process`: {arguments[:1]}")
 

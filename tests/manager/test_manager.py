@@ -31,6 +31,7 @@ from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.manager_run import page, running, within
+from tests.support.waiting import until
 
 CONFIG_MAPS = "v1/configmaps"
 QUIET = signal.SIGWINCH  # does nothing to a process that does not handle it
@@ -323,7 +324,7 @@ async def test_a_lost_lead_is_raised_although_something_never_ends(
         async with Manager(client, elector=elector, shutdown_timeout=5, signals=()) as manager:
             manager.add(never_ends)
             async with running(manager) as task:
-                await asyncio.sleep(1)
+                await until(lambda: left)
                 server.faults.add(faults.status(503), resource="coordination.k8s.io/v1/leases")
                 with pytest.raises(LeadershipLostError, match="no longer leads default/op"):
                     await within(60, task)

@@ -19,6 +19,7 @@ from benchmarks import gate
 NAMES = (
     "start",
     "watch",
+    "lone",
     "list",
     "memory",
     "collector",

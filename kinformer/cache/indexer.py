@@ -85,10 +85,8 @@ class Indexer(Store[ObjectT]):
         self._groups.put(key, old, obj)
         return old
 
-    def advance(
-        self: Indexer[KubeObject], key: str, obj: KubeObject, is_news: Callable[[KubeObject, KubeObject], bool]
-    ) -> KubeObject | None:
-        """`put`, unless `is_news(obj, old)` is False for the stored object: then do nothing, and return `obj`.
+    def advance(self: Indexer[KubeObject], key: str, obj: KubeObject) -> KubeObject | None:
+        """`put`, unless `obj` is not newer than the stored object (`is_newer`): then do nothing, and return `obj`.
 
         Otherwise returns the object that was replaced, or None. This is the hot path of a watch: one lookup.
 
@@ -99,8 +97,9 @@ class Indexer(Store[ObjectT]):
         partition = self._partitions[number]
         old = partition.get(key)
         if type(old) is not KubeObject or type(obj) is not KubeObject or self._rebuild is not None:
-            return obj if old is not None and not is_news(obj, old) else self.put(key, obj)
-        if not is_news(obj, old):
+            return obj if old is not None and not is_newer(obj, old) else self.put(key, obj)
+        version, before = obj.resource_version, old.resource_version
+        if not (len(version) == len(before) and version > before) and not is_newer(obj, old):  # its first test, inlined
             return obj
         partition[key] = obj
         for index in self._written:
@@ -369,3 +368,21 @@ class Indexer(Store[ObjectT]):
 
 def _open_rebuild() -> RuntimeError:
     return RuntimeError("a rebuild of this indexer is open; commit or discard it before you write")
+
+
+def is_newer(obj: KubeObject, old: KubeObject) -> bool:
+    """Return True if an event is newer than the cached state: a replayed event must not take the cache back in time.
+
+    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504); if one of them is
+    not a number, any state that differs is newer.
+    """
+    new_version, old_version = obj.resource_version, old.resource_version
+    if len(new_version) == len(old_version) and new_version > old_version:
+        return True  # newer, or not numbers: nearly always so
+    if obj.uid != old.uid:
+        return True
+    if new_version == old_version:
+        return not new_version and obj.raw != old.raw
+    if new_version.isdigit() and old_version.isdigit():
+        return len(new_version) > len(old_version)
+    return True

@@ -99,8 +99,7 @@ class Processor:
     def apply_now(self, changes: Changes) -> None:
         """Apply a small batch in one step."""
         calls: list[Notification] = []
-        for event in changes.events:
-            self._apply_event(event, calls)
+        self._apply_events(changes.events, calls)
         self._hand_out(calls)
         self._advance(changes)
 
@@ -111,10 +110,11 @@ class Processor:
         left = _SLICE
         for entry in entries:
             if isinstance(entry, Changes):
-                for event in entry.events:
-                    self._apply_event(event, calls)
-                    left -= 1
-                    if not left:
+                events = entry.events
+                for start in range(0, len(events), _SLICE):
+                    self._apply_events(events[start : start + _SLICE], calls)
+                    left -= len(events)
+                    if left <= 0:
                         left = _SLICE
                         if budget.exhausted():
                             calls = self._hand_out(calls)
@@ -135,30 +135,31 @@ class Processor:
         else:  # inlined, because this is nearly always so
             applied.current[changes.scope] = changes.resource_version
 
-    def _apply_event(self, event: WatchEvent, calls: list[Notification]) -> None:
-        """Apply one event to the cache, and append the calls that it causes.
+    def _apply_events(self, events: Sequence[WatchEvent], calls: list[Notification]) -> None:
+        """Apply events to the cache, and append the calls that they cause.
 
         A new uid under a known name means that a delete was missed, so the last state of the old object is unknown.
         """
-        kind, obj = event
-        if kind == "BOOKMARK":
-            return
-        if type(obj) is not KubeObject:
-            obj = as_entry(obj)
-        key = obj.key
-        if kind == "DELETED":
-            self._delete(key, obj, calls)
-            return
-        old: KubeObject | None = self._indexer.advance(key, obj, _is_news)
-        if old is obj:
-            return  # nothing new
-        if old is None:
-            calls.append((ADD, key, None, obj, bool(self._missing)))
-        elif old.uid == obj.uid:
-            calls.append((UPDATE, key, old, obj, False))
-        else:
-            calls.append((DELETE, key, old, old, True))
-            calls.append((ADD, key, None, obj, bool(self._missing)))
+        advance = self._indexer.advance
+        for kind, obj in events:
+            if kind == "BOOKMARK":
+                continue
+            if type(obj) is not KubeObject:
+                obj = as_entry(obj)
+            key = obj.key
+            if kind == "DELETED":
+                self._delete(key, obj, calls)
+                continue
+            old: KubeObject | None = advance(key, obj)
+            if old is obj:
+                continue  # nothing new
+            if old is None:
+                calls.append((ADD, key, None, obj, bool(self._missing)))
+            elif old.uid == obj.uid:
+                calls.append((UPDATE, key, old, obj, False))
+            else:
+                calls.append((DELETE, key, old, old, True))
+                calls.append((ADD, key, None, obj, bool(self._missing)))
 
     def _delete(self, key: str, obj: KubeObject, calls: list[Notification]) -> None:
         old: KubeObject | None = self._indexer.pop(key)
@@ -286,21 +287,3 @@ class Processor:
                 mailbox.put(calls)
             if budget.exhausted():
                 await budget.pause()
-
-
-def _is_news(obj: KubeObject, old: KubeObject) -> bool:
-    """Return True if an event is newer than the cached state: a replayed event must not take the cache back in time.
-
-    Another object under the same name is newer. Versions compare as numbers of any length (KEP-5504); if one of them is
-    not a number, any state that differs is newer.
-    """
-    new_version, old_version = obj.resource_version, old.resource_version
-    if len(new_version) == len(old_version) and new_version > old_version:
-        return True  # newer, or not numbers: nearly always so
-    if obj.uid != old.uid:
-        return True
-    if new_version == old_version:
-        return not new_version and obj.raw != old.raw
-    if new_version.isdigit() and old_version.isdigit():
-        return len(new_version) > len(old_version)
-    return True

@@ -6,6 +6,8 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from operator import itemgetter
+from typing import NoReturn
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YIELD_SECONDS, Clock
@@ -29,6 +31,7 @@ SLICE = 512  # events that are written before other tasks run
 MAX_BATCHES = 128  # batches that a source may return without ever waiting, before other tasks run
 
 _TYPES = frozenset(("ADDED", "MODIFIED", "DELETED", "BOOKMARK"))
+_type_of = itemgetter(0)
 
 
 class Follower:
@@ -151,11 +154,8 @@ class Follower:
             StoreFailedError: The store raised.
         """
         self.moved = True
-        for number, (kind, _) in enumerate(events):
-            if kind not in _TYPES:
-                if number:
-                    self.write(events[:number])
-                raise WatchError(f"an event has the unknown type {kind!r}; expected {', '.join(sorted(_TYPES))}")
+        if not _TYPES.issuperset(map(_type_of, events)):
+            self._write_known(events)
         version = self.version
         if self.recorded or self._are_ordered(events):
             last = events[-1][1]
@@ -166,6 +166,12 @@ class Follower:
         except Exception as error:
             raise StoreFailedError(error) from error
         self.version = version
+
+    def _write_known(self, events: Sequence[WatchEvent]) -> NoReturn:
+        number, kind = next((number, event.type) for number, event in enumerate(events) if event.type not in _TYPES)
+        if number:
+            self.write(events[:number])
+        raise WatchError(f"an event has the unknown type {kind!r}; expected {', '.join(sorted(_TYPES))}")
 
     def replace(self, items: ChunkedList[object], version: str) -> None:
         """Write a full list.

@@ -22,6 +22,7 @@ from kinformer.wire.lines import Lines
 
 __all__ = ["FastPath", "Metadata", "ObjectPrefix", "decode_untyped", "without_managed_fields"]
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 MANAGED_FIELDS = b',"managedFields":'
@@ -177,34 +178,34 @@ _decode_marked = msgspec.json.Decoder(_Marked).decode
 _SHARED = 16_384
 
 
-class SharedValues(dict[bytes, V]):
-    """Interns values: `shared[raw]` is one and the same value for equal bytes, as long as they keep coming.
+class SharedValues(dict[K, V]):
+    """Interns values: `shared[key]` is one and the same value for equal keys, as long as they keep coming.
 
     There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
     that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
     stay shared.
 
     Args:
-        make: Makes the value of some bytes.
+        make: Makes the value of a key.
         limit: Values of one generation.
     """
 
     __slots__ = ("_limit", "_make", "_old")
 
-    def __init__(self, make: Callable[[bytes], V], limit: int = _SHARED) -> None:
+    def __init__(self, make: Callable[[K], V], limit: int = _SHARED) -> None:
         super().__init__()
         self._make = make
         self._limit = limit
-        self._old: dict[bytes, V] = {}
+        self._old: dict[K, V] = {}
 
-    def __missing__(self, raw: bytes) -> V:
-        value = self._old.get(raw)
+    def __missing__(self, key: K) -> V:
+        value = self._old.get(key)
         if value is None:
-            value = self._make(raw)
+            value = self._make(key)
         if len(self) >= self._limit:
             self._old = dict(self)
             self.clear()
-        self[raw] = value
+        self[key] = value
         return value
 
 
@@ -222,16 +223,17 @@ class FastPath:
     Attributes:
         prefix: The prefix of the objects of this resource, as far as it is known.
         cutting: True if the last object had managedFields, and they are not kept.
-        labels, owners: The values that the objects of one decoder share.
+        labels, owners, namespaces: The values that the objects of one decoder share.
     """
 
-    __slots__ = ("_keep", "_layout", "cutting", "labels", "owners", "prefix")
+    __slots__ = ("_keep", "_layout", "cutting", "labels", "namespaces", "owners", "prefix")
 
     def __init__(self, *, keep_managed_fields: bool, layout: FieldLayout | None) -> None:
         self._keep = keep_managed_fields
         self._layout = layout
         self.labels = SharedValues(_make_labels)
         self.owners = SharedValues(decode_owner_references)
+        self.namespaces = SharedValues(intern)
         self.prefix = UNKNOWN
         self.cutting = False
 
@@ -247,7 +249,7 @@ class FastPath:
         if not prefixes:
             return
         _, kind, api_version, _, _ = self.prefix
-        labels, owners, keep, layout = self.labels, self.owners, self._keep, self._layout
+        labels, owners, namespaces, keep, layout = self.labels, self.owners, self.namespaces, self._keep, self._layout
         cutting, name_of_them, length = self.cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, decode, append = memoryview(data), data.find, data.startswith, decode_untyped, found.append
@@ -294,7 +296,7 @@ class FastPath:
                     data[start:end].decode()  # msgspec does not check that the parts it skips are UTF-8
                 obj = KubeObject(
                     f"{namespace}/{name}" if namespace else name,
-                    intern(namespace) if namespace else "",
+                    namespaces[namespace] if namespace else "",  # `intern` would look among all names of the program
                     metadata.uid or "",
                     metadata.resource_version or "",
                     api_version,

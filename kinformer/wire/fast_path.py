@@ -233,7 +233,7 @@ class FastPath:
         self._layout = layout
         self.labels = SharedValues(_make_labels)
         self.owners = SharedValues(decode_owner_references)
-        self.namespaces = SharedValues(intern)
+        self.namespaces: SharedValues[str, str] = SharedValues(intern)
         self.prefix = UNKNOWN
         self.cutting = False
 

@@ -15,8 +15,6 @@ __all__ = ["Change", "EventLog"]
 
 log = get_logger("kinformer.contrib.events")
 
-_UNFOLDED = 1 << 30  # the feeding task only records events, so its mailbox never needs to fold them
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -79,7 +77,7 @@ class EventLog:
     def start(self) -> None:
         """Listen to the informers until they are left, or until `close`."""
         for name, informer in self._informers.items():
-            stream = informer.events(queue_size=_UNFOLDED, name="event log")
+            stream = informer.events(queue_size=None, name="event log")
             self._streams.append(stream)
             task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
             self._tasks.add(task)

@@ -101,7 +101,9 @@ class SourceFeed:
             StoppedError: The informer was left, so there would be no more events.
             Exception: The error that the informer crashed with.
         """
-        async with self.informer.events(name=f"controller {self._name}") as stream:
+        # Never folded: the cache is ahead of the events that wait here, so a reconcile may have read a state that
+        # folding would leave out, and has to be told that it is over.
+        async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
             self._stream = stream
             self._entered.set_result(None)
             async for event in stream:

@@ -333,7 +333,7 @@ class SharedInformer(Generic[M]):
         on_delete: OnDelete[M] | None = None,
         resync_period: float | None = None,
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
-        queue_size: int = 1024,
+        queue_size: int | None = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
         """Have callbacks called for what is in the cache, as adds, and for every change; at any time before the stop.
@@ -347,7 +347,8 @@ class SharedInformer(Generic[M]):
             filter: Shows the handler only objects for which it is true; a change across its edge is an add
                 or a delete.
             queue_size: Waiting calls above which calls of one key are folded; 1024, which is client-go's
-                initial ring, bounds memory and is never reached by a handler that keeps up.
+                initial ring, bounds memory and is never reached by a handler that keeps up. With None they are never
+                folded: each change is one call, and as many wait as a slow handler lets wait.
             name: For `statistics().pending` and the log; default: the handler's own name.
 
         Raises:
@@ -373,13 +374,13 @@ class SharedInformer(Generic[M]):
     def events(
         self,
         *,
-        queue_size: int = 1024,
+        queue_size: int | None = 1024,
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[M]:
         """The changes to iterate over: ``async with informer.events() as stream: async for event in stream``.
 
-        Registered on entering, late or not, like a handler, and folded like one above `queue_size`.
+        Registered on entering, late or not, like a handler, and folded like one above `queue_size`; never with None.
         """
         return self._handlers.stream(
             name or "events",

@@ -63,7 +63,7 @@ class ModelInformer(SharedInformer[M]):
         on_delete: OnDelete[M] | None = None,
         resync_period: float | None = None,
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
-        queue_size: int = 1024,
+        queue_size: int | None = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
         """See `SharedInformer.add_event_handler`; callbacks and filter get objects with the model."""
@@ -75,7 +75,7 @@ class ModelInformer(SharedInformer[M]):
     def events(
         self,
         *,
-        queue_size: int = 1024,
+        queue_size: int | None = 1024,
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[M]:

@@ -48,7 +48,8 @@ async def wait_for(
             seen = _viewed(informer.indexer.get_by_key(key))
             if condition(seen):
                 return seen
-            async with informer.events(filter=lambda obj: obj.key == key, name=f"wait_for {key}") as stream:
+            of_key = informer.events(filter=lambda obj: obj.key == key, name=f"wait_for {key}", queue_size=None)
+            async with of_key as stream:
                 async for event in stream:
                     seen = None if event.type == "DELETED" else event.object
                     if condition(seen):

@@ -60,7 +60,7 @@ class HandlerSet:
     # --- adding and removing ----------------------------------------------------------------------------
 
     def add(
-        self, handler: Handler, *, name: str | None, queue_size: int, only: Filter | None, resync_period: float
+        self, handler: Handler, *, name: str | None, queue_size: int | None, only: Filter | None, resync_period: float
     ) -> HandlerRegistration:
         """Add a handler: it gets the cache as initial adds, and then every change."""
         self._admit("add_event_handler")
@@ -89,7 +89,7 @@ class HandlerSet:
         self,
         name: str,
         *,
-        queue_size: int,
+        queue_size: int | None,
         only: Filter | None,
         resync_period: float,
         make: Callable[..., EventStream[M]],
@@ -109,9 +109,9 @@ class HandlerSet:
 
         return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
 
-    def _mailbox(self, name: str, queue_size: int, only: Filter | None) -> Mailbox:
-        if queue_size < 1:
-            raise ConfigError(f"queue_size={queue_size!r} of handler {name}: pass a number of at least 1")
+    def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
+        if queue_size is not None and queue_size < 1:
+            raise ConfigError(f"queue_size={queue_size!r} of handler {name}: pass a number of at least 1, or None")
         logged = LogOnce()
 
         def filter_failed(key: str, error: BaseException) -> None:

@@ -22,6 +22,7 @@ out one by one before anything else.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
@@ -49,7 +50,7 @@ class Mailbox:
 
     Args:
         name: The handler's name, for `statistics()` and the log.
-        queue_size: The number of waiting calls above which calls for the same key are folded.
+        queue_size: The number of waiting calls above which calls for the same key are folded; None: they never are.
         filter: Returns True for an object that this handler sees. It runs before anything is queued, so folding
             happens in the handler's own view. If it raises, the object is hidden, and `on_filter_error` is called with
             its key and the error.
@@ -68,7 +69,7 @@ class Mailbox:
         self,
         name: str,
         *,
-        queue_size: int = 1024,
+        queue_size: int | None = 1024,
         filter: Filter | None = None,  # noqa: A002 - the contract's name
         on_filter_error: Callable[[str, BaseException], None] | None = None,
     ) -> None:
@@ -76,7 +77,7 @@ class Mailbox:
         self.coalesced = 0
         self.closed = False
         self.draining = False
-        self._queue_size = queue_size
+        self._queue_size = sys.maxsize if queue_size is None else queue_size
         self._filter = filter
         self._on_filter_error = on_filter_error
         self.plain: deque[Notification] = deque()

@@ -162,6 +162,32 @@ async def test_what_an_informer_that_was_never_entered_keeps_waiting_is_named(ca
     assert "v1/forgotten: it has not been entered" in caplog.text
 
 
+async def test_the_end_of_a_state_that_a_reconcile_has_read_is_reconciled_however_many_changes_wait() -> None:
+    source, exists = MemorySource(), {}
+    informer = SharedInformer(source)
+
+    async def reconcile(request: Request) -> None:
+        exists[request.key] = informer.indexer.get_by_key(request.key) is not None
+
+    async def slowly(obj: KubeObject) -> list[str]:
+        await asyncio.sleep(0.01)
+        return [obj.key]
+
+    controller = Controller(reconcile, name="test").watches(informer, slowly)
+    async with running(controller, informer):
+        await settle()
+        for number in range(3000):
+            source.set(f"c{number}")
+        await settle()  # the cache has them all, and nearly all of their events wait for the mapper
+        controller.trigger("default/c2999")
+        await settle()
+        assert exists["default/c2999"]
+        source.delete("c2999")
+        await asyncio.sleep(60)
+        assert exists["default/c2998"]
+        assert not exists["default/c2999"]
+
+
 async def test_the_controlling_owner_is_reconciled_when_what_it_owns_changes() -> None:
     owners, owned = MemorySource(), MemorySource()
     owners.set("x")

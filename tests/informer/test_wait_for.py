@@ -47,6 +47,20 @@ async def test_it_waits_for_the_change_even_if_that_is_over_soon() -> None:
         assert informer.statistics().pending == {}
 
 
+async def test_it_is_shown_each_state_however_many_come_at_once() -> None:
+    source = MemorySource()
+    source.set("a", data={"x": "0"})
+    async with SharedInformer(source) as informer:
+        await informer.wait_synced()
+        waiting = asyncio.ensure_future(wait_for(informer, "default/a", has("2500"), timeout=10))
+        await asyncio.sleep(1)
+        for number in range(1, 5001):
+            source.set("a", data={"x": str(number)})
+        found = await waiting
+        assert found is not None
+        assert found["data"]["x"] == "2500"
+
+
 async def test_it_waits_for_an_object_that_is_not_there_yet_also_before_the_sync() -> None:
     source = MemorySource()
     informer = SharedInformer(source)

@@ -30,7 +30,7 @@ log = get_logger("kinformer.list_watch")
 
 _SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
 _LINES = 16  # events that are decoded between two looks at the clock
-_TIP_TTL = 1.0  # seconds: informers that reconnect together ask once
+_CLUSTER_TTL = 1.0  # seconds: informers that reconnect together ask once
 _UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
 _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
@@ -171,13 +171,14 @@ class ListWatch:
         """Where the server stands now, and which cluster it is: the uid of kube-system, None where that is hidden.
 
         By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
-        ListWatches of a client for the resource and namespace, for 1 s.
+        ListWatches of a client that ask for the resource and namespace at the same time; an answer of before is not
+        used again, because a server may have been restored since.
 
         Raises:
             APIError, ConnectError, DecodeError: It cannot be had.
         """
         client, path = self.client, self._path
-        version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=_TIP_TTL)
+        version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=0.0)
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
@@ -187,7 +188,7 @@ class ListWatch:
             APIError, ConnectError, DecodeError: It cannot be had.
         """
         # Only the first probe is kept, which remembers for all that it may not ask.
-        uid: str | None = await self.client.shared("cluster", _ClusterProbe(self.client).uid, ttl=_TIP_TTL)
+        uid: str | None = await self.client.shared("cluster", _ClusterProbe(self.client).uid, ttl=_CLUSTER_TTL)
         return uid
 
     async def presence(self) -> bool | None:

@@ -1,8 +1,9 @@
-"""Checks, before resuming a watch after a gap, that the server has not been replaced or rolled back.
+"""Checks, before resuming a watch, that the server has not been replaced or rolled back.
 
 A server accepts a plain watch at a resourceVersion that it has not reached, and sends nothing until it gets there. So
 after a restore of etcd, or with another cluster behind the same URL, the cache would look live and be wrong for hours
-(kubernetes/kubernetes#107457). A list with limit 1 reveals that at the price of one object.
+(kubernetes/kubernetes#107457). A list with limit 1 reveals that at the price of one object. It is made whenever a
+stream ended neither by the client's will nor at its own timeoutSeconds, and after each refused connection.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NO_ANSWER = (400, 403, 404, 405, 406, 415, 422, 501)
 """Statuses of a request that would be refused again: it is not allowed, or a user's own source does not support it."""
 
 AWAY = 2.0
-"""Seconds without a stream, or asleep, after which the server must be verified. A server takes longer than that to
-restart; a stream that ended normally is opened again within milliseconds."""
+"""Seconds without a stream, or asleep, after which the server must be verified, although the stream ended at its own
+timeout: such a stream is opened again within milliseconds."""
 
 
 class ContinuityCheck:
@@ -122,7 +123,7 @@ class ContinuityCheck:
 
 
 class Gap:
-    """Tracks how long the watch was interrupted, to decide if the server must be verified before it is resumed.
+    """Tracks how, and how long, the watch was interrupted, to decide if the server must be verified before it goes on.
 
     Args:
         quiet: Seconds without proof, with or without a stream, after which the server is in doubt.
@@ -135,28 +136,28 @@ class Gap:
         self._closed_at = 0.0
         self._proved_at = 0.0
         self._slept = 0.0
-        self._silent = False
+        self._doubted = False
 
     def closed(self, last_event: float | None) -> None:
         """Record the end of a stream; `last_event` is the loop time of the last event, of this stream or before."""
         self._closed_at = self._now()
         self._proved_at = max(self._proved_at, last_event or 0.0)
 
-    def silent(self) -> None:
-        """Record that a stream was ended because nothing came."""
-        self._silent = True
+    def doubt(self) -> None:
+        """Record that something has happened which a server that restarts, or went back, would cause too."""
+        self._doubted = True
 
     def proved(self) -> None:
         """Record that the server has just proved its version."""
         self._proved_at = self._now()
         self._slept = self._asleep()
-        self._silent = False
+        self._doubted = False
 
     def in_doubt(self) -> bool:
         """True if the server must be verified before the next watch."""
         now = self._now()
         return (
-            self._silent
+            self._doubted
             or now - max(self._closed_at, self._proved_at) > AWAY
             or now - self._proved_at > self._quiet
             or self._asleep() - self._slept > AWAY

@@ -11,9 +11,10 @@
 | InitialStream | anything else | InitialStream, after a delay; the third time List, at once |
 | Watch, opening | 410; 404; "too large"; 400, 405, 406, 415, 422 | a full list, after a delay |
 | Watch, opening | anything else | Watch at the same version, after a delay |
-| Watch | 410; 404; "too large"; bytes or events that are invalid; a failed resync | a full list, after a delay |
+| Watch | 410; 404; "too large"; invalid bytes or events; a failed resync | a full list, after a delay |
+| Watch | ERROR 500 `StorageReadError`: a corrupt object was deleted | a full list, after a delay |
 | Watch | connection lost, 429, ERROR of another code | Watch at the same version, after a delay |
-| Watch | three such ERRORs and no event in between | a full list, after a delay |
+| Watch, also opening | the third 5xx (opening: not 503) without a new version | a full list, after a delay |
 | Verify | the server went back, or was replaced | a full list without a resourceVersion, at once |
 | Verify | anything else | Watch, after a delay, which verifies first |
 
@@ -53,13 +54,17 @@ from kinformer.reflector.errors import (
 )
 from kinformer.reflector.states import InitialStream, List, Resume, State, Verify, Watch
 
-__all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_list", "next_state"]
+__all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_list", "is_refusal", "next_state"]
 
-STREAM_ERRORS = 3  # consecutive ERROR events without progress, after which the resourceVersion itself is in doubt
+STREAM_ERRORS = 3  # server errors without a new version, after which the resourceVersion itself is in doubt
 ATTEMPTS = 3  # consecutive failures of initial streams, after which automatic mode lists
 
 RETRY_AFTER_CAP = 60.0  # seconds; a server that requests more is mistaken, or has been taken over
 RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too; client-go's REST layer gives up there
+
+# The reason of an ERROR 500 after which an object that could not be read is gone, without a DELETED of it
+# (apimachinery, pkg/apis/meta/v1/types.go, `StatusReasonStoreReadError`).
+_CORRUPT = "StorageReadError"
 
 _REFUSED_OPTIONS = (400, 405, 406, 415, 422)
 _UNUSABLE_VERSION = (ExpiredError, ResourceVersionTooLargeError, StaleListError)
@@ -84,7 +89,7 @@ class Facts:
         streaming: True if the next full list is requested as a stream.
         may_list: True if a list may be requested instead of a stream that fails.
         failed_streams: The number of consecutive initial streams that failed, without this one.
-        stream_errors: The number of consecutive ERROR events without progress, including this one.
+        stream_errors: The number of server errors of watches since the last new version, including this one.
         stood_still: True if the last relist followed a 410 and returned no newer version.
     """
 
@@ -129,7 +134,7 @@ def next_state(error: Exception, state: State, facts: Facts) -> Transition:
         case InitialStream():
             return _after_initial_stream(error, state, facts)
         case Watch():
-            cause = _cause_in_watch(error, facts) if state.opened else _cause_in_opening(error)
+            cause = _cause_in_watch(error, facts) if state.opened else _cause_in_opening(error, facts)
             return Transition(full_list(cause, facts) if cause is not None else Watch())
         case Verify():
             if isinstance(error, RewindError):
@@ -175,20 +180,30 @@ def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool
     return False, not unreachable
 
 
-def _cause_in_opening(error: Exception) -> str | None:
+def is_refusal(error: APIError) -> bool:
+    """True if a server that works refuses a request by a 5xx: not by 503, with which one that is away is announced."""
+    return isinstance(error, ServerError) and error.status != 503
+
+
+def _cause_in_opening(error: Exception, facts: Facts) -> str | None:
     if isinstance(error, ExpiredError):
         return "expired"
     if isinstance(error, ResourceVersionTooLargeError):
         return "rewind"
     if isinstance(error, NotFoundError):
         return "absent"
-    return "error" if isinstance(error, APIError) and error.status in _REFUSED_OPTIONS else None
+    if not isinstance(error, APIError):
+        return None
+    is_lasting = is_refusal(error) and facts.stream_errors >= STREAM_ERRORS
+    return "error" if is_lasting or error.status in _REFUSED_OPTIONS else None
 
 
 def _cause_in_watch(error: Exception, facts: Facts) -> str | None:
     for kind, cause in _CAUSES:
         if isinstance(error, kind):
             return cause
+    if isinstance(error, APIError) and error.reason == _CORRUPT:
+        return "error"
     waits = isinstance(error, (TooManyRequestsError, UnauthorizedError, ForbiddenError, OSError))
     return "error" if not waits and facts.stream_errors >= STREAM_ERRORS else None
 

@@ -33,7 +33,7 @@ from kinformer.reflector.errors import (
 )
 from kinformer.reflector.health import HealthRecord, InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
-from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, next_state
+from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
 from kinformer.reflector.relist import FIRST, ListRun, RelistPlan, reaches
 from kinformer.reflector.removed_resource import RemovedResourceCheck
 from kinformer.reflector.resume import Resume as ResumeFunction
@@ -305,11 +305,9 @@ class Reflector:
         """Return the state that follows a stream that ended without a failure."""
         follower, verdict = self._follower, timeout.verdict
         self._health.watch_restarts[verdict or "ended"] += 1
-        if follower.moved:
-            follower.errors = 0
         self._resync.raise_error()
-        if verdict == "idle":
-            self._continuity.silent()
+        if verdict in ("idle", "deadline") or follower.was_cut(verdict):
+            self._continuity.doubt()
         if not follower.ended_at_once(verdict):
             follower.short_watches = 0
             self._delays.watch_lasted()
@@ -352,10 +350,10 @@ class Reflector:
         watching = isinstance(state, Watch) and state.opened
         if watching and not isinstance(error, (ResyncError, ShortWatchError)):
             self._health.watch_restarts["failed"] += 1
-        if follower.moved:
-            follower.errors, follower.moved = 0, False
-        if watching and isinstance(error, APIError):
-            follower.errors += 1
+        if isinstance(state, Watch) and (watching or not isinstance(error, APIError) or error.status >= 500):
+            self._continuity.doubt()
+        if isinstance(error, APIError) and (watching or (isinstance(state, Watch) and is_refusal(error))):
+            follower.count_error()
         transition = next_state(error, state, self._facts)
         self._report(error, state, transition)
         self._enter(transition)

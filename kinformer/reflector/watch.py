@@ -26,6 +26,7 @@ __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
 Stream = AsyncIterator[list[WatchEvent]]
 
 DEADLINE_MARGIN = 10.0  # seconds by which a server may exceed timeoutSeconds before the client ends the watch
+CLOCK_MARGIN = 1.0  # seconds by which a server that counts to timeoutSeconds may end a watch earlier than counted here
 SHORT_WATCH = 1.0  # seconds; a watch that ends sooner and without an event has failed (client-go, VeryShortWatchError)
 SLICE = 512  # events that are written before other tasks run
 MAX_BATCHES = 128  # batches that a source may return without ever waiting, before other tasks run
@@ -50,7 +51,7 @@ class Follower:
             until the first event that is not an ADDED, nor an object that could not be decoded (client-go,
             tools/cache/reflector.go, `propagateRVFromStart`).
         moved: True if events have come since it was last set to False, which happens when a stream is opened.
-        errors: The number of consecutive ERROR events without progress.
+        errors: The number of server errors of watches since the last new version.
         short_watches: The number of consecutive watches that ended within `SHORT_WATCH` seconds without an event.
         store: The store to write to.
         clock: The clock that measures the work.
@@ -70,7 +71,9 @@ class Follower:
         self._health = health
         self._options = options
         self._open: IdleTimeout | None = None
-        self._lasted = 0.0  # seconds that the last stream was open
+        self._seconds = 0  # timeoutSeconds of the last stream
+        self._lasted = 0.0  # seconds that it was open
+        self._failed_at = ""  # the version at which errors are counted
 
     @property
     def known(self) -> Known | None:
@@ -92,7 +95,7 @@ class Follower:
             TimeoutError: The head of the response did not come in time.
             KinformerError, OSError: The source raised it.
         """
-        seconds = max(1, round(self._options.watch_timeout * (1.0 + random.random())))
+        self._seconds = seconds = max(1, round(self._options.watch_timeout * (1.0 + random.random())))
         now = asyncio.get_running_loop().time
         async with AsyncExitStack() as stack:
             opening = stack.enter_async_context(self._source.watch(options.replace(timeout_seconds=seconds)))
@@ -113,6 +116,16 @@ class Follower:
         """End the open stream soon, if there is one."""
         if self._open is not None:
             self._open.interrupt()
+
+    def was_cut(self, verdict: Verdict) -> bool:
+        """Return True if the last stream ended neither by the client's will nor at its timeoutSeconds."""
+        return not verdict and self._lasted < self._seconds - CLOCK_MARGIN
+
+    def count_error(self) -> None:
+        """Count a server error. A bookmark of the version that is known already does not start the count anew."""
+        if self._failed_at != self.version:
+            self._failed_at, self.errors = self.version, 0
+        self.errors += 1
 
     def ended_at_once(self, verdict: Verdict) -> bool:
         """Return True if the last stream ended by itself, within `SHORT_WATCH` seconds and without an event."""

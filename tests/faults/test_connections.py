@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Any
 
@@ -14,7 +15,7 @@ from kinformer.reflector.reflector import Reflector
 from kinformer.testing import faults
 from tests.support.fault_scene import CUT, EVEN, HANG, Reply, event, listed, scene, wire
 from tests.support.scripted_source import HANG as SILENCE
-from tests.support.scripted_source import ProbedSource, RecordingStore, page
+from tests.support.scripted_source import TIMEOUT, ProbedSource, RecordingStore, page
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.virtual_time
@@ -206,8 +207,9 @@ async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pyte
     asleep = 0.0
     loop = asyncio.get_running_loop()
     clock = Clock(boot=lambda: loop.time() + asleep)
-    source = ProbedSource([page(rv=7)], [[5.0], [5.0], [SILENCE]], rv="9")
-    reflector = Reflector(source, RecordingStore(), watch_list=False, backoff=EVEN, clock=clock)
+    source = ProbedSource([page(rv=7)], [[TIMEOUT], [TIMEOUT], [SILENCE]], rv="9")
+    monkeypatch.setattr(random, "random", lambda: 0.0)  # of a watch's timeout
+    reflector = Reflector(source, RecordingStore(), watch_list=False, backoff=EVEN, clock=clock, watch_timeout=5)
     task = asyncio.ensure_future(reflector.run())
     await asyncio.sleep(6)
     wall = time.time

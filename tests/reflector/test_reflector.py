@@ -17,6 +17,7 @@ from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.reflector import Reflector, namespace_keyed_indexer_and_reflector
 from tests.support.scripted_source import (
     HANG,
+    TIMEOUT,
     ProbedSource,
     RecordingStore,
     ScriptedSource,
@@ -464,8 +465,8 @@ async def test_the_cluster_is_asked_for_once_beside_the_first_watch() -> None:
             await asyncio.sleep(1)
             return "cluster-1"
 
-    source = Source([page(rv=7)], [[5.0], [HANG]], rv="7")
-    reflector, _ = reflect(source)
+    source = Source([page(rv=7)], [[TIMEOUT], [HANG]], rv="7")
+    reflector, _ = reflect(source, watch_timeout=4)
     async with running(reflector, 0.5):
         assert reflector.health().live
         await asyncio.sleep(10)

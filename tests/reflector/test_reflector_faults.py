@@ -36,6 +36,7 @@ from kinformer.reflector.errors import (
 from tests.reflector.test_reflector import reflect, running
 from tests.support.scripted_source import (
     HANG,
+    TIMEOUT,
     Late,
     ProbedSource,
     RecordingStore,
@@ -338,12 +339,79 @@ async def test_an_error_500_in_the_stream_keeps_the_version_and_three_in_a_row_a
 
 
 async def test_errors_with_progress_between_them_are_no_relist() -> None:
-    broken = [[bookmark(8)], api_error(500, "InternalError", "etcd")]
-    source = ProbedSource([page(rv=7)], [broken, broken, broken, broken, [HANG]], rv="8")
+    broken = [[[bookmark(version)], api_error(500, "InternalError", "etcd")] for version in (8, 9, 10, 11)]
+    source = ProbedSource([page(rv=7)], [*broken, [HANG]], rv="11")
     reflector, _ = reflect(source)
     async with running(reflector, 30):
         assert source.verbs == ["list"] + ["watch"] * 5
         assert reflector.health().live
+
+
+async def test_a_bookmark_of_the_version_that_is_known_is_no_progress_between_errors() -> None:
+    broken = [[bookmark(7)], api_error(500, "InternalError", "etcd")]
+    source = ScriptedSource([page(rv=7), page(rv=9)], [broken, broken, broken, [HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 30):
+        assert source.verbs == ["list", "watch", "watch", "watch", "list", "watch"]
+        assert dict(reflector.relists) == {"error": 1}
+
+
+async def test_a_watch_that_is_refused_with_500_while_lists_are_answered_is_a_relist_at_the_third_time() -> None:
+    refused = api_error(500, "InternalError", "etcd")
+    source = ScriptedSource([page(rv=7), page(rv=9)], [refused, refused, refused, [HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 30):
+        assert source.verbs == ["list", "watch", "watch", "watch", "list", "watch"]
+        assert source.versions("watch") == ["7", "7", "7", "9"]
+        assert dict(reflector.relists) == {"error": 1}
+
+
+async def test_a_server_that_is_away_for_long_and_says_503_causes_no_relist() -> None:
+    source = ScriptedSource([page(rv=7)], [api_error(503, "ServiceUnavailable")] * 10 + [[HANG]])
+    reflector, _ = reflect(source)
+    async with running(reflector, 600):
+        assert source.verbs.count("watch") > 10
+        assert source.verbs.count("list") == 1
+        assert reflector.health().live
+
+
+async def test_the_deletion_of_a_corrupt_object_is_a_relist_at_once() -> None:
+    """The object cannot be read, so the server can send no DELETED of it (apiserver, storage/etcd3/watcher.go)."""
+    corrupt = [api_error(500, "StorageReadError", "data from the storage is not transformable")]
+    source = ScriptedSource([page(pod("a", 5), rv=7), page(rv=9)], [corrupt, [HANG]])
+    reflector, store = reflect(source)
+    async with running(reflector, 5):
+        assert source.verbs == ["list", "watch", "list", "watch"]
+        assert dict(reflector.relists) == {"error": 1}
+        assert store.objects == {}
+
+
+async def test_a_stream_that_is_cut_is_resumed_once_the_server_has_shown_that_it_did_not_go_back() -> None:
+    source = ProbedSource([page(rv=50), page(pod("b", 15), rv=20)], [[5.0], [HANG]], rv="20")
+    reflector, store = reflect(source)
+    async with running(reflector, 6):
+        assert source.times("watch") == [0.0, 5.0]
+        assert source.versions("watch") == ["50", "20"]
+        assert store.calls[-1] == ("replace", ["b"], "20")
+        assert dict(reflector.relists) == {"rewind": 1}
+
+
+async def test_after_a_refused_connection_the_server_is_asked_how_far_it_is() -> None:
+    source = ProbedSource([page(rv=50), page(rv=20)], [[TIMEOUT], REFUSED, [HANG]], rv="60")
+    reflector, _ = reflect(source, watch_timeout=60)
+    async with running(reflector, 30):
+        source.rv = "20"
+        await asyncio.sleep(110)
+        assert source.versions("watch") == ["50", "50", "20"]
+        assert dict(reflector.relists) == {"rewind": 1}
+
+
+async def test_a_watch_that_ends_at_its_own_timeout_casts_no_doubt_on_the_server() -> None:
+    source = ProbedSource([page(rv=50)], [[TIMEOUT], [TIMEOUT], [HANG]], rv="50")
+    reflector, _ = reflect(source, watch_timeout=50)
+    async with running(reflector, 110):
+        assert len(source.times("watch")) >= 2
+        assert len(source.tips) == 1  # the first, to learn which cluster it is
 
 
 async def test_a_version_that_the_watch_refuses_is_a_relist() -> None:
@@ -423,7 +491,7 @@ async def test_the_tip_is_verified_after_a_silent_watch_and_after_two_seconds_aw
         start = source.asked[0].at
         tips = [round(at - start, 1) for at in source.tips]
         assert tips[:2] == [0.0, 120.0]  # the first to learn which cluster it is
-        assert tips[2:] == [127.4, 130.6]  # away since 125; at 125.8 not yet for 2 s
+        assert tips[2:] == [125.8, 127.4, 130.6]  # away since 125
         assert source.times("watch") == [0.0, 120.0, 125.8, 127.4, 130.6]
         assert source.versions("watch") == ["7"] * 5
         assert source.verbs.count("list") == 1
@@ -462,7 +530,8 @@ async def test_another_cluster_is_a_relist_without_a_version_even_if_it_is_furth
 
 
 async def test_a_source_without_a_tip_is_asked_for_a_list_of_one() -> None:
-    source = ScriptedSource([page(rv=50), Slowly([[pod("b", 15)]], "20"), page(rv=20)], [[HANG], [HANG]])
+    lists = [page(rv=50), Slowly([[pod("b", 15)]], "20"), page(rv=20)]
+    source = ScriptedSource(lists, [[HANG], [HANG]], newest=None)
     reflector, _ = reflect(source)
     async with running(reflector, 121):
         assert [asked.options.params() for asked in source.asked if asked.verb == "list"] == [

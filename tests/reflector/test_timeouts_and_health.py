@@ -132,7 +132,7 @@ async def test_a_gap_is_in_doubt_after_two_seconds_away_silence_or_sleep() -> No
     boot.seconds = 3600.0  # the lid was closed
     assert gap.in_doubt()
     gap.proved()
-    gap.silent()
+    gap.doubt()
     assert gap.in_doubt()
     gap.proved()
     await asyncio.sleep(60)

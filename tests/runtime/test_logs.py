@@ -142,6 +142,7 @@ async def test_a_refused_watch_and_a_failing_handler_say_resource_key_and_reason
     assert found == {
         ("kinformer.handler", "v1/configmaps", "default/a", "handler_failed"),
         ("kinformer.reflector", "v1/configmaps", "", "forbidden"),
+        ("kinformer.reflector", "v1/configmaps", "", "tip"),
     }
 
 

@@ -1,8 +1,8 @@
 """A source that answers by a script and remembers its requests, and a store that remembers its calls.
 
 A stream is a list of steps: a list of events is given, a number of seconds is waited, an exception is raised, `HANG`
-waits for ever; after the last step the stream ends in order. After the last answer of a script, lists repeat it and
-watches stay open in silence.
+waits for ever, `TIMEOUT` until the timeoutSeconds that were asked for; after the last step the stream ends in order.
+After the last answer of a script, lists repeat it and watches stay open in silence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kinformer.objects.object import KubeObject, decode_bookmark
 from tests.support import kube
 
 HANG = "hang"
+TIMEOUT = "timeout"
 
 
 def pod(name: str, rv: int | str, uid: str | None = None) -> KubeObject:
@@ -99,15 +100,24 @@ class Asked:
 
 @dataclass
 class ScriptedSource:
-    """`lists` and `watches` are the answers to come; `asked` is what has been asked."""
+    """`lists` and `watches` are the answers to come; `asked` is what has been asked.
+
+    A list of one, by which a reflector verifies that the server has not gone back, is not part of the script: it is
+    noted in `verified`, and has the version `newest`, unless that is None.
+    """
 
     lists: list[Any] = field(default_factory=list)
     watches: list[Any] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     open: int = 0
     name: str = "v1/pods"
+    newest: str | None = "99999999"
+    verified: list[float] = field(default_factory=list)
 
     async def list(self, options: ListOptions) -> ListPage:
+        if options.limit == 1 and self.newest is not None:
+            self.verified.append(asyncio.get_running_loop().time())
+            return ListPage([], self.newest)
         self.asked.append(Asked("list", asyncio.get_running_loop().time(), options))
         answer = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
         answer = await _head(answer)
@@ -121,7 +131,7 @@ class ScriptedSource:
         steps = await _head(self.watches.pop(0) if self.watches else [HANG])
         self.open += 1
         try:
-            yield self._stream(steps)
+            yield self._stream([options.timeout_seconds if step is TIMEOUT else step for step in steps])
         finally:
             self.open -= 1
 

@@ -355,10 +355,18 @@ class ShardMembership:
         if not await _ends_within(_GRACE, self._drop_all_slots()):
             text = "%s leaves %s although work on it goes on that was cancelled"
             log.error(text, self.identity, self.group, key=self.group, reason="abandoned")
-        if ours and self._lease is not None:
-            released = self._lease.released(self._clock.wall())
-            document = released.annotated({}, annotations_of((), self._epoch, None))
-            await self._attempt(lambda: self._leases.update(document, self._options.request_timeout))
+        if ours:
+            await self._attempt(self._give_back)
+
+    async def _give_back(self) -> None:
+        """Write our Lease without slots and holder, so that the others need not wait until it expires."""
+        lease, timeout = self._lease, self._options.request_timeout
+        if lease is None:  # a renewal of ours whose answer did not come, or another client's write
+            lease = await self._leases.get(self._lease_name, timeout)
+            if lease is None or not self._own_renewals.wrote(lease):
+                return
+        document = lease.released(self._clock.wall()).annotated({}, annotations_of((), self._epoch, None))
+        await self._leases.update(document, timeout)
 
     # --- the Lease ------------------------------------------------------------------------------------------------
 
@@ -387,7 +395,7 @@ class ShardMembership:
         sent = self._clock.boot()
         try:
             self._lease = await send(document.annotated({GROUP: self.group}, annotations), timeout)
-        except _CHANGED:
+        except (*_CHANGED, asyncio.CancelledError):  # cancelled: it may have been written
             self._lease = None
             raise
         if shown - self._written:

@@ -77,6 +77,34 @@ async def test_replicas_with_an_elector_share_the_work_and_only_one_leads(client
     assert first.controller.health().members == 2
 
 
+async def test_a_renewal_whose_answer_has_not_come_when_it_stops_keeps_no_slots(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, renewed, held = client.request, asyncio.Event(), asyncio.Event()
+
+    async def without_answer(method: str, path: str, **options: Any) -> Any:
+        answer = await request(method, path, **options)
+        if method == "PUT" and held.is_set():
+            held.clear()  # this once
+            renewed.set()
+            await asyncio.Event().wait()
+        return answer
+
+    monkeypatch.setattr(client, "request", without_answer)
+    work = Work(client, "one")
+    async with Manager(client) as manager:
+        manager.add(work.controller)
+        async with running(manager) as task:
+            await until(lambda: len(work.ended) == 12)
+            held.set()
+            await renewed.wait()
+            manager.stop()
+            await within(5, task)
+    (lease,) = (await client.request("GET", LEASES))["items"]
+    assert lease["spec"].get("holderIdentity", "") == ""
+    assert not slots_of_text(lease["metadata"]["annotations"]["kinformer.dev/slots"])
+
+
 async def test_stopping_finishes_what_is_under_way_and_then_gives_the_share_back(client: Client) -> None:
     work = Work(client, "one")
     work.hold.clear()

@@ -7,6 +7,7 @@ starts as a dict, and `stored` partitions it when it has grown too large.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Generic, Protocol, TypeVar, overload
@@ -119,12 +120,12 @@ class _Settling(Protocol):
 
 
 class TableCopies:
-    """Copies the tables of a state that is about to be replaced, and knows which dicts the replacement sets free."""
+    """Copies the tables of a state that is about to be replaced, the outer ones first, and then drops the originals."""
 
     __slots__ = ("_partitioned", "_replaced")
 
     def __init__(self) -> None:
-        self._replaced: list[object] = []
+        self._replaced: deque[object] = deque()
         self._partitioned: list[_Settling] = []
 
     @overload
@@ -140,8 +141,15 @@ class TableCopies:
         self._replaced.append(table)
         return table.copy()
 
-    def settle(self) -> list[object]:
-        """Note that the copies have replaced the originals; returns the dicts that are no longer needed."""
-        for copy in self._partitioned:
-            self._replaced += copy.settle()
-        return self._replaced
+    def release(self) -> Iterator[None]:
+        """Note that the copies have replaced the originals, and drop those, in small steps.
+
+        A table is dropped before the tables in it, which are held here until their turn: so no step frees much. None is
+        changed, since a reader in another thread may still be in it.
+        """
+        while self._partitioned:
+            self._replaced.extend(self._partitioned.pop().settle())
+            yield
+        while self._replaced:
+            self._replaced.popleft()
+            yield

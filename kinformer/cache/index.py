@@ -10,7 +10,7 @@ values it filed each key. So an update calls the index function with the new obj
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Generic, TypeAlias
 
@@ -233,7 +233,7 @@ class Index(Generic[ObjectT]):
 class IndexFork(Index[ObjectT]):
     """A copy-on-write copy of an index: it shares the dicts of its origin, and copies each before it changes it.
 
-    While it grows, readers of the origin see none of it; `merge` makes it the state of the origin in one step.
+    While it grows, readers of the origin see none of it; `settled` makes an index of it that takes the origin's place.
     """
 
     __slots__ = ("_copies", "origin")
@@ -271,11 +271,15 @@ class IndexFork(Index[ObjectT]):
             self._own_bucket(value)
             self._unlink(value, key)
 
-    def merge(self) -> list[object]:
-        """Make this the state of the origin; returns the dicts that it no longer needs."""
-        self.origin.buckets = self.buckets
-        self.origin._filed = self._filed
-        return self._copies.settle()
+    def settled(self) -> Index[ObjectT]:
+        """Return the index that takes the place of the origin; the fork must not be changed any more."""
+        index: Index[ObjectT] = Index(self.function)
+        index.buckets, index._filed = self.buckets, self._filed
+        return index
+
+    def release(self) -> Iterator[None]:
+        """Drop what the new index does not share with the origin, in small steps."""
+        return self._copies.release()
 
     def _own_filed(self, number: int) -> dict[str, str | tuple[str, ...]]:
         if self._filed is self.origin._filed:

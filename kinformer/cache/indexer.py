@@ -16,8 +16,17 @@ from kinformer.cache.index import (
     meta_namespace_index_func,
 )
 from kinformer.cache.label_groups import NO_LABELS, LabelGroups, Matches, filter_by_labels
-from kinformer.cache.rebuild import IndexerRebuild
-from kinformer.cache.store import Keys, Objects, Partitions, Store, object_key
+from kinformer.cache.rebuild import IndexerRebuild, IndexerState, Next
+from kinformer.cache.store import (
+    PARTITIONS,
+    Keys,
+    Objects,
+    Partitions,
+    Store,
+    new_partitions,
+    object_key,
+    objects_of,
+)
 from kinformer.exceptions import IndexNotFoundError
 from kinformer.objects.meta import meta_namespace_key
 from kinformer.objects.object import KubeObject
@@ -52,10 +61,9 @@ class Indexer(Store[ObjectT]):
         self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
     ) -> None:
         super().__init__(key_func)
-        self._groups: LabelGroups[ObjectT] = LabelGroups()
-        self._indexes: dict[str, Index[ObjectT]] = {}
+        self._state: IndexerState[ObjectT] = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
-        # All of the above, and those of them that file a KubeObject: the index by namespace leaves these to the groups.
+        # All indexes, and those of them that file a KubeObject: the index by namespace leaves these to the groups.
         self._all: tuple[Index[ObjectT], ...] = ()
         self._written: tuple[Index[ObjectT], ...] = ()
         self._rebuild: IndexerRebuild[ObjectT] | None = None
@@ -76,13 +84,14 @@ class Indexer(Store[ObjectT]):
         if self._rebuild is not None:
             raise _open_rebuild()
         number = hash(key) & 255
-        partition = self._partitions[number]
+        state = self._state
+        partition = state.partitions[number]
         old = partition.get(key)
         partition[key] = obj
         plain = isinstance(obj, KubeObject) and (old is None or isinstance(old, KubeObject))
         for index in self._written if plain else self._all:
             index.put(number, key, obj)
-        self._groups.put(key, old, obj)
+        state.groups.put(key, old, obj)
         return old
 
     def advance(self: Indexer[KubeObject], key: str, obj: KubeObject) -> KubeObject | None:
@@ -94,7 +103,8 @@ class Indexer(Store[ObjectT]):
             RuntimeError: A rebuild is open.
         """
         number = hash(key) & 255
-        partition = self._partitions[number]
+        state = self._state
+        partition = state.partitions[number]
         old = partition.get(key)
         if type(old) is not KubeObject or type(obj) is not KubeObject or self._rebuild is not None:
             return obj if old is not None and not is_newer(obj, old) else self.put(key, obj)
@@ -107,9 +117,9 @@ class Indexer(Store[ObjectT]):
         labels = obj._labels
         if labels is old._labels and obj.namespace is old.namespace:
             # Nearly always: as in `LabelGroups.put`, whose call would be a tenth of this method.
-            self._groups.spaces[obj.namespace][id(labels) if labels else NO_LABELS][1][key] = obj
+            state.groups.spaces[obj.namespace][id(labels) if labels else NO_LABELS][1][key] = obj
         else:
-            self._groups.put(key, old, obj)
+            state.groups.put(key, old, obj)
         return old
 
     def pop(self, key: str) -> ObjectT | None:
@@ -121,11 +131,12 @@ class Indexer(Store[ObjectT]):
         if self._rebuild is not None:
             raise _open_rebuild()
         number = hash(key) & 255
-        old = self._partitions[number].pop(key, None)
+        state = self._state
+        old = state.partitions[number].pop(key, None)
         if old is not None:
             for index in self._written if isinstance(old, KubeObject) else self._all:
                 index.remove(number, key)
-            self._groups.remove(key, old)
+            state.groups.remove(key, old)
         return old
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
@@ -158,9 +169,8 @@ class Indexer(Store[ObjectT]):
         if self._rebuild is not None:
             raise RuntimeError("another rebuild of this indexer is open; commit or discard it first")
         self._rebuild = IndexerRebuild(
-            self._partitions,
+            self._state,
             self._all,
-            self._groups,
             key_of=partial(object_key, self._key_func),
             namespace=namespace,
             close=self._close_rebuild,
@@ -168,9 +178,11 @@ class Indexer(Store[ObjectT]):
         self._settled.clear()
         return self._rebuild
 
-    def _close_rebuild(self, partitions: Partitions[ObjectT] | None) -> None:
-        if partitions is not None:
-            self._partitions = partitions
+    def _close_rebuild(self, following: Next[ObjectT] | None) -> None:
+        if following is not None:
+            partitions, groups, indexes = following
+            self._building = {name: indexes[index] for name, index in self._building.items()}
+            self._set_state(partitions, {name: indexes[index] for name, index in self._state.indexes.items()}, groups)
         self._rebuild = None
         self._settled.set()
 
@@ -187,7 +199,7 @@ class Indexer(Store[ObjectT]):
             ConfigError: A path does not parse. Nothing has been added.
         """
         fresh = self._fresh_indexes(indexers)
-        for number, partition in enumerate(self._partitions):
+        for number, partition in enumerate(self._state.partitions):
             for key, obj in partition.items():
                 for index in fresh.values():
                     index.put(number, key, obj)
@@ -213,7 +225,8 @@ class Indexer(Store[ObjectT]):
             self._building = fresh
             self._refresh_written()
             try:
-                await self._fill(fresh)
+                await self._fill()
+                fresh = self._building
             except BaseException:
                 self._past_errors += sum(index.function.errors for index in fresh.values())
                 raise
@@ -221,16 +234,16 @@ class Indexer(Store[ObjectT]):
                 self._building = {}
                 self._refresh_written()
             # One of them may have been added at once meanwhile.
-            self._publish({name: index for name, index in fresh.items() if name not in self._indexes})
+            self._publish({name: index for name, index in fresh.items() if name not in self._state.indexes})
 
-    async def _fill(self, fresh: dict[str, Index[ObjectT]]) -> None:
+    async def _fill(self) -> None:
         budget = YieldBudget()
-        for number in range(len(self._partitions)):
+        for number in range(PARTITIONS):
             # Changes file themselves; a key of the snapshot that had one is filed once more, as it is now.
-            for key in list(self._partitions[number]):
-                obj = self._partitions[number].get(key)
+            for key in list(self._state.partitions[number]):
+                obj = self._state.partitions[number].get(key)
                 if obj is not None:
-                    for index in fresh.values():
+                    for index in self._building.values():  # a relist puts others in their place
                         index.put(number, key, obj)
                 if budget.exhausted():
                     await budget.pause()
@@ -244,23 +257,29 @@ class Indexer(Store[ObjectT]):
         fresh: dict[str, Index[ObjectT]] = {}
         for name, func in indexers.items():
             function = index_function(name, func)
-            taken = self._indexes.get(name) or self._building.get(name)
+            taken = self._state.indexes.get(name) or self._building.get(name)
             if taken is not None and taken.function.func != function.func:
                 raise ValueError(
                     f"the index {name!r} exists already, with another function: {taken.function.func!r}; "
                     f"choose another name for {function.func!r}"
                 )
-            if name not in self._indexes:
+            if name not in self._state.indexes:
                 fresh[name] = Index(function)
         return fresh
 
     def _publish(self, fresh: dict[str, Index[ObjectT]]) -> None:
-        # A new dict: a reader in another thread may be using the old one.
-        self._indexes = {**self._indexes, **fresh}
+        state = self._state
+        self._set_state(state.partitions, {**state.indexes, **fresh}, state.groups)
+
+    def _set_state(
+        self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
+    ) -> None:
+        # One assignment: a reader in another thread sees all of the state before, or all of this one.
+        self._state = IndexerState(partitions, indexes, groups)
         self._refresh_written()
 
     def _refresh_written(self) -> None:
-        self._all = (*self._indexes.values(), *self._building.values())
+        self._all = (*self._state.indexes.values(), *self._building.values())
         self._written = tuple(index for index in self._all if not index.by_namespace)
 
     # --- reads -------------------------------------------------------------------------------
@@ -271,10 +290,12 @@ class Indexer(Store[ObjectT]):
         Raises:
             IndexNotFoundError: There is no such index.
         """
-        index = self._indexes.get(name)
+        state = self._state
+        index = state.indexes.get(name)
         if index is None:
-            raise self._no_index(name)
-        return self._with_value(index, value)
+            raise _no_index(state, name)
+        found = _with_value(state, index, value)
+        return found if self._state is state else self.by_index(name, value)
 
     def index(self, name: str, obj: ObjectT) -> Objects[ObjectT]:
         """Return the objects that share a value with `obj` in the index `name`, each once; `obj` need not be stored.
@@ -283,11 +304,10 @@ class Indexer(Store[ObjectT]):
             IndexNotFoundError: There is no such index.
             Exception: Any exception of the index function for `obj`.
         """
-        found = self._index(name)
-        values = list(found.function.func(obj))
+        values = list(_index(self._state, name).function.func(obj))
         if len(values) == 1:
-            return self._with_value(found, values[0])
-        return list({id(other): other for value in values for other in self._with_value(found, value)}.values())
+            return self.by_index(name, values[0])
+        return list({id(other): other for value in values for other in self.by_index(name, value)}.values())
 
     def index_keys(self, name: str, value: str) -> Keys:
         """Return the keys of the objects that have `value` in the index `name`, sorted.
@@ -295,9 +315,10 @@ class Indexer(Store[ObjectT]):
         Raises:
             IndexNotFoundError: There is no such index.
         """
-        index = self._index(name)
+        state = self._state
+        index = _index(state, name)
         keys = index.keys(value)
-        return sorted(keys + self._groups.keys_in(value) if index.by_namespace else keys)
+        return sorted(keys + state.groups.keys_in(value) if index.by_namespace else keys)
 
     def index_values(self, name: str) -> Keys:
         """Return all values in the index `name` that an object has, in no order.
@@ -305,9 +326,10 @@ class Indexer(Store[ObjectT]):
         Raises:
             IndexNotFoundError: There is no such index.
         """
-        index = self._index(name)
+        state = self._state
+        index = _index(state, name)
         values = index.values()
-        return list(dict.fromkeys(values + self._groups.namespaces())) if index.by_namespace else values
+        return list(dict.fromkeys(values + state.groups.namespaces())) if index.by_namespace else values
 
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT]:
         """Return the objects for whose labels `matches` returns True, of one namespace or all.
@@ -315,55 +337,73 @@ class Indexer(Store[ObjectT]):
         It is called once per label set: among 100,000 Pods about a thousand times. (For objects that are no
         `KubeObject` it is called once each.)
         """
-        found = self._groups.select(matches, namespace)
-        if found is not None:
-            return found
-        # Other objects are stored too, or a writer in another thread was just moving one.
-        return filter_by_labels(self.list() if namespace is None else self.in_namespace(namespace), matches)
+        state = self._state
+        found = _select(state, matches, namespace)
+        # A relist has replaced the state meanwhile: what is read of several of its dicts may be of several moments.
+        return found if self._state is state else self.select(matches, namespace)
 
     def in_namespace(self, namespace: str) -> Objects[ObjectT]:
         """Return the objects of one namespace: by the index of that name, else by label groups, at worst by keys."""
-        index = self._indexes.get(NAMESPACE_INDEX)
-        if index is not None:
-            return self._with_value(index, namespace)
-        found = self._groups.in_namespace(namespace)
-        if found is not None and self._groups.is_complete:
-            return found
-        prefix = f"{namespace}/"
-        return [
-            obj
-            for partition in self._partitions
-            for key, obj in list(partition.items())
-            if (key.startswith(prefix) if namespace else "/" not in key)
-        ]
-
-    def _with_value(self, index: Index[ObjectT], value: str) -> Objects[ObjectT]:
-        if not index.by_namespace:
-            return index.get(value)
-        found = self._groups.in_namespace(value)
-        if found is None:  # a writer in another thread was just moving an object
-            found = [obj for obj in self.list() if isinstance(obj, KubeObject) and obj.namespace == value]
-        return found + index.get(value) if index.buckets else found
+        state = self._state
+        found = _in_namespace(state, namespace)
+        return found if self._state is state else self.in_namespace(namespace)
 
     @property
     def index_names(self) -> tuple[str, ...]:
         """The names of the indexes."""
-        return tuple(self._indexes)
+        return tuple(self._state.indexes)
 
     @property
     def index_errors(self) -> int:
         """The number of times that an index function has failed."""
         return self._past_errors + sum(index.function.errors for index in self._all)
 
-    def _index(self, name: str) -> Index[ObjectT]:
-        index = self._indexes.get(name)
-        if index is None:
-            raise self._no_index(name)
-        return index
 
-    def _no_index(self, name: str) -> IndexNotFoundError:
-        known = ", ".join(repr(other) for other in self._indexes) or "none"
-        return IndexNotFoundError(f"there is no index {name!r}; there are: {known}")
+def _select(state: IndexerState[ObjectT], matches: Matches, namespace: str | None) -> Objects[ObjectT]:
+    found = state.groups.select(matches, namespace)
+    if found is not None:
+        return found
+    # Other objects are stored too, or a writer in another thread was just moving one.
+    objects = objects_of(state.partitions) if namespace is None else _in_namespace(state, namespace)
+    return filter_by_labels(objects, matches)
+
+
+def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[ObjectT]:
+    index = state.indexes.get(NAMESPACE_INDEX)
+    if index is not None:
+        return _with_value(state, index, namespace)
+    found = state.groups.in_namespace(namespace)
+    if found is not None and state.groups.is_complete:
+        return found
+    prefix = f"{namespace}/"
+    return [
+        obj
+        for partition in state.partitions
+        for key, obj in list(partition.items())
+        if (key.startswith(prefix) if namespace else "/" not in key)
+    ]
+
+
+def _with_value(state: IndexerState[ObjectT], index: Index[ObjectT], value: str) -> Objects[ObjectT]:
+    if not index.by_namespace:
+        return index.get(value)
+    found = state.groups.in_namespace(value)
+    if found is None:  # a writer in another thread was just moving an object
+        objects = objects_of(state.partitions)
+        found = [obj for obj in objects if isinstance(obj, KubeObject) and obj.namespace == value]
+    return found + index.get(value) if index.buckets else found
+
+
+def _index(state: IndexerState[ObjectT], name: str) -> Index[ObjectT]:
+    index = state.indexes.get(name)
+    if index is None:
+        raise _no_index(state, name)
+    return index
+
+
+def _no_index(state: IndexerState[ObjectT], name: str) -> IndexNotFoundError:
+    known = ", ".join(repr(other) for other in state.indexes) or "none"
+    return IndexNotFoundError(f"there is no index {name!r}; there are: {known}")
 
 
 def _open_rebuild() -> RuntimeError:

@@ -7,7 +7,7 @@ of its objects, so the index by namespace costs nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Generic, TypeAlias
 
@@ -201,14 +201,15 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
             self._own(old)
         super().remove(key, old)
 
-    def merge(self) -> list[object]:
-        """Make this the state of the origin; returns the dicts that it no longer needs."""
-        origin = self.origin
-        origin._changes += 1
-        origin.spaces = self.spaces
-        origin._others = self._others
-        origin._changes += 1
-        return self._copies.settle()
+    def settled(self) -> LabelGroups[ObjectT]:
+        """Return the groups that take the place of the origin; the fork must not be changed any more."""
+        groups: LabelGroups[ObjectT] = LabelGroups()
+        groups.spaces, groups._others = self.spaces, self._others
+        return groups
+
+    def release(self) -> Iterator[None]:
+        """Drop what the new groups do not share with the origin, in small steps."""
+        return self._copies.release()
 
     def _own(self, obj: KubeObject) -> None:
         """Copy the group of an object, and all that leads to it, unless that has been done."""

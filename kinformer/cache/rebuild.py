@@ -7,19 +7,48 @@ changed costs one lookup; no index function is called for it, and nothing is cop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Generic
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Generic, NamedTuple
 
 from kinformer.cache.index import Index, IndexFork
 from kinformer.cache.label_groups import LabelGroups, LabelGroupsFork
-from kinformer.cache.store import PARTITIONS, Objects, Partitions
+from kinformer.cache.store import PARTITIONS, Objects, Partitions, StoreState
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ObjectT
 
-__all__ = ["IndexerRebuild"]
+__all__ = ["IndexerRebuild", "IndexerState", "Next"]
+
 
 # Objects that one step of a sweep removes: each may be the first of its bucket to change, which is copied then.
 _STEP = 32
+
+
+class IndexerState(StoreState[ObjectT]):
+    """The state of an indexer that a read sees: a read takes it once, and so is of one moment.
+
+    Attributes:
+        indexes: By name. The dict is never changed.
+        groups: The groups of the objects.
+    """
+
+    __slots__ = ("groups", "indexes")
+
+    def __init__(
+        self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
+    ) -> None:
+        super().__init__(partitions)
+        self.indexes = indexes
+        self.groups = groups
+
+
+class Next(NamedTuple, Generic[ObjectT]):
+    """The parts of the next state; `indexes` maps each index to the one that takes its place."""
+
+    partitions: Partitions[ObjectT]
+    groups: LabelGroups[ObjectT]
+    indexes: Mapping[Index[ObjectT], Index[ObjectT]]
 
 
 class IndexerRebuild(Generic[ObjectT]):
@@ -35,23 +64,21 @@ class IndexerRebuild(Generic[ObjectT]):
             rebuild.add(obj)
         for gone in rebuild.sweep():            # in slices too
             ...
-        garbage = rebuild.commit()              # one step
-        while garbage:                          # in slices: this is what frees the old objects
-            garbage.pop()
+        for _ in rebuild.commit():              # one step, and then slices, in which the old objects are freed
+            ...
     """
 
     def __init__(
         self,
-        partitions: Partitions[ObjectT],
-        indexes: tuple[Index[ObjectT], ...],
-        groups: LabelGroups[ObjectT],
+        state: IndexerState[ObjectT],
+        indexes: Iterable[Index[ObjectT]],
         *,
         key_of: Callable[[ObjectT], str],
         namespace: str | None,
-        close: Callable[[Partitions[ObjectT] | None], None],
+        close: Callable[[Next[ObjectT] | None], None],
     ) -> None:
-        self._base = partitions
-        self._partitions = partitions.copy()
+        self._base = state.partitions
+        self._partitions = state.partitions.copy()
         self._own = bytearray(PARTITIONS)
         # No sets: a collection scans those, which takes 10 ms.
         self._seen: list[dict[str, None]] = [{} for _ in range(PARTITIONS)]
@@ -60,7 +87,7 @@ class IndexerRebuild(Generic[ObjectT]):
         self._written: list[IndexFork[ObjectT]] = []  # those that file a KubeObject
         for index in indexes:
             self._follow(IndexFork(index))
-        self._groups = LabelGroupsFork(groups)
+        self._groups = LabelGroupsFork(state.groups)
         self._key_of = key_of
         self._prefix = None if namespace is None else f"{namespace}/"
         self._close = close
@@ -121,12 +148,12 @@ class IndexerRebuild(Generic[ObjectT]):
             self._swept += 1
             yield gone
 
-    def commit(self) -> list[object]:
-        """Make the new state the one that is read, in one step.
+    def commit(self) -> Iterator[None]:
+        """Make the new state the one that is read, in one step that takes microseconds.
 
         Returns:
-            The dicts (and other parts) of the old state that are no longer needed. Freeing many objects takes time: a
-            caller that must not stall the event loop pops them one by one.
+            The steps in which the old state is freed. Freeing many objects takes time: a caller that must not stall the
+            event loop takes them one by one. They may be dropped, which frees everything at once.
 
         Raises:
             RuntimeError: The rebuild has ended.
@@ -135,16 +162,14 @@ class IndexerRebuild(Generic[ObjectT]):
             raise RuntimeError("this rebuild has been committed or discarded")
         for _ in self.sweep():
             pass
-        garbage: list[object] = [self._base[number] for number in range(PARTITIONS) if self._own[number]]
-        self._close(self._partitions)
-        # Buckets last, so they are popped first: they only count down, and each old object is then freed with its
-        # partition.
-        for index in self._indexes:
-            garbage += index.merge()
-        garbage += self._groups.merge()
-        garbage += self._seen
+        settled = {fork.origin: fork.settled() for fork in self._indexes}
+        self._close(Next(self._partitions, self._groups.settled(), settled))
+        replaced = (self._base[number] for number in range(PARTITIONS) if self._own[number])
+        old: deque[object] = deque(chain(replaced, self._seen))
+        # The objects go with their partitions, so what merely refers to them goes before.
+        releases = [*(fork.release() for fork in self._indexes), self._groups.release(), _drop(old)]
         self._forget()
-        return garbage
+        return chain.from_iterable(releases)
 
     def discard(self) -> None:
         """Drop the new state; the old one has not been touched. Does nothing after a `commit` or `discard`."""
@@ -192,3 +217,9 @@ class IndexerRebuild(Generic[ObjectT]):
         self._base, self._partitions, self._seen = [], [], []
         self._indexes, self._written = [], []
         self._groups = LabelGroupsFork(LabelGroups())
+
+
+def _drop(parts: deque[object]) -> Iterator[None]:
+    while parts:
+        parts.popleft()
+        yield

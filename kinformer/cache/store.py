@@ -25,6 +25,7 @@ __all__ = [
     "Objects",
     "Partitions",
     "Store",
+    "StoreState",
     "new_partitions",
     "object_key",
     "objects_of",
@@ -84,6 +85,19 @@ def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnkno
     return key
 
 
+class StoreState(Generic[ObjectT]):
+    """The state of a store that a read sees: one object, so that replacing it is one step for readers in any thread.
+
+    Attributes:
+        partitions: The objects by key, in `PARTITIONS` dicts.
+    """
+
+    __slots__ = ("partitions",)
+
+    def __init__(self, partitions: Partitions[ObjectT]) -> None:
+        self.partitions = partitions
+
+
 class Store(Generic[ObjectT]):
     """Objects of any kind, by key.
 
@@ -99,7 +113,7 @@ class Store(Generic[ObjectT]):
 
     def __init__(self, key_func: KeyFunc[ObjectT] = meta_namespace_key) -> None:
         self._key_func = key_func
-        self._partitions: Partitions[ObjectT] = new_partitions()
+        self._state: StoreState[ObjectT] = StoreState(new_partitions())
         self._resource_version = ""
 
     # --- writes ------------------------------------------------------------------------------
@@ -130,14 +144,14 @@ class Store(Generic[ObjectT]):
 
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
         """Store an object under a key that the caller knows already; returns the one it replaces, or None."""
-        partition = self._partitions[hash(key) & 255]
+        partition = self._state.partitions[hash(key) & 255]
         old = partition.get(key)
         partition[key] = obj
         return old
 
     def pop(self, key: str) -> ObjectT | None:
         """Remove and return the object of a key, or None if it has none."""
-        return self._partitions[hash(key) & 255].pop(key, None)
+        return self._state.partitions[hash(key) & 255].pop(key, None)
 
     def replace(self, items: Iterable[ObjectT], resource_version: str = "") -> None:
         """Replace all objects by `items`, in one step: a reader sees all the old ones or all the new ones.
@@ -151,7 +165,7 @@ class Store(Generic[ObjectT]):
         for obj in items:
             key = object_key(self._key_func, obj)
             partitions[hash(key) & 255][key] = obj
-        self._partitions = partitions
+        self._state = StoreState(partitions)
         self._resource_version = resource_version
 
     def bookmark(self, resource_version: str) -> None:
@@ -165,15 +179,19 @@ class Store(Generic[ObjectT]):
 
     def list(self) -> Objects[ObjectT]:
         """Return all objects, in no order."""
-        return objects_of(self._partitions)
+        while True:
+            state = self._state
+            found = objects_of(state.partitions)
+            if self._state is state:  # else some of its dicts have been changed as parts of the next state
+                return found
 
     def tables(self) -> Iterator[dict[str, ObjectT]]:
         """Iterate over all objects by key, in dicts that belong to the caller; each is copied when it is reached."""
-        return map(dict.copy, self._partitions)
+        return map(dict.copy, self._state.partitions)
 
     def list_keys(self) -> Keys:
         """Return all keys, in no order."""
-        return list(chain.from_iterable(self._partitions))
+        return list(chain.from_iterable(self._state.partitions))
 
     def get(self, obj: ObjectT | DeletedFinalStateUnknown) -> ObjectT | None:
         """Return the object that is stored under the key of `obj`, or None.
@@ -185,21 +203,22 @@ class Store(Generic[ObjectT]):
 
     def get_by_key(self, key: str) -> ObjectT | None:
         """Return the object that is stored under `key`, or None."""
-        return self._partitions[hash(key) & 255].get(key)
+        return self._state.partitions[hash(key) & 255].get(key)
 
     def known(self, key: str) -> ObjectT | None:
         """Return the object of a key; a reflector calls this, so that a relist need not hold a second copy."""
-        return self._partitions[hash(key) & 255].get(key)
+        return self._state.partitions[hash(key) & 255].get(key)
 
     def sample(self, count: int) -> Sequence[ObjectT]:
         """Return some `count` objects, or all if there are fewer; which ones is nearly random, and differs by call."""
         first = randrange(PARTITIONS)
-        partitions = chain(self._partitions[first:], self._partitions[:first])
+        all_of_them = self._state.partitions
+        partitions = chain(all_of_them[first:], all_of_them[:first])
         return list(islice(chain.from_iterable(map(list, map(_dict_values, partitions))), count))
 
     def any_key(self) -> str | None:
         """Return some key, or None if the store is empty; it shows the form of the keys."""
-        for partition in self._partitions:
+        for partition in self._state.partitions:
             if partition:
                 for key in list(partition):
                     return key
@@ -211,7 +230,7 @@ class Store(Generic[ObjectT]):
         return self._resource_version
 
     def __len__(self) -> int:
-        return sum(map(len, self._partitions))
+        return sum(map(len, self._state.partitions))
 
     def __bool__(self) -> bool:
         return True  # an empty store is a store
@@ -222,4 +241,4 @@ class Store(Generic[ObjectT]):
 
     def __contains__(self, key: object) -> bool:
         """True if an object is stored under this key."""
-        return key in self._partitions[hash(key) & 255]
+        return key in self._state.partitions[hash(key) & 255]

@@ -226,8 +226,7 @@ class Processor:
             self._start(mailboxes, fresh)
             self.scope_synced(scope)
         await self._tell_replaced(mailboxes, gone, changes, budget)
-        while was:  # in parts, because freeing 100,000 objects at once stalls the loop
-            was.pop()
+        for _ in was:  # in parts, because freeing 100,000 objects at once stalls the loop
             if budget.exhausted():
                 await budget.pause()
 

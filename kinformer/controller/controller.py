@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self, Unpack
@@ -74,6 +75,7 @@ class Controller:
         self._sources: list[ControllerSource] = []
         self._main: SharedInformer | None = None
         self._run: ControllerRun | None = None
+        self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
         self._past_waits = 0  # for own writes, in earlier runs
         self._past_wait_timeouts = 0
 
@@ -143,7 +145,8 @@ class Controller:
         Waits until all objects that the informers hold at first have been queued; then reconciles begin. When it is
         cancelled, it takes no new key, gives the reconciles under way `shutdown_timeout` seconds, cancels each of them
         once, and gives it 1 s for its `finally`; a second cancellation meanwhile cancels them at once. Within
-        `LeaderElector.leading()` no reconcile starts once the lead is lost, and none is waited for. It can run again.
+        `LeaderElector.leading()` no reconcile starts once the lead is lost, and none is waited for. It can run again;
+        the key of a reconcile that ignored its cancellation, and still goes on, then waits for its end.
 
         Raises:
             ConfigError: It has no source.
@@ -157,12 +160,20 @@ class Controller:
             raise ConfigError(f"controller {self.name} listens to nothing; call for_, owns or watches first")
         queue: RateLimitingQueue[str] = RateLimitingQueue(self._limiter, name=self.name, metrics=self._options.metrics)
         self._run = run = ControllerRun(
-            self.name, self.reconcile, self._sources, self._options, self._limiter, self._metrics, queue
+            self.name,
+            self.reconcile,
+            self._sources,
+            self._options,
+            self._limiter,
+            self._metrics,
+            queue,
+            self._abandoned,
         )
         try:
             await run.run()
         finally:
             self._run = None
+            self._abandoned = run.abandoned
             self._past_waits += run.own_writes.waits
             self._past_wait_timeouts += run.own_writes.timeouts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -37,6 +37,10 @@ class ControllerRun:
 
     A dispatcher takes a key from the queue when a worker is free, and starts a task for its reconcile, so that each
     reconcile has a context of its own, and a name in a dump of tasks. There are never more than `workers` of them.
+
+    Attributes:
+        abandoned: The reconciles, by key, that went on after they were cancelled, of this run and of those before it.
+            Their keys wait for them, because there is never more than one reconcile of a key.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class ControllerRun:
         limiter: RateLimiter[str],
         metrics: ControllerMetrics,
         queue: RateLimitingQueue[str],
+        abandoned: Mapping[str, asyncio.Task[None]],
     ) -> None:
         self._name = name
         self._reconcile = reconcile
@@ -59,7 +64,8 @@ class ControllerRun:
         self.own_writes = OwnWrites(source.informer for source in sources)
         self._feeds = [SourceFeed(source, name, self.trigger, metrics.source_failed) for source in sources]
         self._free_workers = asyncio.Semaphore(options.workers)
-        self._active: set[asyncio.Task[None]] = set()
+        self._active: dict[asyncio.Task[None], str] = {}
+        self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._task_crashed)
         self._leaving = False
@@ -159,6 +165,7 @@ class ControllerRun:
             log.info("controller %s: %s; its reconciles are cancelled", self._name, error, reason=error)
         finally:
             await self._tasks.cancel()
+            self.abandoned |= {key: task for task, key in self._active.items() if not task.done()}
             self.queue.clear()
             if not self._end.done():
                 self._end.cancel()
@@ -174,13 +181,18 @@ class ControllerRun:
             except BaseException:
                 self.queue.done(key)
                 raise
+            abandoned = self.abandoned.get(key)
+            if abandoned is not None and not abandoned.done():
+                self._free_workers.release()
+                self._start_task(key, self._wait_for_abandoned(key, abandoned), f"{key} waits for an earlier run")
+                continue
             if self.own_writes.is_behind(key):
                 self._free_workers.release()
                 self._metrics.own_write_wait_began()
                 self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
                 continue
             task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
-            self._active.add(task)
+            self._active[task] = key
             task.add_done_callback(self._reconcile_ended)
 
     def _start_task(self, key: str, coroutine: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
@@ -190,8 +202,14 @@ class ControllerRun:
         return task
 
     def _reconcile_ended(self, task: asyncio.Task[None]) -> None:
-        self._active.discard(task)
+        self._active.pop(task, None)
         self._free_workers.release()
+
+    async def _wait_for_abandoned(self, key: str, abandoned: asyncio.Task[None]) -> None:
+        text = "controller %s: %s waits for its reconcile of an earlier run, which ignored its cancellation"
+        log.warning(text, self._name, key, resource=self._resource, key=key, reason="abandoned")
+        await asyncio.wait({abandoned})
+        self.queue.add(key, priority=self.queue.priority(key))
 
     async def _wait_for_own_writes(self, key: str) -> None:
         # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.

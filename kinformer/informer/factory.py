@@ -75,13 +75,13 @@ class SharedInformerFactory:
         self._client = client
         self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
         self._held: dict[InformerIdentity, _Held] = {}
-        self._entered = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # once it has been entered
         self._left = False
 
     async def __aenter__(self) -> Self:
-        if self._entered:
+        if self._loop is not None:
             raise RuntimeError("a SharedInformerFactory is entered once; make a new one")
-        self._entered = True
+        self._loop = asyncio.get_running_loop()
         for held in self._held.values():
             held.informer.start_tasks()
         return self
@@ -90,9 +90,11 @@ class SharedInformerFactory:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        informers = self.informers
+        for informer in informers:
+            informer.refuse_leaving()
         self._left = True
         deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
-        informers = self.informers
         leaving = [asyncio.ensure_future(informer.leave(deadline)) for informer in informers if informer.started]
         try:
             if leaving:
@@ -163,10 +165,12 @@ class SharedInformerFactory:
 
         Raises:
             ConfigError: An option that does not exist, or differs from what the informer has; a model that is none.
-            RuntimeError: The factory has been left.
+            RuntimeError: The factory has been left, or was entered on another event loop.
         """
         if self._left:
             raise RuntimeError("the factory has been left")
+        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError(f"for_resource({str(resource)!r}): the factory belongs to another event loop")
         ResourceOptions.refuse_unknown(options)
         if model is not None:
             check_model(model)
@@ -189,7 +193,7 @@ class SharedInformerFactory:
             return held.read_as(model)
         informer = self._make(gvr, identity, indexers, settings)
         self._refuse_shared_file(informer)
-        if self._entered:
+        if self._loop is not None:
             informer.start_tasks()
         self._held[identity] = held = _Held(informer, settings)
         return held.read_as(model)
@@ -268,7 +272,11 @@ class SharedInformerFactory:
         Raises:
             NotSyncedError: At the timeout; `unsynced` maps each resource to its last error or None.
             APIError: With `fail_fast`.
+            RuntimeError: With `handlers`, from inside one of the handlers.
         """
+        if handlers:
+            for informer in self.informers:
+                informer.refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
         everyone = waits = {
             asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
             for informer in self.informers

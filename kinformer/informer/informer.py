@@ -202,6 +202,10 @@ class SharedInformer(Generic[M]):
         self._own_loop()
         self._handlers.refuse_inside(f"informer {self.name} cannot be left")
 
+    def refuse_inside_handlers(self, what: str) -> None:
+        """Raise RuntimeError if one of the handlers calls this; `what` says what would wait for it."""
+        self._handlers.refuse_inside(f"{what} would wait for informer {self.name}")
+
     def _give_up(self, error: BaseException) -> None:
         """End every wait on this informer with an error."""
         self._parts.processor.fail(self._error or error)

@@ -7,7 +7,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -186,6 +186,35 @@ async def test_the_end_of_a_state_that_a_reconcile_has_read_is_reconciled_howeve
         await asyncio.sleep(60)
         assert exists["default/c2998"]
         assert not exists["default/c2999"]
+
+
+async def test_a_key_whose_reconcile_ignored_its_cancellation_waits_for_it_in_the_next_run() -> None:
+    source, end, left = MemorySource(), asyncio.Event(), []
+    source.set("a")
+    source.set("b")
+
+    async def stubborn(request: Request) -> None:
+        if request.key == "default/a" and not left:
+            left.append(asyncio.current_task())
+            while not end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await end.wait()
+
+    informer, recorder = SharedInformer(source), Recorder(stubborn)
+    controller = controller_for(informer, recorder, shutdown_timeout=1)
+    async with informer:
+        first = asyncio.ensure_future(controller.run())
+        await settle()
+        first.cancel()
+        await asyncio.wait({first})
+        assert recorder.running["default/a"] == 1
+        recorder.clear()
+        async with running(controller):
+            await asyncio.sleep(10)
+            assert recorder.keys == ["default/b"]
+            end.set()
+            await settle()
+            assert recorder.keys == ["default/b", "default/a"]
 
 
 async def test_the_controlling_owner_is_reconciled_when_what_it_owns_changes() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from kinformer import Client, ConfigError, ForbiddenError, NotSyncedError, SharedInformerFactory
+from kinformer import Client, ConfigError, ForbiddenError, KubeObject, NotSyncedError, SharedInformerFactory
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.waiting import until
@@ -159,6 +159,39 @@ async def test_a_forbidden_resource_is_named_within_seconds(caplog: pytest.LogCa
             await factory.wait_for_cache_sync(timeout=20, fail_fast=True)
         assert factory.health()["v1/secrets"].state == "forbidden"
         assert factory.health()["v1/configmaps"].live
+
+
+async def test_a_handler_that_would_wait_for_itself_is_refused_at_once(client: Client, server: APIServer) -> None:
+    server.create(config_map("a"))
+    errors: list[str] = []
+    factory = SharedInformerFactory(client)
+
+    async def waits(obj: KubeObject) -> None:
+        for waiting in (factory.__aexit__(None, None, None), factory.wait_for_cache_sync(handlers=True)):
+            try:
+                await waiting
+            except RuntimeError as error:
+                errors.append(str(error))
+
+    async with factory:
+        informer = factory.for_resource("v1/configmaps")
+        informer.add_event_handler(on_add=waits, name="waits")
+        await factory.wait_for_cache_sync(timeout=5, handlers=True)
+        assert errors == [
+            "informer v1/configmaps cannot be left from inside its handler waits",
+            "wait_for_cache_sync(handlers=True) would wait for informer v1/configmaps from inside its handler waits",
+        ]
+        assert factory.for_resource("v1/configmaps") is informer, "the factory has not been left"
+
+
+async def test_an_informer_is_not_asked_for_on_another_loop_than_the_factorys(client: Client) -> None:
+    async def ask() -> None:
+        factory.for_resource("v1/secrets")
+
+    async with SharedInformerFactory(client) as factory:
+        with pytest.raises(RuntimeError, match="the factory belongs to another event loop"):
+            await asyncio.to_thread(asyncio.run, ask())
+        assert factory.informers == ()
 
 
 @pytest.mark.virtual_time

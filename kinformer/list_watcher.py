@@ -262,6 +262,13 @@ class CountedSource(Protocol):
 
 
 @runtime_checkable
+class DecodingSource(Protocol):
+    """A source that says whether all that it gives are `KubeObject`s, because it leaves out what it cannot decode."""
+
+    decodes: bool
+
+
+@runtime_checkable
 class NamedSource(Protocol):
     """A source with a name for logs and errors, such as `"v1/pods in default"`."""
 
@@ -298,12 +305,14 @@ class Capabilities:
         resource: A `GroupVersionResource`.
         namespace: The one that its objects are of; None is all.
         watch_list: False if the source would not understand an initial stream.
+        decodes: True if all objects that the source gives are `KubeObject`s.
     """
 
     name: str
     resource: Any = None
     namespace: str | None = None
     watch_list: bool = True
+    decodes: bool = False
     tip: TipProbe | None = None
     cluster: ClusterProbe | None = None
     presence: PresenceProbe | None = None
@@ -329,6 +338,7 @@ def capabilities_of(source: object) -> Capabilities:
         resource=source.resource if isinstance(source, ResourceSource) else None,
         namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
         watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
+        decodes=source.decodes is True if isinstance(source, DecodingSource) else False,
         tip=source if isinstance(source, TipProbe) else None,
         cluster=source if isinstance(source, ClusterProbe) else None,
         presence=source if isinstance(source, PresenceProbe) else None,

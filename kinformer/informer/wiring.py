@@ -12,6 +12,7 @@ from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_nam
 from kinformer.informer.options import InformerOptions
 from kinformer.list_watcher import IngestCounts, ListerWatcher, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
+from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
@@ -52,6 +53,7 @@ class Wiring:
         schedule: When the cache is replayed to which handlers.
         processor: Applies the queue to the cache and tells the handlers.
         sources: As the user gave them, by scope.
+        decoders: The decoder around each source that does not decode by itself.
         transforms: The transform around each source, if there is one.
         reflectors: By scope.
         snapshots: The snapshot, if there is one.
@@ -62,6 +64,7 @@ class Wiring:
     schedule: ResyncSchedule
     processor: Processor
     sources: Mapping[Scope, ListerWatcher]
+    decoders: list[DecodingListerWatcher] = field(default_factory=list)
     transforms: list[TransformingListerWatcher] = field(default_factory=list)
     reflectors: dict[Scope, Reflector] = field(default_factory=dict)
     snapshots: SnapshotHooks | None = None
@@ -117,15 +120,18 @@ class Wiring:
 
     @property
     def received(self) -> list[IngestCounts]:
-        """What the sources have received, of those that count it."""
+        """What the sources have received, of those that count it, and what the decoders around them have left out."""
         counts = (capabilities_of(source).stats for source in self.sources.values())
-        return [each for each in counts if each is not None]
+        return [*(each for each in counts if each is not None), *self.decoders]
 
     def _stack(self, options: InformerOptions) -> dict[Scope, ListerWatcher]:
-        """Each source with the transform, and then the compression, around it."""
+        """Each source with the decoder, the transform and the compression that it needs around it, in this order."""
         compaction = Compaction() if options.compact else None
         stacked: dict[Scope, ListerWatcher] = {}
         for scope, source in self.sources.items():
+            if not capabilities_of(source).decodes:
+                source = DecodingListerWatcher(source)
+                self.decoders.append(source)
             if options.transform is not None:
                 source = TransformingListerWatcher(source, options.transform, known=self.indexer.known)
                 self.transforms.append(source)

@@ -1,5 +1,5 @@
-"""Sources of objects: `ListWatch` over HTTP, and the wrappers that transform or compress what a source gives.
+"""Sources of objects: `ListWatch` over HTTP, and the wrappers that decode, transform or compress what one gives.
 
 May import: `wire`, `client` and below.
-Reading order: list_watch, http_page, wrapper, transform.
+Reading order: list_watch, http_page, wrapper, decoding, transform.
 """

@@ -70,6 +70,7 @@ class ListWatch:
 
     Attributes:
         stats: Counts, since the beginning.
+        decodes: True, except in a subclass with a `list` or `watch` of its own.
         name: `"v1/pods in default"`.
     """
 
@@ -93,6 +94,8 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = namespace or None
         self.stats = IngestStats()
+        own = type(self)  # a subclass may give what it likes
+        self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
         self._path = self.resource.path(self.namespace)
         self._selectors = {

@@ -1,0 +1,119 @@
+"""The source that makes objects of what a source of the program's own gives, such as dicts."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer.exceptions import DecodeError, KeyFuncError, WatchError
+from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page
+from kinformer.objects.accessors import key_of, resource_version_of
+from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.packed import as_entry
+
+__all__ = ["DecodingListerWatcher"]
+
+log = get_logger("kinformer.list_watch")
+
+_DECODED = frozenset(("ADDED", "MODIFIED", "DELETED"))
+
+
+class DecodingListerWatcher(ListerWatcherWrapper):
+    """A `ListerWatcher` around another, whose objects are all `KubeObject`s.
+
+    An object that cannot become one is left out, counted and logged once per key, as a `ListWatch` does with an object
+    that it cannot decode: in a watch it is a DELETED of its key, so that an older state of it goes from the cache, or a
+    BOOKMARK of its resourceVersion if it has no name. Without both it is unknown which change was lost, so the stream
+    ends with a WatchError, and a reflector lists again.
+
+    It offers what the inner source offers; order, errors and cancellation are those of the inner source. It works in
+    slices of 1 ms.
+
+    Args:
+        inner: The source.
+
+    Attributes:
+        decode_errors: The number of objects that were left out.
+        bytes: Always 0: the inner source counts what it receives, if anything does.
+    """
+
+    def __init__(self, inner: ListerWatcher) -> None:
+        super().__init__(inner)
+        self.decode_errors = 0
+        self.bytes = 0
+        self._told = LogOnce()
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """List one page; `items` is an async iterable of lists."""
+        return map_page(await self._inner.list(options), self._objects)
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        """Open a stream of lists of events; BOOKMARKs pass as they are, and so do empty lists."""
+        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
+            yield events
+
+    async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
+        budget = YieldBudget()
+        decoded: builtins.list[KubeObject] = []
+        for obj in objects:
+            if budget.exhausted():
+                await budget.pause()
+            try:
+                decoded.append(obj if type(obj) is KubeObject else as_entry(obj))
+            except DecodeError as error:
+                self._count(_key_of(obj), error)
+        return decoded
+
+    async def _events(
+        self, inner: AsyncIterator[builtins.list[WatchEvent]]
+    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        budget = YieldBudget()
+        async for events in inner:
+            budget.restart()
+            decoded: builtins.list[WatchEvent] = []
+            try:
+                for kind, obj in events:
+                    if budget.exhausted():
+                        await budget.pause()
+                    decoded.append(self._event(kind, obj))
+            except WatchError:
+                if decoded:
+                    yield decoded
+                raise
+            yield decoded
+
+    def _event(self, kind: str, obj: Any) -> WatchEvent:
+        if type(obj) is KubeObject or kind not in _DECODED:
+            return WatchEvent(kind, obj)
+        try:
+            return WatchEvent(kind, as_entry(obj))
+        except DecodeError as error:
+            key, version = _key_of(obj), resource_version_of(obj)
+            self._count(key, error)
+            if not key and not version:
+                text = f"{self.capabilities.name}: an event whose object has neither a name nor a resourceVersion"
+                raise WatchError(text) from error
+            return WatchEvent("DELETED" if key else "BOOKMARK", UndecodableObject.of(key, version))
+
+    def _count(self, key: str, error: DecodeError) -> None:
+        self.decode_errors += 1
+        name = key or "(an object without a name)"
+        if not self._told.is_news(name):
+            return
+        source = self.capabilities.name
+        cause = error.__cause__ or "metadata.name is missing"  # the text of the error itself quotes the object
+        text = "%s: %s cannot be decoded and is left out: %s"
+        log.error(text, source, name, cause, resource=source, key=key, reason="decode_error")
+
+
+def _key_of(obj: object) -> str:
+    try:
+        return key_of(obj)
+    except KeyFuncError:
+        return ""

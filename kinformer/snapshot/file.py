@@ -16,12 +16,14 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
+from kinformer._runtime.logs import get_logger
 from kinformer.snapshot.format import Block, BlockReader, Seal, SnapshotHeader, SnapshotRefusedError
 
 __all__ = ["SnapshotReader", "SnapshotWriter"]
 
-_BATCH = 1024 * 1024  # bytes that a thread reads in one go: a hop there and back costs as much as half of it
+log = get_logger("kinformer.snapshot")
 
+_BATCH = 1024 * 1024  # bytes that a thread reads in one go: a hop there and back costs as much as half of it
 
 _STALE = 3600.0  # seconds after which nobody is still writing a file
 _numbers = itertools.count(1)
@@ -94,10 +96,18 @@ class SnapshotWriter:
         try:
             file, self._file = self._file, None
             if file is not None:
-                file.close()
-                self._temporary.unlink(missing_ok=True)
+                self._remove(file)
         finally:
             self._working.release()
+
+    def _remove(self, file: BinaryIO) -> None:
+        # No error of this takes the place of that which it is done for, which may be a cancellation.
+        with contextlib.suppress(OSError):  # what is left to write finds no room either, and is not wanted
+            file.close()
+        try:
+            self._temporary.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("the file %s could not be removed: %s", self._temporary, error, reason="failed")
 
     # --- in the thread ---------------------------------------------------------------------------------------
 

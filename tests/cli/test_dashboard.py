@@ -135,6 +135,69 @@ async def test_one_object_is_json_or_yaml(server: APIServer) -> None:
         assert as_json.json()["metadata"]["name"] == "web-1"
 
 
+def large(number: int, name: str = "large") -> dict[str, Any]:
+    """Return a config map of a megabyte whose values all depend on `number`."""
+    data = {f"key-{place}": f"{number}-{place}" for place in range(40_000)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+async def pulse(share: list[float]) -> None:
+    """Append how long the loop was held, again and again."""
+    while True:
+        before = time.perf_counter()
+        await asyncio.sleep(0.001)
+        share.append(time.perf_counter() - before)
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [("/api/object", {"format": "yaml"}), ("/api/object", {}), ("/api/changes", {}), ("/api/objects", {})],
+    ids=["yaml", "json", "changes", "list"],
+)
+@pytest.mark.parametrize("resource", ["v1/configmaps", "v1/secrets"])
+async def test_a_request_for_a_large_object_holds_no_loop(
+    server: APIServer, resource: str, path: str, more: dict[str, str]
+) -> None:
+    def put(number: int) -> dict[str, Any]:
+        document = large(number)
+        if resource == "v1/configmaps":
+            return document
+        data = {key: base64.b64encode(value.encode()).decode() for key, value in document["data"].items()}
+        return {**document, "kind": "Secret", "data": data}
+
+    server.create(put(0))
+    async with asking(server) as client:
+        key = {"resource": resource, "key": "default/large"}
+        await client.get("/api/report")
+        for number in range(1, 9):
+            newest = server.update(put(number))["metadata"]["resourceVersion"]
+            await asyncio.sleep(0.05)
+        await until(lambda: client.get("/api/object", params=key), holds=lambda answer: newest in answer.text)
+        await asyncio.sleep(0.1)  # the history hears of it after the cache
+        shares: list[float] = []
+        pulsing = asyncio.create_task(pulse(shares))
+        params = {"resource": resource, **more} if path == "/api/objects" else {**key, **more}
+        answer = await client.get(path, params=params)
+        pulsing.cancel()
+        assert answer.status_code == 200
+        assert max(shares) < 0.5, "seconds that the loop was held"
+
+
+@pytest.mark.parametrize(("size", "is_json"), [(1_000, False), (60_000, False), (70_000, True)])
+async def test_an_object_above_64_kb_is_indented_json_instead_of_yaml(
+    server: APIServer, size: int, *, is_json: bool
+) -> None:
+    metadata = {"name": "large", "namespace": "default"}
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "x" * size}})
+    async with asking(server) as client:
+        params = {"resource": "v1/configmaps", "key": "default/large"}
+        as_json = (await client.get("/api/object", params=params)).json()
+        answer = await client.get("/api/object", params={**params, "format": "yaml"})
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.text.startswith('{\n  "' if is_json else "kind: ConfigMap\n")
+        assert yaml.safe_load(answer.text) == as_json
+
+
 async def test_counts_are_by_resource_and_namespace(server: APIServer) -> None:
     async with asking(server) as client:
         counts = (await client.get("/api/counts")).json()

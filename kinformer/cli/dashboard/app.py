@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
+import msgspec
 import yaml
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from starlette.requests import HTTPConnection
@@ -19,6 +20,8 @@ from kinformer.contrib.fastapi import get_factory, health_router, list_response,
 
 __all__ = ["cluster_app", "cluster_router"]
 
+_LONGEST_YAML = 64 * 1024  # bytes of JSON that are laid out as YAML: a hundred times slower than as JSON
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -79,44 +82,42 @@ async def report(board: TheBoard) -> dict[str, Any]:
     return board.report()
 
 
+# FastAPI runs an endpoint that is a plain function in a worker thread. Those below read every key of a cache, or decode
+# objects: a megabyte of YAML takes seconds. Caches are safe to read from any thread.
+
+
 @cluster_router.get("/counts")
-async def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
+def counts(board: TheBoard) -> dict[str, dict[str, Any]]:
     """Count the objects of each resource, in total and by namespace."""
     return {name: _counts(informer) for name, informer in board.informers.items()}
 
 
 @cluster_router.get("/objects", response_class=Response)
-async def objects(
-    informer: Informer, namespace: str = "", selector: str = "", node: str = "", owner: str = ""
-) -> Response:
+def objects(informer: Informer, namespace: str = "", selector: str = "", node: str = "", owner: str = "") -> Response:
     """List objects of a resource by namespace, labels, node (pods) and owner (`uid`, or `namespace/Kind/name`)."""
     try:
         found = _select(informer, namespace=namespace, selector=selector, node=node, owner=owner)
     except SelectorError as error:
         raise HTTPException(400, str(error)) from error
-    return list_response(_visible(obj) for obj in found)
+    return list_response([_visible(obj) for obj in found])
 
 
 @cluster_router.get("/object", response_class=Response)
-async def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
-    """Return one object by its key."""
+def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
+    """Return one object by its key. As YAML, one of more than 64 KB is indented JSON, which is YAML too."""
     found: KubeObject | None = informer.indexer.get_by_key(key)
     if found is None:
         raise HTTPException(404, f"there is no {key} among {informer.name}")
     shown = _visible(found)
     if format == "json":
         return object_response(shown)
-    try:
-        text = yaml.safe_dump(shown.to_dict(), sort_keys=False, allow_unicode=True, width=120)
-    except (DecodeError, RecursionError):  # nested too deeply to be laid out; JSON is YAML too
-        text = shown.raw.decode()
-    return Response(text, media_type="text/plain; charset=utf-8")
+    return Response(_as_yaml(shown), media_type="text/plain; charset=utf-8")
 
 
-@cluster_router.get("/changes")
-async def changes(board: TheBoard, resource: str, key: str) -> list[dict[str, Any]]:
+@cluster_router.get("/changes", response_class=Response)
+def changes(board: TheBoard, resource: str, key: str) -> Response:
     """List the latest changes of one object, newest first; also if it has been deleted."""
-    return board.history.of(resource, key)
+    return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
 
 
 def _select(informer: SharedInformer, *, namespace: str, selector: str, node: str, owner: str) -> list[KubeObject]:
@@ -135,6 +136,16 @@ def _counts(informer: SharedInformer) -> dict[str, Any]:
     by_namespace = {name: len(indexer.index_keys("namespace", name)) for name in indexer.index_values("namespace")}
     by_namespace.pop("", None)
     return {"objects": len(informer.lister), "namespaces": dict(sorted(by_namespace.items()))}
+
+
+def _as_yaml(obj: KubeObject) -> bytes | str:
+    raw = obj.raw
+    try:
+        if len(raw) > _LONGEST_YAML:
+            return msgspec.json.format(raw, indent=2)
+        return str(yaml.dump(obj.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))
+    except (DecodeError, RecursionError):  # nested too deeply to be laid out
+        return raw
 
 
 def _visible(obj: KubeObject) -> KubeObject:

@@ -80,8 +80,8 @@ class History:
             self._bytes -= _held(forgotten)
 
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
-        """Return the changes of one object with their differences, newest first."""
-        found = self._changes.get((source, key), ())
+        """Return the changes of one object with their differences, newest first. From any thread."""
+        found = tuple(self._changes.get((source, key), ()))  # one step, so that no change comes in between
         return [
             {
                 "at": change.at,

@@ -246,6 +246,15 @@ class SnapshotSource(Protocol):
     def keep(self, obj: Any, /) -> Any: ...
 
 
+@runtime_checkable
+class SelectingSource(Protocol):
+    """Optional method of a `ListerWatcher` that has selectors: tells if it gives an object in this state."""
+
+    def selects(self, obj: Any, /) -> bool:
+        """Return False if this `KubeObject`, as a server has answered it, is certainly not among its objects."""
+        ...
+
+
 class IngestCounts(Protocol):
     """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
 
@@ -318,6 +327,7 @@ class Capabilities:
     presence: PresenceProbe | None = None
     resumable: Resumable | None = None
     snapshots: SnapshotSource | None = None
+    selecting: SelectingSource | None = None
     stats: IngestCounts | None = None
 
 
@@ -344,6 +354,7 @@ def capabilities_of(source: object) -> Capabilities:
         presence=source if isinstance(source, PresenceProbe) else None,
         resumable=source if isinstance(source, Resumable) else None,
         snapshots=source if isinstance(source, SnapshotSource) else None,
+        selecting=source if isinstance(source, SelectingSource) else None,
         stats=source.stats if isinstance(source, CountedSource) else None,
     )
 

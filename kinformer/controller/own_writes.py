@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.write_log import Write
 from kinformer.controller.references import ApiObject, type_of
-from kinformer.exceptions import ConfigError, KeyFuncError, StoppedError, WatchError
+from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.wait_for import wait_for
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
@@ -32,12 +32,17 @@ _SWEEP_ABOVE = 64  # keys; above it, keys whose writes have all been seen are re
 
 
 class _PendingWrite(NamedTuple):
-    """A change that an informer should show: the object at `version` or later, or its end if `version` is 0."""
+    """A change that an informer should show: the object at `version` or later, or its end if `version` is 0.
+
+    An object that the write has put outside of the selector of the informer is seen if the cache does not have it: then
+    nothing is going to come. A cache that has it still is going to hear that it left.
+    """
 
     informer: SharedInformer
     key: str
     uid: str
     version: int
+    outside: bool = False
 
     @property
     def target(self) -> tuple[SharedInformer, str]:
@@ -48,11 +53,13 @@ class _PendingWrite(NamedTuple):
         cached: KubeObject | None = self.informer.indexer.get_by_key(self.key)
         if not self.version:
             return cached is None or cached.uid != self.uid or cached.deletion_timestamp is not None
+        if self.outside and (cached is None or (self.uid and cached.uid != self.uid)):
+            return True
         reached = (cached.resource_version if cached is not None else "", self.informer.last_sync_resource_version)
         return any(version_or_zero(version) >= self.version for version in reached)
 
     async def wait(self) -> None:
-        if self.version:
+        if self.version and not self.outside:
             namespace = self.key.rpartition("/")[0]
             await self.informer.wait_for_resource_version(str(self.version), namespace=namespace)
         else:
@@ -92,9 +99,9 @@ class OwnWrites:
                 cached = informer.indexer.get_by_key(target)
                 uid = _uid_in_details(answer) or uid_of(answer) or (cached.uid if cached is not None else "")
                 self._add_pending(key, _PendingWrite(informer, target, uid, 0))
-            elif isinstance(answer, KubeObject):
-                version = version_or_zero(answer.resource_version)
-                self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version))
+            elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
+                outside = not informer.selects(answer)
+                self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside))
 
     def note_object(self, key: str, obj: ApiObject) -> None:
         """Note an object that a program says it wrote, in a reconcile of `key`.
@@ -108,8 +115,10 @@ class OwnWrites:
             raise TypeError(f"invalid wrote({obj!r}): expected an object of the API, as the server answered") from error
         version = version_or_zero(resource_version_of(obj))
         if version:
+            written = _selectable(obj, target)
             for informer in self._informers_of(obj):
-                self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version))
+                outside = written is not None and not informer.selects(written)
+                self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside))
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -203,6 +212,25 @@ def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:
             left.append(write)
             targets.add(write.target)
     return left
+
+
+def _selectable(obj: ApiObject, key: str) -> KubeObject | None:
+    """Return what selectors can be held against: the object, or of a model its identity, labels and owners."""
+    if isinstance(obj, KubeObject):
+        return obj
+    if not isinstance(obj, Mapping):
+        namespace, _, name = key.rpartition("/")
+        identity = {"name": name, "namespace": namespace, "uid": uid_of(obj)}
+        owners = [
+            {"uid": getattr(owner, "uid", None) or "", "controller": getattr(owner, "controller", None)}
+            for owner in getattr(obj.metadata, "owner_references", None) or ()
+        ]
+        labels = getattr(obj.metadata, "labels", None)
+        obj = {"metadata": {**identity, "labels": labels, "ownerReferences": owners}}
+    try:
+        return KubeObject.from_dict(obj)
+    except DecodeError:
+        return None
 
 
 def version_or_zero(resource_version: str) -> int:

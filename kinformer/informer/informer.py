@@ -326,6 +326,13 @@ class SharedInformer(Generic[M]):
         async with asyncio.timeout(timeout):
             await applied.wait(scope, version_number(resource_version), refresh)
 
+    def selects(self, obj: KubeObject[Any]) -> bool:
+        """Whether this object, as the server has just answered it, may come into the cache.
+
+        False is certain: a namespace or a selector leaves it out, so nobody has to wait for it.
+        """
+        return self._parts.selects(obj)
+
     # --- handlers ---------------------------------------------------------------------------------------
 
     def add_event_handler(

@@ -14,6 +14,7 @@ from kinformer.list_watcher import IngestCounts, ListerWatcher, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.objects.object import KubeObject
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
@@ -117,6 +118,14 @@ class Wiring:
     def cluster(self) -> str | None:
         """Which cluster the cache is of, or None while that is not known."""
         return next((reflector.cluster for reflector in self.reflectors.values() if reflector.cluster), None)
+
+    def selects(self, obj: KubeObject) -> bool:
+        """True if the object, as the server has just answered it, may be among those that the sources give."""
+        source = self.sources.get(None, self.sources.get(obj.namespace))
+        if source is None:
+            return False
+        selecting = capabilities_of(source).selecting
+        return selecting is None or selecting.selects(obj)
 
     @property
     def received(self) -> list[IngestCounts]:

@@ -15,11 +15,12 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
 from kinformer.client.discovery import nearest_resource, presence
-from kinformer.exceptions import APIError, DecodeError, NotFoundError, WatchError
+from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
 from kinformer.list_watcher import ListOptions, ListPage, PageHeader, ReadBack, ServerTip, WatchEvent
 from kinformer.listwatch.http_page import HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
+from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
 from kinformer.wire.list_parser import MAX_LIST_BYTES, ListHeader, ListSplitter
@@ -34,6 +35,9 @@ _CLUSTER_TTL = 1.0  # seconds: informers that reconnect together ask once
 _UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
 _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
+
+# Fields of pods that servers select by, and that have no other value than "" where they are not set.
+_EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
 _AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 
@@ -213,6 +217,23 @@ class ListWatch:
         """An object of an earlier time, in the form in which this source gives objects."""
         return self._decoder.keep(obj)
 
+    def selects(self, obj: KubeObject) -> bool:
+        """Whether the object, as a server has just answered it, may be among those of this source.
+
+        False is certain: it is in another namespace, or a selector leaves it out. Of a field that is not in the object
+        only the server knows what it compares, but for those of `_EMPTY_IF_ABSENT`.
+        """
+        if self.namespace and obj.namespace != self.namespace:
+            return False
+        params = self._options(ListOptions()).params()
+        try:
+            if not LabelSelector.parse(params.get("labelSelector")).matches(obj.labels):
+                return False
+            requirements = FieldSelector.parse(params.get("fieldSelector")).requirements
+            return all(_may_meet(obj, *requirement) for requirement in requirements)
+        except (SelectorError, ConfigError, DecodeError):  # the server's to judge
+            return True
+
     async def read_back(self, namespace: str, name: str) -> ReadBack:
         """The metadata of one object as etcd has it now; None where it is not, or no longer selected.
 
@@ -339,6 +360,13 @@ class ListWatch:
         if typed and not header.shard_info and not self._warned_of_shards:
             self._warned_of_shards = True
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
+
+
+def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
+    """False if the object certainly does not meet this condition of a field selector."""
+    empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
+    found = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
+    return not isinstance(found, str) or (found == value) == (operator == "=")
 
 
 class _ClusterProbe:

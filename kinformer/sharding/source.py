@@ -6,9 +6,10 @@ import asyncio
 import builtins
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
 
 from kinformer.exceptions import ExpiredError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
+from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent
 from kinformer.listwatch.wrapper import ListerWatcherWrapper
 from kinformer.objects.accessors import ends_initial_events
 from kinformer.objects.object import KubeObject, UndecodableObject
@@ -56,6 +57,17 @@ class ShardSource(ListerWatcherWrapper):
         self._passed_on = -1  # ... and at the last list that the reflector has passed on
         self._waiting: asyncio.Timeout | None = None
         self._changed = asyncio.Event()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the inner source, and to tell that an object is in none of the slots."""
+        return replace(super().capabilities, selecting=self)
+
+    def selects(self, obj: KubeObject) -> bool:
+        """False if the object is in none of the slots of now, or the inner source leaves it out."""
+        inner = super().capabilities.selecting
+        uid = obj.uid if self._uid_of is None else self._uid_of(obj)
+        return uid is not None and slot_of(uid) in self.slots and (inner is None or inner.selects(obj))
 
     def __repr__(self) -> str:
         return f"<ShardSource of {self._inner!r}: {len(self.slots)} slots>"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kinformer import ExpiredError, KubeObject, ListOptions, WatchEvent
+from kinformer.list_watcher import capabilities_of
 from kinformer.objects.object import UndecodableObject
 from kinformer.sharding.slots import ALL_SLOTS, shard_selector, slot_of
 from kinformer.sharding.source import ShardSource, controller_uid
@@ -54,6 +55,22 @@ async def test_with_all_slots_nothing_is_filtered() -> None:
     source.set_slots(ALL_SLOTS)
     assert len(await names(source)) == 50
     assert memory.lists[-1].shard_selector is None
+
+
+def test_an_object_of_another_slot_is_not_waited_for() -> None:
+    class Selecting(MemorySource):
+        def selects(self, obj: KubeObject) -> bool:
+            return obj.name != "m0"
+
+    memory = Selecting()
+    objects = [memory.set(f"m{number}") for number in range(50)]
+    source = ShardSource(memory)
+    source.set_slots(range(0, 256, 2))
+    selecting = capabilities_of(source).selecting
+    assert selecting is not None
+    expected = {obj.name for obj in objects if slot_of(obj.uid) % 2 == 0} - {"m0"}
+    assert {obj.name for obj in objects if selecting.selects(obj)} == expected
+    assert source.dropped == 0
 
 
 @pytest.mark.parametrize("slots", [frozenset(), frozenset({1, 2})], ids=["from none", "from some"])

@@ -19,14 +19,14 @@ class LaggingSource:
         self.gate = asyncio.Event()
         self.gate.set()
         self.lag = lag
-        self._source = source
+        self.inner = source
 
     async def list(self, options: ListOptions) -> ListPage:
-        return await self._source.list(options)
+        return await self.inner.list(options)
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[list[WatchEvent]]]:
-        async with self._source.watch(options) as events:
+        async with self.inner.watch(options) as events:
             yield self._late(events)
 
     async def _late(self, events: AsyncIterator[list[WatchEvent]]) -> AsyncIterator[list[WatchEvent]]:

@@ -141,25 +141,32 @@ async def test_managed_fields_are_for_those_who_ask(
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "jsonl", "name"])
 async def test_nothing_of_a_cluster_commands_the_terminal(server: APIServer, kinformer: CommandLine, form: str) -> None:
-    evil = "\x1b[2J\x07\x9b31m\x7f\u2028"
-    metadata = {"name": f"role{evil}", "annotations": {"x": evil}}
+    hidden = "\x1b\x07\x9b\x7f\u2028\u202e\u2066\u200f\u061c\u200b\ufeff\U000e0041"
+    evil = f"{hidden}[2J \n{hidden}"
+    annotations = {"x": evil, "y": f"{hidden} \n  {hidden}\n", "z": f"{hidden}\nshown"}
+    metadata = {"name": f"role{evil}", "annotations": annotations}
     server.create({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata})
     for command in (ONCE, ("watch", "--duration", "0.4")):
         if command != ONCE and form == "yaml":
             continue
         ended = await kinformer(*command, "clusterroles", "-o", form)
         assert "role" in ended.out
-        assert not set(evil[:1] + evil[4:6] + evil[-2:]) & set(ended.out), command
-    if form == "jsonl":
-        assert json.loads((await kinformer(*ONCE, "clusterroles", "-o", form)).out)["metadata"]["name"] == f"role{evil}"
+        assert not set(hidden) & set(ended.out), command
+        assert all(line.isprintable() for line in ended.out.split("\n")), command
+    if form not in ("table", "name"):
+        text = (await kinformer(*ONCE, "clusterroles", "-o", form)).out
+        document = yaml.safe_load(text) if form == "yaml" else json.loads(text)
+        shown = document["metadata"] if form == "jsonl" else document["items"][0]["metadata"]
+        assert shown["name"] == f"role{evil}"
+        assert shown["annotations"] == annotations
 
 
 async def test_nothing_that_a_server_says_commands_the_terminal(server: APIServer, kinformer: CommandLine) -> None:
-    body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no \x1b[2J\x9b1m way"}
+    body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "no \x1b[2J\x9b1m \u202eway"}
     server.faults.add(faults.status(403, body=body), resource="v1/pods")
     for command in (ONCE, ("watch", "--duration", "10")):
         ended = await kinformer(*command, "pods")
-        assert ended.err == "kinformer: 403 Forbidden: no ?[2J?1m way\n"
+        assert ended.err == "kinformer: 403 Forbidden: no ?[2J?1m ?way\n"
 
 
 async def test_once_reads_more_than_one_page(server: APIServer, kinformer: CommandLine) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unicodedata import category
 
 import pytest
+import yaml
 
 from kinformer import APIResource
 from kinformer.cli.commands.event_lines import JsonLines, TableLines
 from kinformer.cli.output.ages import age, human_duration
 from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
-from kinformer.cli.output.documents import Document, write_yaml
+from kinformer.cli.output.documents import Document, to_yaml, write_yaml
 from kinformer.cli.output.tables import Table, clean, status_style
+from kinformer.cli.output.text import escaped
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
 from tests.support import kube
@@ -287,6 +291,21 @@ def test_nothing_from_a_cluster_can_command_the_terminal(capsys: pytest.CaptureF
     Table(PODS, with_namespace=False).write(KubeObject.from_dict(document))
     assert "\x1b" not in capsys.readouterr().out
     assert clean("a\nb\u2028c\x9b1m") == "a?b?c?1m"
+
+
+def test_no_character_that_changes_how_others_are_shown_is_shown() -> None:
+    """Controls, format characters (as those that turn the direction of the text) and line separators."""
+    hidden = [chr(code) for code in range(sys.maxunicode + 1) if category(chr(code)) in ("Cc", "Cf", "Zl", "Zp", "Cs")]
+    assert "\u202e" in hidden
+    assert clean("".join(hidden)) == "?" * len(hidden)
+    in_json = "".join(character for character in hidden if ord(character) > 0x1F and category(character) != "Cs")
+    assert escaped(in_json).isascii()
+    assert json.loads(f'"{escaped(in_json)}"') == in_json
+    for dumped in (to_yaml({in_json: [in_json, f"{in_json}\n{in_json}"]}), to_yaml({in_json: [in_json]}, short=True)):
+        assert dumped.replace("\n", "").isprintable()
+        assert yaml.safe_load(dumped)[in_json][0] == in_json
+    shown = "".join(chr(code) for code in range(0xA1, 0x3000) if category(chr(code))[0] in "LMNPS")
+    assert (clean(shown), escaped(shown)) == (shown, shown)
 
 
 def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kinformer import APIResource, DecodeError, KubeObject
-from kinformer.cli.output.text import clean, escaped
+from kinformer.cli.output.text import clean, escaped, escaped_in_yaml, has_hidden
 
 __all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml"]
 
@@ -39,8 +39,8 @@ class Document(NamedTuple):
 def object_name(resource: APIResource, obj: KubeObject) -> str:
     """Return the name that kubectl's `-o name` prints: `pod/web-1`, `deployment.apps/web`."""
     singular = resource.singular or resource.kind.lower()
-    name = clean(obj.name)  # the name of a role may hold any character
-    return f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}"
+    # The name of a role may hold any character.
+    return clean(f"{singular}.{resource.group}/{obj.name}" if resource.group else f"{singular}/{obj.name}")
 
 
 def write_json(document: Document) -> None:
@@ -87,15 +87,16 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
         pass
 
     def text(dumper: Any, value: str) -> Any:
-        block = "\n" in value and not any(line != line.rstrip() for line in value.split("\n"))
-        style = "|" if block else '"' if _NO_TEXT_ELSEWHERE.fullmatch(value) else None
+        hidden = has_hidden(value)
+        block = not hidden and "\n" in value and not any(line != line.rstrip() for line in value.split("\n"))
+        style = "|" if block else '"' if hidden or _NO_TEXT_ELSEWHERE.fullmatch(value) else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
     dumped: str = yaml.dump(
         value, Dumper=Dumper, default_flow_style=None if short else False, allow_unicode=True, width=1 << 20
     )
-    return dumped
+    return escaped_in_yaml(dumped)
 
 
 def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:

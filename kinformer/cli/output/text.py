@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "escaped"]
+__all__ = ["clean", "escaped", "escaped_in_yaml", "has_hidden"]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_IN_JSON = re.compile(r"[\x7f-\x9f\u2028\u2029]")  # JSON strings escape all others themselves
+# Characters that are not shown themselves, but change what is shown: C1 controls, line separators, and all format
+# characters (Unicode's category Cf), such as those that turn the direction of a text, U+202E and its kin.
+_HIDDEN = (
+    r"\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    r"\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e007f"
+)
+_CONTROL = re.compile(rf"[\x00-\x1f\ud800-\udfff{_HIDDEN}]")
+_CONTROL_IN_JSON = re.compile(f"[{_HIDDEN}]")  # JSON strings escape all others themselves
 
 
 def clean(text: str) -> str:
-    """Replace control characters, which could command a terminal, by question marks."""
+    """Replace control and format characters, which could command a terminal or deceive a reader, by question marks."""
     return _CONTROL.sub("?", text)
 
 
+def has_hidden(text: str) -> bool:
+    """True if the text has characters that `escaped` and `escaped_in_yaml` escape."""
+    return _CONTROL_IN_JSON.search(text) is not None
+
+
 def escaped(json: str) -> str:
-    """Escape the control characters that JSON may contain unescaped."""
-    return _CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+    """Escape the control and format characters that JSON may contain unescaped."""
+    return _CONTROL_IN_JSON.sub(_as_json, json)
+
+
+def escaped_in_yaml(yaml: str) -> str:
+    """Escape the control and format characters of YAML; texts that have some are to be in double quotes."""
+    return _CONTROL_IN_JSON.sub(lambda found: f"\\U{ord(found[0]):08x}", yaml)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()  # two units above U+FFFF
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

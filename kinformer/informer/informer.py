@@ -60,7 +60,7 @@ class SharedInformer(Generic[M]):
         options: All other options as one value; the keywords below override it.
         transform, resync_period, shutdown_timeout, optional, on_error, compact, snapshot, metrics: See
             `InformerOptions`.
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`; `page_size` is None.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
 
     Raises:
         ConfigError: An option that cannot work, by name.

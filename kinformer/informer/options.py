@@ -26,7 +26,7 @@ class InformerOptions(ReflectorOptions):
     """How an informer follows its source, what it keeps, and what it does beside.
 
     Attributes:
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`; `page_size` is None.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
         transform: dict -> dict (or None to leave the object out), applied once, before the cache.
         resync_period: Seconds between replays of the cache to handlers that set none; 0, the default, is off, because a
             replay asks no server: it helps only handlers that forgot what they were told.
@@ -39,7 +39,6 @@ class InformerOptions(ReflectorOptions):
         metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
     """
 
-    page_size: int | None = None
     transform: Transform | None = None
     resync_period: float = 0
     shutdown_timeout: float = 5

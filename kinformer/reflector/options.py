@@ -20,9 +20,9 @@ class ReflectorOptions:
     """The options that determine how a source is followed.
 
     Attributes:
-        page_size: The number of objects in a response. A number is always sent; 500, the default, is client-go's. None,
-            the default of informers, sends 500 if the version is "0" or unset (a server with a watch cache ignores it
-            then), and no limit at a numeric version unless the first list came in pages.
+        page_size: The number of objects in a response; a number is always sent. None, the default, sends 500 if the
+            version is "0" or unset (a server with a watch cache ignores it at "0"), and no limit at a numeric version
+            unless the first list came in pages, as client-go does.
         watch_list: None streams the list, but falls back to lists for an hour after a server has refused the stream,
             sent nothing for 30 s, ended the stream early, or failed three times. True only streams, False only lists.
         watch_timeout: Seconds; each watch requests a random time in [x, 2x], so that not all end together. 300, as in
@@ -36,7 +36,7 @@ class ReflectorOptions:
         ConfigError: A value is invalid; the text names the option.
     """
 
-    page_size: int | None = 500
+    page_size: int | None = None
     watch_list: bool | None = None
     watch_timeout: float = 300
     idle_timeout: float = 120

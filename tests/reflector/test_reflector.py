@@ -162,15 +162,20 @@ async def test_all_pages_make_one_list_and_the_version_is_that_of_the_first() ->
 
 
 @pytest.mark.parametrize(
-    ("page_size", "in_pages", "limits"),
-    [(None, False, [500, None]), (None, True, [500, 500, 500]), (20, False, [20, 20])],
+    ("options", "in_pages", "limits"),
+    [
+        ({}, False, [500, None]),
+        ({}, True, [500, 500, 500]),
+        ({"page_size": None}, False, [500, None]),
+        ({"page_size": 20}, False, [20, 20]),
+    ],
 )
 async def test_a_relist_is_made_in_pages_if_the_first_list_came_in_pages_or_a_size_was_asked_for(
-    page_size: int | None, in_pages: bool, limits: list[int | None]
+    options: dict[str, Any], in_pages: bool, limits: list[int | None]
 ) -> None:
     first = [page(pod("a", 3), rv=7, token="t"), page(rv=7)] if in_pages else [page(pod("a", 3), rv=7)]
     source = ScriptedSource([*first, page(rv=9)], [[WatchError("?")], [HANG]])
-    reflector, _ = reflect(source, page_size=page_size)
+    reflector, _ = reflect(source, **options)
     async with running(reflector, 5):
         assert [asked.options.limit for asked in source.asked if asked.verb == "list"] == limits
         assert source.versions("list")[-1] == "7"

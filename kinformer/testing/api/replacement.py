@@ -12,6 +12,7 @@ from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import cause, conflict, internal, invalid
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import managers_of, same_content, spec_differs
+from kinformer.testing.store.ownership import KEPT_BY_STATUS, METADATA
 from kinformer.testing.store.storage import Stored
 
 __all__ = ["Replacement", "version_in"]
@@ -19,15 +20,6 @@ __all__ = ["Replacement", "version_in"]
 Object = dict[str, Any]
 
 _SYSTEM_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-# The metadata that a write of /status leaves alone; for other built-in kinds the owners (pkg/registry/*/strategy.go).
-_KEPT_BY_STATUS = {
-    "Deployment": ("labels", "ownerReferences"),
-    "FlowSchema": _METADATA,
-    "PriorityLevelConfiguration": _METADATA,
-    "ValidatingAdmissionPolicy": _METADATA,
-    "VolumeAttachment": _METADATA,
-}
 _NO_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -107,7 +99,7 @@ class Replacement:
             for name in [name for name in new if name not in _NO_SPEC]:
                 del new[name]
             new.update({name: value for name, value in old.items() if name not in _NO_SPEC})
-            kept = _KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else _METADATA
+            kept = KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else METADATA
             _carry_over(kept, old["metadata"], new["metadata"])
         elif resource.has_status and not options.admin and self.subresource in ("", "scale"):
             _carry_over(("status",), old, new)
@@ -123,9 +115,10 @@ class Replacement:
             return False
         before, metadata = self.old["metadata"], self.new["metadata"]
         given = metadata.pop("managedFields", None)
-        taken = bool(given) and given != before.get("managedFields") and not self.subresource
+        given = [] if given == [{}] else given or before.get("managedFields", [])
+        taken = given != before.get("managedFields", []) and not self.subresource
         if taken:
-            before["managedFields"] = [] if given == [{}] else given
+            before["managedFields"] = given
         if before.get("managedFields"):
             metadata["managedFields"] = before["managedFields"]
         return taken
@@ -140,7 +133,7 @@ class Replacement:
     def count_generation(self) -> None:
         """Increment the generation, if the kind has one and the spec differs."""
         resource = self.resource
-        counted = (resource.generation or not resource.builtin) and self.subresource != "binding"
+        counted = (resource.generation or not resource.builtin) and self.subresource not in ("binding", "status")
         if counted and spec_differs(resource, self.old, self.new):
             self.new["metadata"]["generation"] = self.old["metadata"].get("generation", 0) + 1
 

@@ -106,10 +106,10 @@ class Writer:
         if metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
-    def _decoded(self, resource: ResourceType, body: Object, options: WriteOptions) -> Object:
+    def _decoded(self, resource: ResourceType, body: Object, options: WriteOptions, *, subresource: str = "") -> Object:
         """A fresh object as the server reads it, without what its type does not know. A 400 `StatusError`."""
-        obj, unknown = decode(resource, body)
-        if resource.builtin and not body.get("status"):
+        obj, unknown = decode(resource, body, applied=options.applied)
+        if resource.builtin and not body.get("status") and subresource != "status":
             obj.pop("status", None)  # Go makes an empty one of none
         patch = "json patch " if options.json_patch else ""
         texts = [f'{patch}duplicate field "{path}"' for path in options.duplicates]
@@ -189,7 +189,7 @@ class Writer:
     ) -> WriteResult:
         """PUT."""
         check_kind(resource, body)
-        obj = self._decoded(resource, body, options)
+        obj = self._decoded(resource, body, options, subresource=subresource)
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if metadata.setdefault("name", name) != name:
@@ -219,7 +219,7 @@ class Writer:
         changed = change(decode_stored(resource, existing))
         if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
             raise failure(422, "the server rejected our request due to an error in our request", details={})
-        obj = self._patched(resource, changed, options)
+        obj = self._patched(resource, changed, options, subresource)
         self._check_metadata(resource, namespace, obj)
         if obj["metadata"].setdefault("name", name) != name:
             raise _other_name(obj["metadata"]["name"], name)
@@ -231,11 +231,11 @@ class Writer:
             raise invalid(resource.group, resource.kind, name, causes)
         return self._replace(Replacement(resource, existing, obj, options, subresource))
 
-    def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions) -> Object:
+    def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions, subresource: str) -> Object:
         """What a patch made of an object, decoded. A 422 `StatusError` for what is no such object any more."""
         try:
             check_kind(resource, changed)
-            return self._decoded(resource, changed, options)
+            return self._decoded(resource, changed, options, subresource=subresource)
         except StatusError as error:
             text = str(error).partition(f"cannot be handled as a {resource.kind}: ")[2] or str(error)
             shown = json.dumps(changed, separators=(",", ":"), ensure_ascii=False)
@@ -271,7 +271,7 @@ class Writer:
             return self._apply_new(resource, namespace, applied, manager, options)
         live = decode_stored(resource, existing)
         merged = apply_fields(resource, live, applied, manager, self.ledger.timestamp(), force=options.force)
-        merged, _ = decode(resource, merged)  # with the defaults of what was not said
+        merged, _ = decode(resource, merged, applied=True)  # with the defaults of what was not said
         return self._replace(Replacement(resource, existing, merged, options, subresource, applied=True))
 
     def _apply_new(
@@ -279,11 +279,16 @@ class Writer:
     ) -> WriteResult:
         empty: Object = {"metadata": {}}
         merged = apply_fields(resource, empty, applied, manager, self.ledger.timestamp(), force=True)
-        fields = merged["metadata"]["managedFields"]
+        fields = merged["metadata"].get("managedFields")
         obj = {key: value for key, value in merged.items() if not (key == "status" and resource.has_status)}
-        written = self.create(resource, namespace, obj, WriteOptions(manager, dry_run=True, admin=options.admin))
+        creation = WriteOptions(
+            manager, dry_run=True, admin=options.admin, applied=True, warnings=options.warnings, validation="Ignore"
+        )
+        written = self.create(resource, namespace, obj, creation)
         whole = decode_stored(resource, written.stored)
-        whole["metadata"]["managedFields"] = fields
+        whole["metadata"].pop("managedFields", None)
+        if fields:
+            whole["metadata"]["managedFields"] = fields
         return WriteResult(self.ledger.save(resource, None, whole, dry_run=options.dry_run), created=True)
 
     # -- the steps of update, patch and apply ---------------------------------------------------------------------

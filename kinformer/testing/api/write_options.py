@@ -33,6 +33,7 @@ class WriteOptions:
         json_patch: The body is a JSON patch, and `duplicates` are fields of that.
         duplicates: The fields that the body has twice.
         force: Take fields from other managers (apply).
+        applied: The body is what an apply configuration makes of nothing: its nulls stay, and are refused.
         warnings: The warnings for the client, to which the write adds.
     """
 
@@ -46,6 +47,7 @@ class WriteOptions:
     json_patch: bool = False
     duplicates: list[str] = field(default_factory=list)
     force: bool = False
+    applied: bool = False
     warnings: list[str] = field(default_factory=list)
 
 

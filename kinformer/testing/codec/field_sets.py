@@ -13,12 +13,11 @@ from typing import Any
 from kinformer.testing.kinds.schema import ANY, Node
 
 __all__ = [
-    "NODE",
+    "UNOWNED_METADATA",
     "Path",
-    "difference",
-    "drop_field",
     "from_fields",
-    "leaves",
+    "item_element",
+    "member_element",
     "new_fields",
     "ownable_part",
     "owns",
@@ -28,7 +27,7 @@ __all__ = [
 Path = tuple[str, ...]
 Object = dict[str, Any]
 
-_META_IGNORED = {
+UNOWNED_METADATA = {
     "name",
     "namespace",
     "uid",
@@ -40,67 +39,23 @@ _META_IGNORED = {
     "selfLink",
     "managedFields",
 }
-# Stands for a map, a list or an item of one: it may be owned by several, a value belongs to whoever wrote it last.
-NODE = object()
 _ZERO: tuple[Any, ...] = (None, {}, "", 0)  # what Go writes for fields that were never set
 
 
-def leaves(node: Node, obj: Object, *, nodes: bool) -> dict[Path, Any]:
-    """Path -> value for all that can be owned; `nodes` includes maps and lists themselves, as updates own them."""
-    found: dict[Path, Any] = {}
-    for name, value in obj.items():
-        if name == "metadata":
-            value = _owned_metadata(value)
-            if value:
-                _walk(node.child(name), value, ("f:metadata",), found, nodes=nodes, fresh=False)
-        elif name not in ("apiVersion", "kind"):
-            child = node.child(name)
-            _walk(child, value, (f"f:{name}",), found, nodes=nodes, fresh=not child.always)
-    return found
-
-
-def _walk(node: Node, value: Any, path: Path, found: dict[Path, Any], *, nodes: bool, fresh: bool) -> None:
-    """`fresh` is False for what Go writes before anybody sets it: nobody owns that itself."""
-    if isinstance(value, dict) and value and not node.atomic:
-        if nodes and fresh:
-            found[path] = NODE
-        for name, inner in value.items():
-            child = node.child(name)
-            _walk(child, inner, (*path, f"f:{name}"), found, nodes=nodes, fresh=fresh or not child.always)
-    elif isinstance(value, list) and value:
-        _walk_list(node, value, path, found, nodes=nodes, fresh=fresh)
-    elif fresh or value not in _ZERO:
-        found[path] = value
-
-
-def _walk_list(node: Node, value: list[Any], path: Path, found: dict[Path, Any], *, nodes: bool, fresh: bool) -> None:
-    keys = node.keys_of(value)
-    if keys:
-        item_node = node.item or ANY
-        if nodes and fresh:
-            found[path] = NODE
-        for item in value:
-            below = (*path, _key_element(node, item))
-            found[below] = NODE  # the item itself
-            for name, inner in item.items():
-                _walk(item_node.child(name), inner, (*below, f"f:{name}"), found, nodes=nodes, fresh=True)
-    elif node.list_type == "set":
-        if nodes and fresh:
-            found[path] = NODE
-        for item in value:
-            found[(*path, "v:" + json.dumps(item))] = item
-    else:
-        found[path] = value
-
-
-def _key_element(node: Node, item: Object) -> str:
+def item_element(node: Node, item: Object) -> str:
+    """The element of an item of a keyed list."""
     # structured-merge-diff writes the keys of an item in order of the alphabet
     pairs = sorted(zip(node.keys, node.key_of(item), strict=True))
     return "k:" + json.dumps(dict(pairs), separators=(",", ":"), ensure_ascii=False)
 
 
+def member_element(value: Any) -> str:
+    """The element of a member of a set."""
+    return "v:" + json.dumps(value, ensure_ascii=False)
+
+
 def new_fields(node: Node, obj: Object) -> Object:
-    """FieldsV1 of a new object, all of which belongs to its creator: `to_fields(leaves(...))` in one pass."""
+    """FieldsV1 of a new object, all of which belongs to its creator."""
     fields: Object = {}
     for name, value in obj.items():
         if name == "metadata":
@@ -144,10 +99,10 @@ def _new_list(node: Node, value: list[Any], *, fresh: bool) -> Object:
     if keys:
         item_node = node.item or ANY
         below: Object = {".": {}} if fresh else {}
-        items = {_key_element(node, item): _new(item_node, item, fresh=True) for item in value}
+        items = {item_element(node, item): _new(item_node, item, fresh=True) for item in value}
         return {**below, **dict(sorted(items.items()))}
     if node.list_type == "set":
-        members = sorted("v:" + json.dumps(item) for item in value)
+        members = sorted(map(member_element, value))
         return {**({".": {}} if fresh else {}), **{member: {} for member in members}}
     return {}
 
@@ -196,58 +151,6 @@ def ownable_part(obj: Object) -> Object:
 
 
 def _owned_metadata(metadata: Object) -> Object:
-    if metadata.keys() <= _META_IGNORED:
+    if metadata.keys() <= UNOWNED_METADATA:
         return {}
-    return {name: value for name, value in metadata.items() if name not in _META_IGNORED}
-
-
-def difference(old: Object, new: Object) -> tuple[Object, Object]:
-    """Both documents without the parts that are equal."""
-    old_part, new_part = {}, {}
-    for name in old.keys() | new.keys():
-        if name not in new:
-            old_part[name] = old[name]
-        elif name not in old:
-            new_part[name] = new[name]
-        elif old[name] != new[name]:
-            left, right = old[name], new[name]
-            if isinstance(left, dict) and isinstance(right, dict):
-                less = difference(left, right)
-                # Nothing may look empty that is not: an empty map is a value of its own.
-                left, right = less if all(less) else (left, right)
-            old_part[name], new_part[name] = left, right
-    return old_part, new_part
-
-
-def drop_field(obj: Object, path: Path) -> None:
-    """Removes a field that its only owner no longer applies."""
-    node: Any = obj
-    for element in path[:-1]:
-        node = _step(node, element)
-        if node is None:
-            return
-    last = path[-1]
-    if last.startswith("f:") and isinstance(node, dict):
-        gone = node.pop(last[2:], None) is not None
-        if gone and not node and len(path) > 2:  # a map that lost its last field goes too
-            drop_field(obj, path[:-1])
-    elif isinstance(node, list):
-        item = _step(node, last)
-        if item is not None:
-            node.remove(item)
-
-
-def _step(node: Any, element: str) -> Any:
-    kind, _, text = element.partition(":")
-    if kind == "f":
-        return node.get(text) if isinstance(node, dict) else None
-    if not isinstance(node, list):
-        return None
-    wanted = json.loads(text)
-    if kind == "v":
-        return wanted if wanted in node else None
-    return next((one for one in node if isinstance(one, dict) and _is_item(one, wanted)), None)
-
-
-def _is_item(item: Object, wanted: Object) -> bool:
-    return all(item.get(key) == value for key, value in wanted.items())
+    return {name: value for name, value in metadata.items() if name not in UNOWNED_METADATA}

@@ -63,16 +63,24 @@ def rejected_patch() -> StatusError:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """RFC 7386; nulls within a list go too if there was no object before (evanphx/json-patch, merge.go)."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
-    merged = dict(target) if isinstance(target, dict) else {}
+        return copy.deepcopy(patch) if isinstance(target, dict) else _without_nulls(patch)
+    if not isinstance(target, dict):
+        return _without_nulls(patch)
+    merged = dict(target)
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
         else:
             merged[name] = merge_patch(merged.get(name), value)
     return merged
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -227,8 +235,8 @@ def _check_retained(patch: dict[str, Any]) -> None:
 
 def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list[Any] | None) -> list[Any]:
     key = node.merge
-    if key is True:  # what the patch names comes first
-        return [*patch, *(one for one in target if one not in patch)]
+    if key is True:
+        return _in_order(target, patch, target, patch)
     if any(isinstance(one, dict) and one.get("$patch") == "replace" for one in patch):
         return [one for one in patch if one.get("$patch") != "replace"]
     if not key or not all(isinstance(one, dict) and not isinstance(one.get(key), dict | list) for one in patch):
@@ -248,17 +256,25 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list
 
 
 def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
-    """Patched items in the order wanted, the others where they were (strategicpatch, mergeSortedSlice)."""
-    before = [one.get(key) for one in target]
-    rest = [one for one in target if one.get(key) not in items]
+    """Patched items in the order wanted, the others where they were."""
     rank = {name: index for index, name in enumerate(wanted)}
-    fresh = [items[name] for name in sorted(items, key=lambda name: rank.get(name, len(rank)))]
+    names = sorted(items, key=lambda name: rank.get(name, len(rank)))
+    return _in_order(target, [items[name] for name in names], [one.get(key) for one in target], names)
+
+
+def _in_order(target: list[Any], patched: list[Any], before: list[Any], names: list[Any]) -> list[Any]:
+    """Patched values in their order, the others of the target where they were (strategicpatch, mergeSortedSlice).
+
+    `before` and `names` are what identifies the values of the target and of the patch.
+    """
+    rest = [(name, one) for name, one in zip(before, target, strict=True) if name not in names]
+    fresh = list(dict(zip(names, patched, strict=True)).items())
     merged: list[Any] = []
     while rest or fresh:
-        if rest and (not fresh or _comes_before(before, rest[0].get(key), fresh[0].get(key))):
-            merged.append(rest.pop(0))
+        if rest and (not fresh or _comes_before(before, rest[0][0], fresh[0][0])):
+            merged.append(rest.pop(0)[1])
         else:
-            merged.append(fresh.pop(0))
+            merged.append(fresh.pop(0)[1])
     return merged
 
 

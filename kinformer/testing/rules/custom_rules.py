@@ -17,7 +17,7 @@ from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.pod_rules import duplicate, required, unsupported
 
-__all__ = ["fill_defaults", "has_rules", "prune", "schema_causes"]
+__all__ = ["fill_defaults", "has_rules", "prune", "prune_nulls", "schema_causes"]
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -78,25 +78,50 @@ def _prune(value: Any, schema: Schema, path: str, unknown: list[str]) -> None:
 # -- defaults ---------------------------------------------------------------------------------------------------------
 
 
+def prune_nulls(schema: Schema | None, value: Any) -> None:
+    """Takes out, in place, the nulls of fields that are neither nullable nor have a default."""
+    if isinstance(value, dict):
+        properties = (schema or {}).get("properties") or {}
+        additional = (schema or {}).get("additionalProperties")
+        for name in list(value):
+            inner = properties.get(name) or (additional if isinstance(additional, Mapping) else None)
+            if value[name] is None and inner is not None and _is_wrong_null(None, inner):
+                if inner.get("default") is None:
+                    del value[name]
+            else:
+                prune_nulls(inner, value[name])
+    elif isinstance(value, list):
+        items = (schema or {}).get("items")
+        for item in value:
+            prune_nulls(items if isinstance(items, Mapping) else None, item)
+
+
 def fill_defaults(schema: Schema, value: Any) -> None:
-    """Fills in defaults, in place; a null that may not be one makes room for the default or goes."""
+    """Fills in defaults, in place: for what is missing, and for a null that may not be one."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
         for name, inner in properties.items():
-            if name in value and value[name] is None and not inner.get("nullable"):
-                del value[name]
-            if name not in value and inner.get("default") is not None:
-                value[name] = copy.deepcopy(inner["default"])
-            if name in value:
-                fill_defaults(inner, value[name])
+            default = inner.get("default")
+            if default is not None and (name not in value or _is_wrong_null(value[name], inner)):
+                value[name] = copy.deepcopy(default)
         additional = schema.get("additionalProperties")
-        if isinstance(additional, Mapping):
-            for name, inner_value in value.items():
-                if name not in properties:
-                    fill_defaults(additional, inner_value)
+        for name, inner_value in value.items():
+            if name in properties:
+                fill_defaults(properties[name], inner_value)
+            elif isinstance(additional, Mapping):
+                if _is_wrong_null(inner_value, additional):
+                    value[name] = inner_value = copy.deepcopy(additional.get("default"))
+                fill_defaults(additional, inner_value)
     elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        for item in value:
-            fill_defaults(schema["items"], item)
+        items = schema["items"]
+        for index, item in enumerate(value):
+            if _is_wrong_null(item, items):
+                value[index] = item = copy.deepcopy(items.get("default"))
+            fill_defaults(items, item)
+
+
+def _is_wrong_null(value: Any, schema: Schema) -> bool:
+    return value is None and not schema.get("nullable")
 
 
 # -- validation -------------------------------------------------------------------------------------------------------

@@ -110,6 +110,11 @@ def _service(obj: Object) -> None:
     else:
         spec.setdefault("sessionAffinity", "None")
         spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        config.setdefault("timeoutSeconds", 10800)
     if kind in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":

@@ -110,10 +110,14 @@ def _service(obj: Object, old: Object | None) -> Causes:
     if kind == "ExternalName" and not spec.get("externalName"):
         causes.append(required("spec.externalName"))
     seen: set[tuple[Any, Any]] = set()
+    names: set[str] = set()
     for index, port in enumerate(ports):
         at = f"spec.ports[{index}]"
         if len(ports) > 1 and not port.get("name"):
             causes.append(required(f"{at}.name"))
+        elif port.get("name") in names:
+            causes.append(duplicate(f"{at}.name", port["name"]))
+        names |= {port["name"]} if port.get("name") else set()
         for field in ("port", "targetPort"):
             number = port.get(field, 0)
             if isinstance(number, int) and not 0 < number < 65536:

@@ -11,7 +11,7 @@ from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
-from kinformer.testing.rules.custom_rules import fill_defaults, prune, schema_causes
+from kinformer.testing.rules.custom_rules import fill_defaults, prune, prune_nulls, schema_causes
 from kinformer.testing.rules.kind_rules import kind_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
 from kinformer.testing.store.forms import copied
@@ -109,8 +109,11 @@ def unrecognized(kind: str, error: str, body: str) -> StatusError:
     )
 
 
-def decode(resource: ResourceType, body: Object) -> tuple[Object, list[str]]:
-    """A fresh object as the server reads it, and the paths of what its type does not know. A 400 `StatusError`."""
+def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tuple[Object, list[str]]:
+    """A fresh object as the server reads it, and the paths of what its type does not know. A 400 `StatusError`.
+
+    The nulls of a custom resource that was `applied` stay, and are refused by its schema.
+    """
     try:
         if resource.builtin:
             return conform(resource.node, body)
@@ -126,6 +129,8 @@ def decode(resource: ResourceType, body: Object) -> tuple[Object, list[str]]:
     schema = resource.schema
     if schema:
         unknown = sorted([*unknown, *prune(schema, obj)])
+        if not applied:
+            prune_nulls(schema, obj)
         fill_defaults(schema, obj)
     return obj, unknown
 

@@ -145,4 +145,6 @@ def spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
     left_out = ("status",) if resource.has_status or resource.builtin else ()
     if resource.plural == "endpointslices" and old["metadata"].get("labels") != new["metadata"].get("labels"):
         return True  # discovery/endpointslice/strategy.go counts labels too
+    if resource.plural == "deployments" and old["metadata"].get("annotations") != new["metadata"].get("annotations"):
+        return True  # and apps/deployment/strategy.go annotations
     return _rest(old, left_out) != _rest(new, left_out)

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any
 
+from kinformer.testing.codec.field_merge import compare, merge, remove, set_fields, with_named_fields
 from kinformer.testing.codec.field_sets import (
-    NODE,
+    UNOWNED_METADATA,
     Path,
-    difference,
-    drop_field,
     from_fields,
-    leaves,
     new_fields,
     ownable_part,
     owns,
     to_fields,
 )
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.schema import ANY, Node
+from kinformer.testing.kinds.schema import Node
 from kinformer.testing.kinds.status import StatusError, failure
 
-__all__ = ["FieldManager", "apply_fields", "track_update"]
+__all__ = ["KEPT_BY_STATUS", "METADATA", "FieldManager", "apply_fields", "track_update"]
 
 Object = dict[str, Any]
+
+METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
+# The metadata that a write of /status leaves alone; for other built-in kinds the owners (pkg/registry/*/strategy.go).
+KEPT_BY_STATUS = {
+    "Deployment": ("labels", "ownerReferences"),
+    "FlowSchema": METADATA,
+    "PriorityLevelConfiguration": METADATA,
+    "ValidatingAdmissionPolicy": METADATA,
+    "VolumeAttachment": METADATA,
+}
+# What nobody owns although it is set (fieldmanager/internal/stripmeta.go).
+_NEVER_OWNED: frozenset[Path] = frozenset(
+    {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in UNOWNED_METADATA)}
+)
 
 
 class FieldManager:
@@ -101,25 +112,21 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
         # Who never owned anything is not followed until somebody applies (fieldmanager/skipnonapplied.go).
         new["metadata"].pop("managedFields", None)
         return
-    # Only what differs is taken apart: most writes change a field or two of a large object.
-    old_part, new_part = difference(ownable_part(old), ownable_part(new))
-    before = leaves(resource.node, old_part, nodes=True)
-    after = leaves(resource.node, new_part, nodes=True)
-    removed = before.keys() - after.keys()
-    changed = {path for path, value in after.items() if path not in before or before[path] != value}
-    # An item of a keyed list, or a map, may be owned by several; a value by whoever wrote it last.
-    taken = {path for path in changed if after[path] is not NODE}
+    found = compare(resource.node, ownable_part(old), ownable_part(new))
+    changed = found.written - _NEVER_OWNED
+    lost = found.removed | changed
     entries: list[Object] = []
     mine: Object | None = None
     for entry in old["metadata"].get("managedFields") or []:
         if manager.has_entry(entry):
             mine = entry
         else:
-            entries.append(_without_paths(entry, removed | taken))
+            entries.append(_without_paths(entry, lost))
     if mine is None:
         entries.append({**_entry(resource, manager, now), "fieldsType": "FieldsV1", "fieldsV1": to_fields(changed)})
     else:
-        entries.append(_with_paths(_without_paths(mine, removed), changed, resource, now if manager.timed else ""))
+        mine = _without_paths(mine, found.removed)
+        entries.append(_with_paths(mine, changed, resource, now if manager.timed else ""))
     written = _sorted([entry for entry in entries if entry["fieldsV1"]])
     if written:
         new["metadata"]["managedFields"] = written
@@ -149,68 +156,78 @@ def _with_paths(entry: Object, paths: set[Path], resource: ResourceType, now: st
 def apply_fields(
     resource: ResourceType, live: Object, applied: Object, manager: FieldManager, now: str, *, force: bool
 ) -> Object:
-    """Server-side apply: the merged object with its managedFields. A 409 `StatusError` that names the conflicts."""
-    wanted = leaves(resource.node, applied, nodes=False)
-    present = leaves(resource.node, live, nodes=False)
-    changed = {path for path, value in wanted.items() if path in present and present[path] != value}
-    entries: list[tuple[Object, set[Path]]] = []
-    previous: set[Path] = set()
-    conflicts: list[tuple[Object, Path]] = []
-    for entry, paths in _entries_of(live):
-        if manager.has_entry(entry):
-            previous = paths
-            continue
-        lost = paths & changed
-        conflicts += [(entry, path) for path in sorted(lost)]
-        entries.append((entry, paths - lost))
+    """Server-side apply: the merged object with its managedFields. A 409 `StatusError` that names the conflicts.
+
+    `live` is an empty object where there is none yet. A field goes if the manager has applied it before, does not any
+    more, and nobody else owns it (structured-merge-diff, merge/update.go).
+    """
+    node = resource.node
+    reset = _reset_fields(resource, manager.subresource)
+    entries = _entries_of(live) or _before_first_apply(resource, live, manager.subresource, now)
+    wanted = _without_reset(set_fields(node, applied), reset)
+    previous = next((paths for entry, paths in entries if manager.has_entry(entry)), set())
+    others = [(entry, paths) for entry, paths in entries if not manager.has_entry(entry)]
+    merged: Object = merge(node, live, applied)
+    if previous:
+        merged = _pruned(node, merged, previous, wanted.union(*(paths for _, paths in others)))
+    found = compare(node, ownable_part(live), ownable_part(merged))
+    written, removed = _without_reset(found.written, reset), _without_reset(found.removed, reset)
+    conflicts = [(entry, path) for entry, paths in others for path in sorted(paths & written, key=_place)]
     if conflicts and not force:
         raise _conflict(conflicts)
-    owned_by_others = set().union(*(paths for _, paths in entries)) if entries else set()
-    merged: Object = _merge(live, applied, resource.node)
-    for path in sorted(previous - wanted.keys() - owned_by_others, key=len):  # a whole item before its fields
-        if not any(other[: len(path)] == path for other in owned_by_others):
-            drop_field(merged, path)
-    entries = [(entry, _present_paths(paths, merged, resource)) for entry, paths in entries]
     mine = _entry(resource, manager, now)
-    if _same_content(live, merged):  # the time is that of the last change
-        before = next((entry for entry, _ in _entries_of(live) if manager.has_entry(entry)), {})
+    if "uid" in live["metadata"] and merged == live:  # the time is that of the last change
+        before = next((entry for entry, _ in entries if manager.has_entry(entry)), {})
         mine = {name: value for name, value in mine.items() if name != "time"}
         if before.get("time"):
             mine["time"] = before["time"]
-    entries.append((mine, set(wanted)))
-    merged["metadata"]["managedFields"] = _encoded_entries(entries)
-    return merged
+    kept = [(entry, paths - written - removed) for entry, paths in others]
+    metadata = {**merged["metadata"], "managedFields": _encoded_entries([*kept, (mine, wanted - _NEVER_OWNED)])}
+    if not metadata["managedFields"]:
+        del metadata["managedFields"]
+    return {**merged, "metadata": metadata}
 
 
-def _same_content(live: Object, merged: Object) -> bool:
-    def content(obj: Object) -> Object:
-        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-        return {**obj, "metadata": metadata}
+def _pruned(node: Node, merged: Object, previous: set[Path], owned: set[Path]) -> Object:
+    """The merged object without what its manager no longer applies; `owned` is what any manager owns now."""
+    before = with_named_fields(node, previous)
+    everything = with_named_fields(node, set_fields(node, merged))
+    less = remove(node, merged, before)
+    left = with_named_fields(node, set_fields(node, less))
+    less = remove(node, merged, everything - (left | with_named_fields(node, owned)))
+    left = with_named_fields(node, set_fields(node, less))
+    pruned: Object = remove(node, merged, (everything - left) & before)
+    return pruned
 
-    return "uid" in live["metadata"] and content(live) == content(merged)
+
+def _before_first_apply(
+    resource: ResourceType, live: Object, subresource: str, now: str
+) -> list[tuple[Object, set[Path]]]:
+    """The owner of an object that was not followed until now (fieldmanager/skipnonapplied.go)."""
+    if "uid" not in live["metadata"]:
+        return []
+    owned = _without_reset(set(from_fields(new_fields(resource.node, live))), _reset_fields(resource, subresource))
+    return [(_entry(resource, FieldManager("before-first-apply", "Update", subresource), now), owned)]
 
 
-def _present_paths(paths: set[Path], merged: Object, resource: ResourceType) -> set[Path]:
-    return paths & leaves(resource.node, merged, nodes=True).keys()
+def _reset_fields(resource: ResourceType, subresource: str) -> tuple[Path, ...]:
+    """The fields that a request does not write, and nobody owns through it (GetResetFields of the strategies)."""
+    if not subresource:
+        return (("f:status",),) if resource.has_status else ()
+    if subresource != "status":
+        return ()
+    kept = KEPT_BY_STATUS.get(resource.kind, ("ownerReferences",)) if resource.builtin else METADATA
+    whole = kept == METADATA
+    return (("f:spec",), *([("f:metadata",)] if whole else [("f:metadata", f"f:{name}") for name in kept]))
 
 
-def _merge(live: Any, applied: Any, node: Node) -> Any:
-    if isinstance(live, dict) and isinstance(applied, dict) and not node.atomic:
-        merged = dict(live)
-        for name, value in applied.items():
-            merged[name] = _merge(live.get(name), value, node.child(name)) if name in live else value
-        return copy.deepcopy(merged)
-    if isinstance(live, list) and isinstance(applied, list):
-        keys = node.keys_of([*live, *applied])
-        if keys:
-            by_key = {node.key_of(item): item for item in live}
-            for item in applied:
-                key = node.key_of(item)
-                by_key[key] = _merge(by_key[key], item, node.item or ANY) if key in by_key else item
-            return copy.deepcopy(list(by_key.values()))
-        if node.list_type == "set":
-            return [*live, *(item for item in applied if item not in live)]
-    return copy.deepcopy(applied)
+def _without_reset(paths: set[Path], reset: tuple[Path, ...]) -> set[Path]:
+    return {path for path in paths if not any(path[: len(one)] == one for one in reset)}
+
+
+def _place(path: Path) -> list[tuple[bool, str]]:
+    """Where a path comes in a set: the fields of a struct before what is below them (fieldpath/set.go)."""
+    return [(length < len(path), element) for length, element in enumerate(path, start=1)]
 
 
 def _shown(path: Path) -> str:
@@ -237,7 +254,7 @@ def _manager_text(entry: Object) -> str:
 
 
 def _conflict(conflicts: list[tuple[Object, Path]]) -> StatusError:
-    conflicts = sorted(conflicts, key=lambda one: (one[0]["manager"], one[1]))
+    conflicts = sorted(conflicts, key=lambda one: one[0]["manager"])
     causes = [
         {
             "reason": "FieldManagerConflict",

@@ -1,0 +1,319 @@
+"""Merges and compares documents of one type: which fields a document sets, and which differ between two.
+
+A port of structured-merge-diff (typed/merge.go, compare.go, remove.go, tofieldset.go), so that empty maps, empty lists
+and nulls count as they do there: a null or an empty map is a field that is set, an empty list of items is none, and
+neither takes anything from the document that it is merged into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kinformer.testing.codec.field_sets import Path, item_element, member_element
+from kinformer.testing.kinds.schema import ANY, Node
+
+__all__ = ["Comparison", "compare", "merge", "remove", "set_fields", "with_named_fields"]
+
+Object = dict[str, Any]
+
+ABSENT: Final = object()  # unlike a null, which is a value
+
+
+class Comparison:
+    """The paths that differ between two documents. No path is in two of the sets."""
+
+    def __init__(self) -> None:
+        self.removed: set[Path] = set()
+        self.modified: set[Path] = set()
+        self.added: set[Path] = set()
+
+    @property
+    def written(self) -> set[Path]:
+        """The paths whose value is another one now."""
+        return self.modified | self.added
+
+
+def _kind(node: Node, value: Any) -> str:
+    """The form in which a value is looked at: `map`, `list`, `scalar`, or `""` if the type leaves that to the value."""
+    if node.kind != "any":
+        return {"struct": "map", "map": "map", "list": "list"}.get(node.kind, "scalar")
+    if isinstance(value, dict):
+        return "map"
+    if isinstance(value, list):
+        return "list"
+    return "" if value is ABSENT or value is None else "scalar"
+
+
+def _forms(node: Node, left: Any, right: Any) -> list[str]:
+    """The forms in which two values are looked at, one after the other; the last one decides."""
+    if right is ABSENT:
+        return [_kind(node, left) or "map"]
+    form = _kind(node, right)
+    before = form if left is ABSENT else _kind(node, left)
+    return [form or "map"] if before == form else [before or "map", form or "map"]
+
+
+def _items(node: Node, values: list[Any]) -> list[str] | None:
+    """The path elements of the items of a list; None for a list that is one value."""
+    if node.kind != "list":
+        return None
+    if node.keys_of(values):
+        return [item_element(node, item) for item in values]
+    if node.list_type == "set":
+        return [member_element(item) for item in values]
+    return [] if node.list_type == "map" and not values else None
+
+
+# -- the fields that a document sets ----------------------------------------------------------------------------------
+
+
+def set_fields(node: Node, value: Any) -> set[Path]:
+    """The paths that a document sets, which an applied configuration owns."""
+    found: set[Path] = set()
+    _collect(node, value, (), found)
+    return found
+
+
+def _collect(node: Node, value: Any, path: Path, found: set[Path]) -> None:
+    form = _kind(node, value) or "map"
+    if form == "scalar" or (form == "map" and node.atomic):
+        found.add(path)
+    elif form == "map":
+        fields = node.fields
+        for name, inner in (value if isinstance(value, dict) else {}).items():
+            below = (*path, f"f:{name}")
+            _collect(node.child(name), inner, below, found)
+            if inner is None or inner == {} or name not in fields:
+                found.add(below)
+    else:
+        values = value if isinstance(value, list) else []
+        elements = _items(node, values)
+        if elements is None:
+            found.add(path)
+            return
+        item = node.item or ANY
+        for element, inner in zip(elements, values, strict=True):
+            below = (*path, element)
+            found.add(below)
+            if elements.count(element) == 1:
+                _collect(item, inner, below, found)
+
+
+def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
+    """The paths, and the fields of a struct that lead to them, which nobody owns by themselves."""
+    found = set(paths)
+    for path in list(found):
+        at: Node | None = node
+        for length, element in enumerate(path[:-1], start=1):
+            if at is None:
+                break
+            name = element[2:] if element.startswith("f:") else None
+            if name is not None:
+                if name in at.fields:
+                    found.add(path[:length])
+                at = at.child(name)
+            else:
+                at = at.item if element.startswith("k:") else None
+    return found
+
+
+# -- what two documents make together ---------------------------------------------------------------------------------
+
+
+def merge(node: Node, live: Any, applied: Any) -> Any:
+    """The live document with what is applied in it; may share parts with both."""
+    merged = _merge(node, live, applied)
+    return {} if merged is ABSENT else merged
+
+
+def _merge(node: Node, left: Any, right: Any) -> Any:
+    form = _forms(node, left, right)[-1]
+    if form == "map":
+        lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
+        if not node.atomic and (lefts or rights):
+            merged = {}
+            for name in [*lefts, *(name for name in rights if name not in lefts)]:
+                both = _merge(node.child(name), lefts.get(name, ABSENT), rights.get(name, ABSENT))
+                if both is not ABSENT:
+                    merged[name] = both
+            return merged or ABSENT
+    elif form == "list":
+        before, after = (value if isinstance(value, list) else [] for value in (left, right))
+        elements = _items(node, [*before, *after])
+        if elements is not None and (before or after):
+            return _merge_items(node, before, after, elements) or ABSENT
+    return left if right is ABSENT else right
+
+
+def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list[str]) -> list[Any]:
+    """The items of both lists; what both have comes in the order of the applied one."""
+    lefts, rights = elements[: len(before)], elements[len(before) :]
+    # Items that are in the live list twice are not merged with the applied one, which takes their place.
+    left_values = {one: None if lefts.count(one) > 1 else value for one, value in zip(lefts, before, strict=True)}
+    right_values = dict(zip(rights, after, strict=True))
+    shared = [one for one in rights if one in left_values]
+    item = node.item or ANY
+    merged: list[Any] = []
+    done: set[str] = set()
+
+    def take(left: Any, right: Any) -> None:
+        both = _merge(item, left, right)
+        if both is not ABSENT:
+            merged.append(both)
+
+    def take_applied(element: str) -> None:
+        done.add(element)
+        take(left_values.get(element, ABSENT), right_values[element])
+
+    at_left = at_right = 0
+    while at_left < len(lefts) or at_right < len(rights):
+        left = lefts[at_left] if at_left < len(lefts) else None
+        if left is not None and at_right < len(rights):
+            if left == rights[at_right]:
+                take_applied(left)
+                at_left, at_right, shared = at_left + 1, at_right + 1, shared[1:]
+                continue
+            if left in right_values and shared and shared[0] != left:
+                at_left += 1  # it has its turn where the applied list has it
+                continue
+        if left is not None:
+            if left not in right_values:
+                take(before[at_left], ABSENT)
+                at_left += 1
+                continue
+            if left in done:
+                at_left += 1
+        if at_right < len(rights):
+            element = rights[at_right]
+            take_applied(element)
+            at_right += 1
+            if shared and shared[0] == element:
+                shared = shared[1:]
+    return merged
+
+
+# -- what a document is without some fields ---------------------------------------------------------------------------
+
+
+class _Branch:
+    """A set of paths as a tree."""
+
+    __slots__ = ("below", "member")
+
+    def __init__(self) -> None:
+        self.member = False
+        self.below: dict[str, _Branch] = {}
+
+
+def remove(node: Node, value: Any, paths: Iterable[Path]) -> Any:
+    """The document without these fields and items; a map or list that loses its last one becomes a null."""
+    root = _Branch()
+    for path in paths:
+        branch = root
+        for element in path:
+            branch = branch.below.setdefault(element, _Branch())
+        branch.member = True
+    return _remove(node, value, root)
+
+
+def _remove(node: Node, value: Any, branch: _Branch) -> Any:
+    if isinstance(value, dict):
+        if node.atomic:
+            return None
+        kept = {}
+        for name, inner in value.items():
+            below = branch.below.get(f"f:{name}")
+            if below is None:
+                kept[name] = inner
+            elif not below.member:
+                kept[name] = _remove(node.child(name), inner, below)
+        return kept or None
+    if isinstance(value, list):
+        elements = _items(node, value)
+        if elements is None:
+            return None
+        left = []
+        for element, inner in zip(elements, value, strict=True):
+            below = branch.below.get(element)
+            if below is None:
+                left.append(inner)
+            elif not below.member:
+                left.append(_remove(node.item or ANY, inner, below))
+        return left or None
+    return value
+
+
+# -- the difference of two documents ----------------------------------------------------------------------------------
+
+
+def compare(node: Node, old: Any, new: Any) -> Comparison:
+    """The paths that a change from `old` to `new` removes, modifies and adds."""
+    found = Comparison()
+    _compare(node, old, new, (), found)
+    return found
+
+
+def _compare(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> None:
+    if left == right:
+        return
+    is_leaf = False
+    for form in _forms(node, left, right):
+        if form == "map":
+            is_leaf = not _compare_maps(node, left, right, path, found)
+        elif form == "list":
+            is_leaf = not _compare_lists(node, left, right, path, found)
+        else:
+            is_leaf = True
+        if is_leaf and left is not ABSENT and right is not ABSENT:
+            found.modified.add(path)
+    if left is ABSENT:
+        found.added.add(path)
+    elif right is ABSENT:
+        found.removed.add(path)
+
+
+def _compare_maps(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
+    """Compares field by field; False if the two are one value each."""
+    lefts, rights = (value if isinstance(value, dict) else {} for value in (left, right))
+    if node.atomic or not (lefts or rights):
+        return False
+    for name in lefts.keys() | rights.keys():
+        below = (*path, f"f:{name}")
+        _compare(node.child(name), lefts.get(name, ABSENT), rights.get(name, ABSENT), below, found)
+    return True
+
+
+def _compare_lists(node: Node, left: Any, right: Any, path: Path, found: Comparison) -> bool:
+    """Compares item by item; False if the two are one value each."""
+    lefts, rights = (value if isinstance(value, list) else [] for value in (left, right))
+    elements = _items(node, [*lefts, *rights])
+    if elements is None or not (lefts or rights):
+        return False
+    before = _grouped(elements[: len(lefts)], lefts)
+    after = _grouped(elements[len(lefts) :], rights)
+    item = node.item or ANY
+    for element in [*before, *(one for one in after if one not in before)]:
+        below = (*path, element)
+        old, new = before.get(element, []), after.get(element, [])
+        if len(old) < 2 and len(new) < 2:
+            _compare(item, old[0] if old else ABSENT, new[0] if new else ABSENT, below, found)
+        elif len(old) > 1 and len(new) > 1:
+            if old != new:
+                found.modified.add(below)
+        elif len(old) > 1:
+            if new:
+                _compare(item, ABSENT, new[0], below, found)
+            found.removed.add(below)
+        else:
+            if old:
+                _compare(item, old[0], ABSENT, below, found)
+            found.added.add(below)
+    return True
+
+
+def _grouped(elements: list[str], values: list[Any]) -> dict[str, list[Any]]:
+    grouped: dict[str, list[Any]] = {}
+    for element, value in zip(elements, values, strict=True):
+        grouped.setdefault(element, []).append(value)
+    return grouped

@@ -336,3 +336,20 @@ async def test_a_second_version_serves_the_same_objects(widgets: Widgets) -> Non
     await site.server.install_crds(body)
     await site.until(later, 404)
     await site.get(later)
+
+
+async def test_a_finalizer_without_a_domain_is_warned_of(widgets: Widgets) -> None:
+    site, path = widgets.site, f"{widgets.path}/a"
+    body = widgets.widget("a")
+    await site.post(widgets.path, {**body, "metadata": {"name": "a", "finalizers": ["hold", "example.com", "orphan"]}})
+    await site.patch(path, {"metadata": {"finalizers": ["hold", "more", "x.io/a"]}})
+    await site.patch(path, {"metadata": {"finalizers": ["hold"]}})
+    await site.patch(path, {"metadata": {"finalizers": ["not valid", "-"]}})
+    applied = {**body, "metadata": {"name": "b", "finalizers": ["hold"]}}
+    await site.patch(f"{widgets.path}/b?fieldManager=first", applied, APPLY)
+    await site.post(widgets.path, {**body, "metadata": {"name": "c", "finalizers": ["hold"]}, "spec": {}})
+    leases = site.of("coordination.k8s.io/v1", "leases")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "finalizers": ["hold"]}}
+    await site.post(leases, lease)
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["hold", "-"]}}
+    await site.post(site.configmaps, config_map)

@@ -29,7 +29,7 @@ from kinformer.testing.kinds.status import (
 )
 from kinformer.testing.rules.admission import Admission
 from kinformer.testing.rules.defaults import fill_in, first_status
-from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.rules.metadata_rules import finalizer_warnings, invalid_value
 from kinformer.testing.rules.validation import check_applied, check_kind, check_object, decode, strict_error
 from kinformer.testing.store.forms import copied, decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult
@@ -79,6 +79,8 @@ class Writer:
         self._own_new(resource, obj, options)
         self._first_state(resource, obj, options)
         check_object(resource, obj)
+        if not resource.builtin:
+            options.warnings += finalizer_warnings(metadata, None)
         existing = self.ledger.collection(resource).get(resource.key(namespace, metadata["name"]))
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
@@ -318,6 +320,8 @@ class Writer:
             self.admission.update(resource, new, old)
         before = None if replacement.options.admin else old
         check_object(resource, new, before, subresource=replacement.subresource)
+        if not resource.builtin:
+            replacement.options.warnings += finalizer_warnings(new["metadata"], old["metadata"])
 
     def _track(self, replacement: Replacement) -> None:
         """Give the changed fields to the manager that writes them; an apply has done so already."""

@@ -11,12 +11,20 @@ from kinformer.testing.kinds.names import dns_label, dns_subdomain, label_value,
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import Causes, cause
 
-__all__ = ["invalid_value", "json_text", "label_causes", "metadata_causes"]
+__all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "metadata_causes"]
 
 Object = dict[str, Any]
 
 MAX_ANNOTATIONS = 262_144  # bytes of keys and values together
 _PATH_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+# Groups whose kinds take finalizers without a domain (those that validate by apimachinery/pkg/api/validation alone).
+_ANY_FINALIZER = {
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+}
 _STANDARD_FINALIZERS = {"orphan", "foregroundDeletion", "kubernetes"}
 
 
@@ -48,12 +56,16 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
         if check is not None:
             found = check(value, old)
             causes += found * 2 if name == "labels" and old is not None and resource.builtin else found
+    finalizers = metadata.get("finalizers") or []
+    names = _finalizers(finalizers)
+    if resource.builtin and resource.group not in _ANY_FINALIZER:
+        names += _finalizers_without_domain(finalizers)
     if old is None:
-        return causes
-    causes += _immutable(metadata, old)
-    # An update is validated twice (its labels four times), that of a custom resource thrice; the message names each
-    # cause once, the details as often as it was found.
-    return causes * (2 if resource.builtin else 3)
+        return causes + names
+    causes += _late_finalizers(metadata, old) + _immutable(metadata, old)
+    # An update is validated twice (its labels four times), that of a custom resource thrice, but for its finalizers;
+    # the message names each cause once, the details as often as it was found.
+    return (causes + names) * 2 if resource.builtin else causes * 3 + names
 
 
 def _name_causes(resource: ResourceType, metadata: Mapping[str, Any]) -> Causes:
@@ -85,27 +97,51 @@ def _annotations(annotations: Mapping[str, str], old: Any) -> Causes:
     return causes
 
 
-def _finalizers(finalizers: list[str], old: Mapping[str, Any] | None) -> Causes:
-    causes = []
-    for index, name in enumerate(finalizers):
-        wrong = qualified_name(name)
-        causes += [invalid_value("metadata.finalizers", name, text) for text in wrong]
-        if not wrong and "/" not in name and name not in _STANDARD_FINALIZERS:
-            text = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(invalid_value(f"metadata.finalizers[{index}]", name, text))
+def _finalizers(finalizers: list[str]) -> Causes:
+    causes = [invalid_value("metadata.finalizers", name, text) for name in finalizers for text in qualified_name(name)]
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         causes.append(invalid_value("metadata.finalizers", finalizers, text))
-    if old is not None and old.get("deletionTimestamp"):
-        fresh = [one for one in finalizers if one not in (old.get("finalizers") or [])]
-        if fresh:
-            listed = ", ".join(f'"{one}"' for one in fresh)
-            text = (
-                "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
-                f" []string{{{listed}}}"
-            )
-            causes.append(cause("FieldValueForbidden", text, "metadata.finalizers"))
     return causes
+
+
+def _late_finalizers(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> Causes:
+    """Finalizers that are added to an object that is being deleted."""
+    known = old.get("finalizers") or []
+    fresh = [one for one in metadata.get("finalizers") or [] if one not in known]
+    if not old.get("deletionTimestamp") or not fresh:
+        return []
+    listed = ", ".join(f'"{one}"' for one in fresh)
+    text = (
+        "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers"
+        f" []string{{{listed}}}"
+    )
+    return [cause("FieldValueForbidden", text, "metadata.finalizers")]
+
+
+def _is_without_domain(finalizer: str) -> bool:
+    return "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+
+
+def _finalizers_without_domain(finalizers: list[str]) -> Causes:
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid_value(f"metadata.finalizers[{index}]", name, text)
+        for index, name in enumerate(finalizers)
+        if _is_without_domain(name)
+    ]
+
+
+def finalizer_warnings(metadata: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
+    """Warns of the finalizers without a domain that a custom resource gets (customresource/validator.go)."""
+    known = (old or {}).get("finalizers") or []
+    warnings = []
+    for name in sorted(set(metadata.get("finalizers") or []) - set(known)):
+        if _is_without_domain(name):
+            path = " including a path (/)" if "." in name else ""
+            text = f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other"
+            warnings.append(f"metadata.finalizers: {json_text(name)}: {text} finalizer writers")
+    return warnings
 
 
 def _owners(owners: list[Object], old: Any) -> Causes:
@@ -138,6 +174,5 @@ def _immutable(metadata: Mapping[str, Any], old: Mapping[str, Any]) -> Causes:
 _CHECKS: Mapping[str, Callable[[Any, Mapping[str, Any] | None], Causes]] = {
     "labels": _labels,
     "annotations": _annotations,
-    "finalizers": _finalizers,
     "ownerReferences": _owners,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.conformance.site import APPLY, Site
@@ -115,3 +116,17 @@ async def test_empties_and_nulls_of_a_custom_object(widgets: Widgets) -> None:
     await site.patch(f"{path}?fieldManager=second", widgets.widget("a", limits={"b": 1}), APPLY)
     await site.patch(f"{path}?fieldManager=first", widgets.widget("a"), APPLY)
     await site.patch(f"{path}?fieldManager=second", widgets.widget("a"), APPLY)
+
+
+async def test_json_with_tabs_is_yaml(site: Site) -> None:
+    path = f"{site.configmaps}/a?fieldManager=first"
+    body = config(data={"a": "1\t2", "b": "x"})
+    await site.patch(path, json.dumps(body, indent="\t"), APPLY)
+    await site.patch(path, f"\n{json.dumps(body, indent=4)}\t\n".replace('": "', '":\t"'), APPLY)
+    other = {**body, "metadata": {"name": "b"}}
+    await site.post(site.configmaps, json.dumps(other, indent="\t"), content_type="application/yaml")
+    block = "apiVersion: v1\t# one\nkind:\tConfigMap\nmetadata: {\n\tname: c }\ndata:\n  a:\t'1'\n  b: x\t\n"
+    await site.post(site.configmaps, block, content_type="application/yaml")
+    for text in (f"\t{block}", block.replace("  a", "\ta"), f"\n\t{json.dumps(body)}"):  # the words are the parser's
+        reply = await site.ask("PATCH", path, text, content_type=APPLY, kept=False)
+        assert reply.status == 400, reply.body

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.site import Site
+from tests.conformance.site import MERGE, Site
 from tests.conformance.test_objects import configmap, pod
 
 pytestmark = pytest.mark.virtual_time
@@ -251,3 +251,77 @@ async def test_events_are_one_resource_in_two_groups(site: Site) -> None:
     await site.get(f"{site.core('events')}?fieldSelector=involvedObject.name%3Da")
     await site.get(f"{site.core('events')}?fieldSelector=reason%3DOther")
     await site.get(f"{site.of('events.k8s.io/v1', 'events')}?fieldSelector=regarding.name%3Da")
+
+
+async def test_fields_that_are_not_set_are_selected_by_their_zero_value(site: Site) -> None:
+    await site.make(site.pods, pod("a"))
+    host = pod("b")
+    host["spec"]["hostNetwork"] = True
+    await site.make(site.pods, host)
+    status = {"status": {"podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "phase": "Running"}}
+    await site.ask("PATCH", f"{site.pods}/a/status", status, content_type=MERGE, kept=False)
+    names = ONE_METADATA.replace("Metadata;", "MetadataList;")
+    for selector in (
+        "spec.hostNetwork%3Dfalse",
+        "spec.hostNetwork%3Dtrue",
+        "spec.hostNetwork!%3Dfalse",
+        "spec.hostNetwork%3D",
+        "spec.serviceAccountName%3D",
+        "status.podIP%3D10.1.2.3",
+        "status.podIP%3D",
+        "status.podIPs%3D10.1.2.3",
+        "status.podIPs%3D",
+        "status.podIPs!%3D10.1.2.3",
+        "status.nominatedNodeName%3D",
+    ):
+        await site.get(f"{site.pods}?fieldSelector={selector}", accept=names)
+    jobs = site.of("batch/v1", "jobs")
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": {"template": template}}
+    await site.make(jobs, job)
+    for selector in ("status.successful%3D0", "status.successful%3D", "status.successful!%3D0"):
+        await site.get(f"{jobs}?fieldSelector={selector}", accept=names)
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": site.namespace, "labels": {"for": site.namespace}}}
+    await site.make("/api/v1/nodes", node)
+    for selector in ("spec.unschedulable%3Dfalse", "spec.unschedulable%3Dtrue", "spec.unschedulable%3D"):
+        query = f"labelSelector=for%3D{site.namespace}&fieldSelector={selector}"
+        await site.get(f"/api/v1/nodes?{query}", accept=names)
+    await site.ask("DELETE", f"/api/v1/nodes/{site.namespace}", kept=False)
+    controllers = site.core("replicationcontrollers")
+    spec = {"replicas": 0, "selector": {"a": "b"}, "template": {"metadata": {"labels": {"a": "b"}}, **template}}
+    spec["template"]["spec"] = {**template["spec"], "restartPolicy": "Always"}
+    controller = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "a"}, "spec": spec}
+    await site.make(controllers, controller)
+    for selector in ("status.replicas%3D0", "status.replicas%3D1"):
+        await site.get(f"{controllers}?fieldSelector={selector}", accept=names)
+
+
+async def test_the_source_of_an_event_may_be_its_controller(site: Site) -> None:
+    events = site.core("events")
+    about = {"kind": "Pod", "namespace": site.namespace, "name": "a"}
+    for name, more in (
+        ("a", {"source": {"component": "x"}, "reportingComponent": "y"}),
+        ("b", {"reportingComponent": "y"}),
+    ):
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, **more}
+        await site.make(events, {**event, "reportingInstance": "i"})
+    for selector in ("source%3Dx", "source%3Dy", "reportingComponent%3Dy", "source%3D"):
+        await site.get(f"{events}?fieldSelector={selector}", accept=ONE_METADATA.replace("Metadata;", "MetadataList;"))
+
+
+async def test_unknown_field_labels_are_refused_in_the_words_of_their_kind(site: Site) -> None:
+    for path in (
+        site.of("apps/v1", "replicasets"),
+        site.of("apps/v1", "deployments"),
+        site.of("batch/v1", "jobs"),
+        site.of("batch/v1", "cronjobs"),
+        site.core("replicationcontrollers"),
+        site.core("secrets"),
+        "/api/v1/nodes",
+        "/api/v1/namespaces",
+        "/api/v1/persistentvolumes",
+        "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+        "/apis/resource.k8s.io/v1/resourceslices",
+    ):
+        await site.get(f"{path}?fieldSelector=status.replicas%3Dx")
+        await site.get(f"{path}?fieldSelector=metadata.namespace%3Dnone")

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from kinformer.testing.api.options import Options
-from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.codec.typed import zero
+from kinformer.testing.kinds.resources import FieldPaths, ResourceType
 from kinformer.testing.kinds.status import bad_request
 from kinformer.testing.store.selection import parse_fields, parse_labels
 from kinformer.testing.store.storage import Stored
@@ -29,16 +30,17 @@ class Filter:
     def __init__(self, resource: ResourceType, namespace: str, options: Options) -> None:
         self.namespace = namespace
         self._labels = parse_labels(options.label_selector) if options.label_selector else None
-        self._field_terms: list[tuple[tuple[str, ...], str, bool]] = []
+        self._resource = resource
+        self._field_terms: list[tuple[str, str, bool]] = []
         self._metadata_terms: list[tuple[str, str, bool]] = []
         self.name = ""  # a selector by name addresses one object, also for authorization
         for label, value, wanted in parse_fields(options.field_selector):
-            if label in ("metadata.name", "metadata.namespace"):
+            if label == "metadata.name" or (label == "metadata.namespace" and resource.selects_namespace):
                 self._metadata_terms.append((label, value, wanted))
                 if label == "metadata.name" and wanted:
                     self.name = value
             elif label in resource.selectable:
-                self._field_terms.append((resource.selectable[label], value, wanted))
+                self._field_terms.append((label, value, wanted))
             else:
                 raise bad_request(_unsupported(resource, label))
         self.shards = options.shards
@@ -61,23 +63,43 @@ class Filter:
                 return False
         if self._labels is not None and not self._labels(stored.labels):
             return False
-        return all((self._field(stored, path) == value) is wanted for path, value, wanted in self._field_terms)
+        return all((self._field(stored, label) == value) is wanted for label, value, wanted in self._field_terms)
 
-    def _field(self, stored: Stored, path: tuple[str, ...]) -> str:
+    def _field(self, stored: Stored, label: str) -> str:
         # Kept with the object: the next list, and every watcher of its events, asks for the same.
-        name = ".".join(path)
         if stored.fields is None:
             stored.fields = {}
-        found = stored.fields.get(name)
+        found = stored.fields.get(label)
         if found is None:
-            value: Any = msgspec.json.decode(stored.raw)
-            for part in path:
-                value = value.get(part) if isinstance(value, dict) else None
-            found = stored.fields[name] = _text(value)
+            paths = self._resource.selectable[label]
+            obj = msgspec.json.decode(stored.raw) if paths else {}
+            values = (_value(obj, path) for path in paths)
+            found = next((_text(value) for value in values if value is not None), _zero(self._resource, paths))
+            stored.fields[label] = found
         return found
 
 
+def _value(obj: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj
+
+
+def _zero(resource: ResourceType, paths: FieldPaths) -> str:
+    """What a built-in object is selected by if it does not have the field: Go's zero value as text."""
+    if not resource.builtin or not paths:
+        return ""
+    node = resource.node
+    for part in paths[0]:
+        node = node.child(part)
+    return _text(zero(node)) if not node.pointer else ""
+
+
 def _unsupported(resource: ResourceType, label: str) -> str:
+    if resource.builtin and resource.plural == "resourceslices":
+        return f"field label not supported for {resource.api_version}, Kind={resource.kind}: {label}"
+    if resource.builtin and resource.plural == "jobs":
+        return f'field label "{label}" not supported for {resource.kind}'
     if not resource.builtin or resource.selectable:
         return f"field label not supported: {label}"
     # runtime.DefaultMetaV1FieldSelectorConversion

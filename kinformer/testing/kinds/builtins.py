@@ -7,18 +7,19 @@ from typing import Any
 
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
 from kinformer.testing.kinds.conversion import core_event, events_k8s_event, hpa_v1, hpa_v2
-from kinformer.testing.kinds.resources import ResourceType, Subresource
+from kinformer.testing.kinds.resources import FieldPaths, ResourceType, Subresource
 
 __all__ = ["builtin_types"]
 
 
-def _paths(*labels: str) -> dict[str, tuple[str, ...]]:
-    return {label: tuple(label.split(".")) for label in labels}
+def _paths(*labels: str) -> dict[str, FieldPaths]:
+    return {label: (tuple(label.split(".")),) for label in labels}
 
 
-# Field labels beside metadata.name and metadata.namespace (pkg/apis/core/v1/conversion.go and its like).
-_SELECTABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "pods": {"spec.host": ("spec", "nodeName")}
+# Field labels beside metadata.name and metadata.namespace: those that pkg/apis/*/v*/conversion.go converts, with the
+# values of ToSelectableFields in pkg/registry. The others are unknown, even if a strategy has a value (ReplicaSet).
+_SELECTABLE: Mapping[str, Mapping[str, FieldPaths]] = {
+    "pods": {"spec.host": (("spec", "nodeName"),), "status.podIPs": ()}
     | _paths(
         "spec.nodeName",
         "spec.restartPolicy",
@@ -37,18 +38,24 @@ _SELECTABLE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "events": {
         **_paths(*(f"involvedObject.{one}" for one in ("kind", "namespace", "name", "uid", "apiVersion"))),
         **_paths("involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "type"),
-        "source": ("source", "component"),
+        "source": (("source", "component"), ("reportingComponent",)),
     },
     # Looked for in the stored form, which is that of v1.
     "events.k8s.io/events": {
-        **{f"regarding.{one}": ("involvedObject", one) for one in ("kind", "namespace", "name", "uid", "apiVersion")},
-        **{f"regarding.{one}": ("involvedObject", one) for one in ("resourceVersion", "fieldPath")},
+        **{f"regarding.{one}": (("involvedObject", one),) for one in ("kind", "namespace", "name", "uid")},
+        **{f"regarding.{one}": (("involvedObject", one),) for one in ("apiVersion", "resourceVersion", "fieldPath")},
         **_paths("reason", "type"),
-        "reportingController": ("reportingComponent",),
+        "reportingController": (("reportingComponent",),),
     },
-    "apps/replicasets": _paths("status.replicas"),
-    "batch/jobs": {"status.successful": ("status", "succeeded")},
+    "batch/jobs": {"status.successful": (("status", "succeeded"),)},
     "certificates.k8s.io/certificatesigningrequests": _paths("spec.signerName"),
+    "resource.k8s.io/resourceslices": _paths("spec.nodeName", "spec.driver"),
+}
+_WITHOUT_NAMESPACE_LABEL = {
+    "nodes",
+    "namespaces",
+    "certificates.k8s.io/certificatesigningrequests",
+    "resource.k8s.io/resourceslices",
 }
 _GENERATION = {
     "pods",
@@ -165,6 +172,7 @@ def _build(row: Mapping[str, Any], texts: list[str]) -> ResourceType:
         returns_deleted=name in _RETURNS_DELETED,
         unconditional_update=group != "admissionregistration.k8s.io" and name not in _CONDITIONAL,
         selectable=_SELECTABLE.get(name, {}),
+        selects_namespace=name not in _WITHOUT_NAMESPACE_LABEL,
         columns=tuple(_column(one, texts) for one in row.get("columns", ())),
         node=builtin_node(row["type"]),
         **_STORED_AS.get(f"{group}/{version}/{plural}", {}),

@@ -30,6 +30,10 @@ class Subresource:
     version: str = ""
 
 
+# Paths of one value, of which the first that is not empty counts; without a path it is always empty.
+FieldPaths = tuple[tuple[str, ...], ...]
+
+
 @dataclass(slots=True, eq=False)
 class ResourceType:
     """One served kind in one version.
@@ -54,7 +58,8 @@ class ResourceType:
     create_on_update: bool = False  # a PUT of a missing object creates it
     unconditional_update: bool = True  # a PUT without a resourceVersion overwrites
     returns_deleted: bool = False  # DELETE answers with the object, not with a Status
-    selectable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # field label -> path
+    selectable: Mapping[str, FieldPaths] = field(default_factory=dict)  # field label -> where its value is
+    selects_namespace: bool = True  # `metadata.namespace` is a field label
     node: Node = ANY  # the shape of its objects
     columns: tuple[Mapping[str, Any], ...] = ()  # of its tables; for a CRD its additionalPrinterColumns
     scale: Mapping[str, str] | None = None  # paths of the scale subresource, of a CRD

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
 from kinformer.testing.api.delete import CLEANUP, DeleteOptions, Deleter
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
-from kinformer.testing.kinds.crds import established_status, types_of
+from kinformer.testing.kinds.crds import established_status, schemas_of, types_of
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.rules.admission import PROTECTION
-from kinformer.testing.store.forms import decode_stored
+from kinformer.testing.rules.custom_rules import fill_defaults, prune, prune_nulls
+from kinformer.testing.store.forms import decode_stored, to_stored
 from kinformer.testing.store.ownership import FieldManager
+from kinformer.testing.store.storage import Stored
 
 __all__ = ["Lifecycle"]
 
@@ -31,6 +35,7 @@ class Lifecycle:
         self._ledger = writer.ledger
         self._registry = self._ledger.registry
         self._served: dict[str, list[ResourceType]] = {}  # by name of the CRD
+        self._schemas: dict[str, tuple[str, dict[str, Any]]] = {}  # by which objects were read last
         self._emptying: set[str] = set()  # namespaces, and definitions, whose names have dots
         self._ledger.on_change.append(self._handle_change)
 
@@ -155,6 +160,7 @@ class Lifecycle:
             for one in self._served.pop(name):
                 self._registry.remove_type(one)
         for stored in collection.snapshot().items:
+            self._schemas.pop(stored.name, None)  # what is there now may have been written under another definition
             self._serve(stored.name, decode_stored(resource, stored))
 
     def _serve(self, name: str, crd: Object) -> None:
@@ -165,6 +171,7 @@ class Lifecycle:
         for one in types:
             one.terminating = "deletionTimestamp" in crd["metadata"]
             self._registry.add_type(one)
+        self._read_anew(name, types, schemas_of(crd))
         if before:  # an edited definition ends the watches of its kinds (customresource_handler.go)
             self._ledger.collection(types[0] if types else before[0]).end_watches()
             if self._initializing:
@@ -172,8 +179,32 @@ class Lifecycle:
                 for one in types:
                     one.initializing_until = until
 
+    def _read_anew(self, name: str, types: list[ResourceType], schemas: dict[str, Any]) -> None:
+        """Shows the objects as their definition describes them now: with its defaults, without what it does not know.
+
+        A server does so whenever it reads from the store, by the schema of the version that was written.
+        """
+        if not types or self._schemas.get(name) == (types[0].storage_version, schemas):
+            return
+        self._schemas[name] = (types[0].storage_version, schemas)
+        collection = self._ledger.collection(types[0])
+
+        def read(written: Stored) -> Stored:
+            obj = msgspec.json.decode(written.raw)
+            schema = schemas.get(obj["apiVersion"])
+            if schema:
+                prune(schema, obj)
+                prune_nulls(schema, obj)
+                fill_defaults(schema, obj)
+            shown = to_stored(types[0], {**obj, "apiVersion": types[0].storage_version})
+            return written if shown.raw == written.raw else shown
+
+        if collection.objects:
+            collection.read_anew(read)
+
     def _unserve(self, name: str) -> None:
         types = self._served.pop(name, [])
+        self._schemas.pop(name, None)
         for resource in types:
             if resource.is_storage or resource is types[-1]:
                 self._drop_instances(resource)

@@ -181,7 +181,7 @@ def _loader() -> Any:
                 if self.peek() == "#":
                     while self.peek() not in "\0\r\n\x85\u2028\u2029":
                         self.forward()
-                if not self.scan_line_break():
+                if not self.scan_line_break():  # type: ignore[no-untyped-call]
                     return
                 if not self.flow_level:
                     self.allow_simple_key = True

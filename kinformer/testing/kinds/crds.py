@@ -9,7 +9,7 @@ from kinformer.testing.kinds.builtin_schemas import object_meta
 from kinformer.testing.kinds.resources import CUSTOM_VERBS, ResourceType, Subresource
 from kinformer.testing.kinds.schema import custom_node
 
-__all__ = ["established_status", "types_of"]
+__all__ = ["established_status", "schemas_of", "types_of"]
 
 Object = dict[str, Any]
 
@@ -19,6 +19,15 @@ def types_of(crd: Mapping[str, Any]) -> list[ResourceType]:
     spec = crd["spec"]
     storage = next((one["name"] for one in spec["versions"] if one.get("storage")), spec["versions"][0]["name"])
     return [_type(spec, version, storage) for version in spec["versions"] if version.get("served", True)]
+
+
+def schemas_of(crd: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The schema of each version, served or not, by its apiVersion."""
+    spec = crd["spec"]
+    return {
+        f"{spec['group']}/{version['name']}": (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        for version in spec["versions"]
+    }
 
 
 def _type(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> ResourceType:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value
@@ -22,6 +22,7 @@ __all__ = ["fill_defaults", "has_rules", "prune", "prune_nulls", "schema_causes"
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
+ABSENT: Final = object()  # in the place of an old value: there is none
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _UNCHECKED = (
@@ -135,11 +136,18 @@ def has_rules(schema: Schema) -> bool:
     return any(has_rules(one) for one in below if isinstance(one, Mapping))
 
 
-def schema_causes(schema: Schema, value: Any, path: str, *, rules: bool = True) -> Causes:
-    """All that is wrong with a value at a path; `rules` tells where CEL rules would not be looked at for it."""
+def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, rules: bool = True) -> Causes:
+    """All that is wrong with a value at a path; `rules` tells where CEL rules would not be looked at for it.
+
+    A part that is wrong and as it was in `old` is let through (ratcheting, apiserver/validation/ratcheting.go).
+    """
     causes: Causes = []
-    _validate(schema, value, path, causes)
-    _check_lists(schema, value, path, causes)
+    _validate(schema, value, path, causes, old)
+    duplicates: Causes = []
+    if old is not ABSENT:
+        _check_lists(schema, old, path, duplicates)
+    if not duplicates:
+        _check_lists(schema, value, path, causes)
     blocked = any(one["reason"] in _BLOCKING or _is_type_error(one) for one in causes)
     if rules and blocked and has_rules(schema):
         causes.append(cause("FieldValueInvalid", f"Invalid value: null: {_UNCHECKED}", "<nil>"))
@@ -169,7 +177,14 @@ def _type_error(path: str, wanted: str, shown: Any) -> dict[str, str]:
     return cause("FieldValueTypeInvalid", text, path)
 
 
-def _validate(schema: Schema, value: Any, path: str, causes: Causes) -> None:
+def _validate(schema: Schema, value: Any, path: str, causes: Causes, old: Any = ABSENT) -> None:
+    found: Causes = []
+    _validate_value(schema, value, path, found, old)
+    if found and (old is ABSENT or old != value):
+        causes += found
+
+
+def _validate_value(schema: Schema, value: Any, path: str, causes: Causes, old: Any) -> None:
     kind, wanted = _kind_of(value), schema.get("type")
     if value is None and schema.get("nullable"):
         return
@@ -190,10 +205,10 @@ def _validate(schema: Schema, value: Any, path: str, causes: Causes) -> None:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         _validate_number(schema, value, path, causes)
     elif isinstance(value, list):
-        _validate_list(schema, value, path, causes)
+        _validate_list(schema, value, path, causes, old)
     elif isinstance(value, dict):
-        _validate_object(schema, value, path, causes)
-    _validate_combined(schema, value, path, causes)
+        _validate_object(schema, value, path, causes, old)
+    _validate_combined(schema, value, path, causes, old)
 
 
 @cache
@@ -241,11 +256,11 @@ def _too_many(path: str, count: int, most: int) -> dict[str, str]:
     return cause("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", path)
 
 
-def _validate_list(schema: Schema, value: list[Any], path: str, causes: Causes) -> None:
+def _validate_list(schema: Schema, value: list[Any], path: str, causes: Causes, old: Any) -> None:
     most, least, items = schema.get("maxItems"), schema.get("minItems"), schema.get("items")
     if isinstance(items, Mapping):
         for index, item in enumerate(value):
-            _validate(items, item, f"{path}[{index}]", causes)
+            _validate(items, item, f"{path}[{index}]", causes, _old_item(schema, item, old))
     if least is not None and len(value) < least:
         causes.append(invalid_value(path, len(value), f"{path} in body should have at least {least} items"))
     if most is not None and len(value) > most:
@@ -256,7 +271,20 @@ def _below(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _validate_object(schema: Schema, value: Object, path: str, causes: Causes) -> None:
+def _old_item(schema: Schema, item: Any, old: Any) -> Any:
+    """The item that stood for the same before; only those of a keyed list can be told."""
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return ABSENT
+    wanted = [item.get(key) for key in keys]
+    return next((one for one in old if isinstance(one, dict) and [one.get(key) for key in keys] == wanted), ABSENT)
+
+
+def _old_field(name: str, old: Any) -> Any:
+    return old.get(name, ABSENT) if isinstance(old, dict) else ABSENT
+
+
+def _validate_object(schema: Schema, value: Object, path: str, causes: Causes, old: Any) -> None:
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
         causes.append(_too_many(path, len(value), most))
@@ -267,24 +295,24 @@ def _validate_object(schema: Schema, value: Object, path: str, causes: Causes) -
     properties = schema.get("properties") or {}
     for name in sorted(properties.keys() & value.keys()):
         if not (path == "" and name == "metadata"):
-            _validate(properties[name], value[name], _below(path, name), causes)
+            _validate(properties[name], value[name], _below(path, name), causes, _old_field(name, old))
     causes += [required(_below(path, name)) for name in schema.get("required") or () if name not in value]
     additional = schema.get("additionalProperties")
     if isinstance(additional, Mapping):
         for name in sorted(value.keys() - properties.keys()):
-            _validate(additional, value[name], _below(path, name), causes)
+            _validate(additional, value[name], _below(path, name), causes, _old_field(name, old))
 
 
-def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes) -> None:
+def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes, old: Any) -> None:
     for one in schema.get("allOf") or ():
-        _validate(one, value, path, causes)
+        _validate_value(one, value, path, causes, old)
     for name, text in (("anyOf", "must validate at least one schema (anyOf)"), ("oneOf", "")):
         if not schema.get(name):
             continue
         found: list[Causes] = []
         for one in schema[name]:
             below: Causes = []
-            _validate(one, value, path, below)
+            _validate_value(one, value, path, below, old)
             found.append(below)
         valid = sum(1 for below in found if not below)
         if name == "oneOf" and valid != 1:
@@ -296,7 +324,7 @@ def _validate_combined(schema: Schema, value: Any, path: str, causes: Causes) ->
                 causes += next(below for below in found if len(below) == min(map(len, found)))
     if schema.get("not"):
         below = []
-        _validate(schema["not"], value, path, below)
+        _validate_value(schema["not"], value, path, below, old)
         if not below:
             text = f'Invalid value: "": "{path}" must not validate the schema (not)'
             causes.append(cause("FieldValueInvalid", text, "<nil>"))

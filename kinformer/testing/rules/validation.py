@@ -11,7 +11,7 @@ from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
-from kinformer.testing.rules.custom_rules import fill_defaults, prune, prune_nulls, schema_causes
+from kinformer.testing.rules.custom_rules import ABSENT, fill_defaults, prune, prune_nulls, schema_causes
 from kinformer.testing.rules.kind_rules import kind_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
 from kinformer.testing.store.forms import copied
@@ -149,9 +149,11 @@ def check_object(resource: ResourceType, obj: Object, old: Object | None = None,
     elif resource.schema and subresource == "status":
         below = (resource.schema.get("properties") or {}).get("status")
         if below and "status" in obj:
-            causes += [{**one, "field": f"status.{one['field']}"} for one in schema_causes(below, obj["status"], "")]
+            before = ABSENT if old is None else old.get("status", ABSENT)
+            found = schema_causes(below, obj["status"], "", old=before)
+            causes += [{**one, "field": f"status.{one['field']}"} for one in found]
     elif resource.schema:
-        causes += schema_causes(resource.schema, obj, "")
+        causes += schema_causes(resource.schema, obj, "", old=ABSENT if old is None else old)
     if causes:
         group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both faces are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

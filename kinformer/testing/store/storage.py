@@ -95,6 +95,7 @@ class Collection:
         self._fresh: dict[str, None] = {}
         self._gone: set[str] = set()
         self._current: Snapshot | None = None
+        self._written: dict[str, tuple[Stored, Stored]] = {}  # objects that look otherwise than they were written
         self._past: OrderedDict[int, Snapshot] = OrderedDict()
 
     def get(self, key: str) -> Stored | None:
@@ -117,6 +118,23 @@ class Collection:
         self.revision = self._storage.revision = stored.revision
         self.floor = self.undoable = stored.revision
         self._current = None
+
+    def read_anew(self, read: Callable[[Stored], Stored]) -> None:
+        """Makes objects look otherwise from now on, under their revisions: their definition has changed.
+
+        `read` gets each object as it was written, and returns it if it looks like that. Watches start anew.
+        """
+        written: dict[str, tuple[Stored, Stored]] = {}
+        for key, stored in self.objects.items():
+            known = self._written.get(key)
+            original = known[1] if known is not None and known[0] is stored else stored
+            shown = self.objects[key] = read(original)
+            if shown is not original:
+                written[key] = (shown, original)
+        self._written = written
+        self._current = None
+        self._past.clear()
+        self.compact(self._storage.revision, forget=False)
 
     def remove(self, tombstone: Stored) -> Change:
         """Removes an object; the tombstone is its last state with the revision of the deletion."""

@@ -31,6 +31,7 @@ class Source:
     """Objects in memory, and events that come when they are put into the queue."""
 
     name = "v1/configmaps"
+    decodes = True  # it gives objects as a `ListWatch` does, so nothing has to look at them
 
     def __init__(self) -> None:
         self.coming: asyncio.Queue[WatchEvent] = asyncio.Queue()

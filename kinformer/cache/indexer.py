@@ -61,7 +61,9 @@ class Indexer(Store[ObjectT]):
         self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
     ) -> None:
         super().__init__(key_func)
-        self._state: IndexerState[ObjectT] = IndexerState(new_partitions(), {}, LabelGroups())
+        # Only this class sets it, since the store's `replace` is overridden, so the narrower type is safe.
+        self._state: IndexerState[ObjectT]  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._state = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
         # All indexes, and those of them that file a KubeObject: the index by namespace leaves these to the groups.
         self._all: tuple[Index[ObjectT], ...] = ()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +12,8 @@ import anyio.to_thread
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.exceptions import ConfigError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page
+from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.accessors import known_or_new
 from kinformer.objects.object import KubeObject
 from kinformer.objects.packed import PackedObject, packed, with_json
@@ -154,7 +152,10 @@ def _zstandard() -> ModuleType:
     return zstandard
 
 
-class CompactingListerWatcher(ListerWatcherWrapper):
+_KEPT = frozenset(("ADDED", "MODIFIED"))  # the types of events whose objects are going to be kept
+
+
+class CompactingListerWatcher(ConvertingListerWatcher):
     """A `ListerWatcher` around another, which compresses each object that is going to be kept, once.
 
     Last states (DELETED) and bookmarks pass as they are, and an object that the cache has already is not compressed
@@ -173,48 +174,22 @@ class CompactingListerWatcher(ListerWatcherWrapper):
         self._compaction = compaction
         self._known = known
 
-    async def list(self, options: ListOptions) -> ListPage:
-        """One page; `items` is an async iterable of lists."""
-        return map_page(await self._inner.list(options), self.compacted)
-
-    @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """A stream of lists of events."""
-        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
-            yield events
-
-    async def compacted(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
-        """The objects in their compact form, or as the cache has them; the list is the caller's."""
-        budget = YieldBudget()
-        kept: builtins.list[KubeObject] = []
-        for obj in objects:
-            kept.append(self._compacted(obj))
-            await self._take_turns(budget)
-        return kept
-
-    async def _events(
-        self, inner: AsyncIterator[builtins.list[WatchEvent]]
-    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
-        budget = YieldBudget()
-        async for events in inner:
-            budget.restart()
-            compacted: builtins.list[WatchEvent] = []
-            for event in events:
-                if event.type in ("ADDED", "MODIFIED"):
-                    compacted.append(WatchEvent(event.type, self._compacted(event.object)))
-                    await self._take_turns(budget)
-                else:
-                    compacted.append(event)
-            yield compacted
-
-    async def _take_turns(self, budget: YieldBudget) -> None:
-        if self._compaction.due:
-            await self._compaction.train()
-            budget.restart()
-        elif budget.exhausted():
-            await budget.pause()
-
-    def _compacted(self, obj: Any) -> KubeObject:
+    def convert_object(self, obj: Any) -> KubeObject:
+        """Return the object in its compact form, or as the cache has it."""
         entry = obj if isinstance(obj, KubeObject) else KubeObject.from_dict(obj)
         known: KubeObject = known_or_new(self._known, entry)
         return known if known is not entry else self._compaction.compact(entry)
+
+    def convert_event(self, event: WatchEvent) -> WatchEvent:
+        """Return the event with the object in its compact form; last states and bookmarks stay as they are."""
+        return WatchEvent(event.type, self.convert_object(event.object)) if event.type in _KEPT else event
+
+    def _must_pause(self, budget: YieldBudget) -> bool:
+        return self._compaction.due or budget.exhausted()
+
+    async def _pause(self, budget: YieldBudget) -> None:
+        if self._compaction.due:
+            await self._compaction.train()
+            budget.restart()
+        else:
+            await budget.pause()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.exceptions import DecodeError, KeyFuncError, WatchError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page
+from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.accessors import key_of, resource_version_of
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
@@ -23,7 +19,7 @@ log = get_logger("kinformer.list_watch")
 _DECODED = frozenset(("ADDED", "MODIFIED", "DELETED"))
 
 
-class DecodingListerWatcher(ListerWatcherWrapper):
+class DecodingListerWatcher(ConvertingListerWatcher):
     """A `ListerWatcher` around another, whose objects are all `KubeObject`s.
 
     An object that cannot become one is left out, counted and logged once per key, as a `ListWatch` does with an object
@@ -48,49 +44,21 @@ class DecodingListerWatcher(ListerWatcherWrapper):
         self.bytes = 0
         self._told = LogOnce()
 
-    async def list(self, options: ListOptions) -> ListPage:
-        """List one page; `items` is an async iterable of lists."""
-        return map_page(await self._inner.list(options), self._objects)
+    def convert_object(self, obj: Any) -> KubeObject | None:
+        """Return the object as a `KubeObject`, or None if it cannot become one."""
+        if type(obj) is KubeObject:
+            return obj
+        try:
+            return as_entry(obj)
+        except DecodeError as error:
+            self._count(_key_of(obj), error)
+            return None
 
-    @asynccontextmanager
-    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """Open a stream of lists of events; BOOKMARKs pass as they are, and so do empty lists."""
-        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
-            yield events
-
-    async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
-        budget = YieldBudget()
-        decoded: builtins.list[KubeObject] = []
-        for obj in objects:
-            if budget.exhausted():
-                await budget.pause()
-            try:
-                decoded.append(obj if type(obj) is KubeObject else as_entry(obj))
-            except DecodeError as error:
-                self._count(_key_of(obj), error)
-        return decoded
-
-    async def _events(
-        self, inner: AsyncIterator[builtins.list[WatchEvent]]
-    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
-        budget = YieldBudget()
-        async for events in inner:
-            budget.restart()
-            decoded: builtins.list[WatchEvent] = []
-            try:
-                for kind, obj in events:
-                    if budget.exhausted():
-                        await budget.pause()
-                    decoded.append(self._event(kind, obj))
-            except WatchError:
-                if decoded:
-                    yield decoded
-                raise
-            yield decoded
-
-    def _event(self, kind: str, obj: Any) -> WatchEvent:
+    def convert_event(self, event: WatchEvent) -> WatchEvent:
+        """Return the event with a `KubeObject`, or with an `UndecodableObject` if its object cannot become one."""
+        kind, obj = event
         if type(obj) is KubeObject or kind not in _DECODED:
-            return WatchEvent(kind, obj)
+            return event
         try:
             return WatchEvent(kind, as_entry(obj))
         except DecodeError as error:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
-from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, WatchEvent
-from kinformer.listwatch.wrapper import ListerWatcherWrapper, map_page
+from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
@@ -33,7 +30,7 @@ class TransformError(KinformerError):
     """A transform raised (then `__cause__` has it), returned no dict, or changed what identifies the object."""
 
 
-class TransformingListerWatcher(ListerWatcherWrapper):
+class TransformingListerWatcher(ConvertingListerWatcher):
     """A `ListerWatcher` around another, which applies a user's transform to every object, once.
 
     The transform gets a dict of its own and returns one (the same or another), or None to leave the object out. If it
@@ -79,34 +76,10 @@ class TransformingListerWatcher(ListerWatcherWrapper):
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
 
-    async def list(self, options: ListOptions) -> ListPage:
-        """One page of what the transform left; `items` is an async iterable of lists."""
-        return map_page(await self._inner.list(options), self._objects)
-
-    def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[builtins.list[WatchEvent]]]:
-        """A stream of lists of transformed events; BOOKMARKs pass as they are, and so do empty lists."""
-        return self._watch(options)
-
-    @asynccontextmanager
-    async def _watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
-            yield events
-
-    async def _events(
-        self, inner: AsyncIterator[builtins.list[WatchEvent]]
-    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
-        budget = YieldBudget()
-        async for events in inner:
-            budget.restart()
-            transformed: builtins.list[WatchEvent] = []
-            for event in events:
-                if budget.exhausted():
-                    await budget.pause()
-                as_it_is = event.type == "BOOKMARK" or type(event.object) is UndecodableObject
-                transformed.append(event if as_it_is else self._event(event))
-            yield transformed
-
-    def _event(self, event: WatchEvent) -> WatchEvent:
+    def convert_event(self, event: WatchEvent) -> WatchEvent:
+        """Return the event with the transformed object; BOOKMARKs, and objects that are unknown, stay as they are."""
+        if event.type == "BOOKMARK" or type(event.object) is UndecodableObject:
+            return event
         entry = _entry(event.object)
         result = self.apply(entry)
         if result is not None:
@@ -115,16 +88,9 @@ class TransformingListerWatcher(ListerWatcherWrapper):
             return WatchEvent("DELETED", UndecodableObject.of(entry.key, entry.resource_version))
         return WatchEvent("DELETED", self._leaving(entry))
 
-    async def _objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
-        budget = YieldBudget()
-        transformed: builtins.list[KubeObject] = []
-        for obj in objects:
-            if budget.exhausted():
-                await budget.pause()
-            result = self.apply(_entry(obj))
-            if result is not None:
-                transformed.append(result)
-        return transformed
+    def convert_object(self, obj: Any) -> KubeObject | None:
+        """Return the transformed object, or None if it is left out."""
+        return self.apply(_entry(obj))
 
     def apply(self, entry: KubeObject) -> KubeObject | None:
         """The transformed object, or None if it is left out; failures are counted and reported as described above."""

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol, runtime_checkable
 
-from kinformer.list_watcher import Capabilities, ListerWatcher, ListPage, capabilities_of
+from kinformer._runtime.clock import YieldBudget
+from kinformer.exceptions import WatchError
+from kinformer.list_watcher import (
+    Capabilities,
+    ListerWatcher,
+    ListOptions,
+    ListPage,
+    WatchEvent,
+    capabilities_of,
+)
 from kinformer.objects.object import KubeObject
 
-__all__ = ["ListerWatcherWrapper", "map_page"]
+__all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper", "map_page"]
 
 _BATCH = 500  # objects of a plain iterable that are handed on together
 
@@ -28,6 +40,67 @@ class ListerWatcherWrapper:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._inner!r}>"
+
+
+class ConvertingListerWatcher(ListerWatcherWrapper, ABC):
+    """A source that converts the objects of another one by one, in slices of 1 ms.
+
+    Order, errors and cancellation are those of the inner source. Empty lists of events pass as they are.
+    """
+
+    @abstractmethod
+    def convert_object(self, obj: Any) -> KubeObject | None:
+        """Return the object that takes the place of one of a list, or None to leave it out."""
+
+    @abstractmethod
+    def convert_event(self, event: WatchEvent) -> WatchEvent:
+        """Return the event that takes the place of one of a watch; a WatchError ends the stream after those before."""
+
+    async def list(self, options: ListOptions) -> ListPage:
+        """List one page; `items` is an async iterable of lists."""
+        return map_page(await self._inner.list(options), self.convert_objects)
+
+    @asynccontextmanager
+    async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
+        """Open a stream of lists of converted events."""
+        async with self._inner.watch(options) as inner, aclosing(self._events(inner)) as events:
+            yield events
+
+    async def convert_objects(self, objects: Iterable[Any]) -> builtins.list[KubeObject]:
+        """Convert objects of a list; the result belongs to the caller."""
+        budget = YieldBudget()
+        converted: builtins.list[KubeObject] = []
+        for obj in objects:
+            result = self.convert_object(obj)
+            if result is not None:
+                converted.append(result)
+            if self._must_pause(budget):
+                await self._pause(budget)
+        return converted
+
+    async def _events(
+        self, inner: AsyncIterator[builtins.list[WatchEvent]]
+    ) -> AsyncGenerator[builtins.list[WatchEvent], None]:
+        budget = YieldBudget()
+        async for events in inner:
+            budget.restart()
+            converted: builtins.list[WatchEvent] = []
+            try:
+                for event in events:
+                    converted.append(self.convert_event(event))
+                    if self._must_pause(budget):
+                        await self._pause(budget)
+            except WatchError:
+                if converted:
+                    yield converted
+                raise
+            yield converted
+
+    def _must_pause(self, budget: YieldBudget) -> bool:
+        return budget.exhausted()
+
+    async def _pause(self, budget: YieldBudget) -> None:
+        await budget.pause()
 
 
 def map_page(page: ListPage, convert: Convert) -> ListPage:

@@ -223,7 +223,7 @@ def _shrinks(
     for scope, source in stacked.items():
         snapshots = capabilities_of(sources[scope]).snapshots
         if isinstance(source, CompactingListerWatcher):
-            shrinks[scope] = source.compacted
+            shrinks[scope] = source.convert_objects
         elif snapshots is not None and not transformed:  # a transform makes objects of its own
             shrinks[scope] = partial(_kept, snapshots)
     return shrinks

@@ -57,12 +57,12 @@ class Indexer(Store[ObjectT]):
         ConfigError: A path does not parse.
     """
 
+    _state: IndexerState[ObjectT]
+
     def __init__(
         self, key_func: Callable[[ObjectT], str] = meta_namespace_key, indexers: Indexers[ObjectT] | None = None
     ) -> None:
         super().__init__(key_func)
-        # Only this class sets it, since the store's `replace` is overridden, so the narrower type is safe.
-        self._state: IndexerState[ObjectT]  # pyright: ignore[reportIncompatibleVariableOverride]
         self._state = IndexerState(new_partitions(), {}, LabelGroups())
         self._building: dict[str, Index[ObjectT]] = {}
         # All indexes, and those of them that file a KubeObject: the index by namespace leaves these to the groups.
@@ -277,7 +277,8 @@ class Indexer(Store[ObjectT]):
         self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
     ) -> None:
         # One assignment: a reader in another thread sees all of the state before, or all of this one.
-        self._state = IndexerState(partitions, indexes, groups)
+        # Only this class sets it, so the narrower type is safe.
+        self._state = IndexerState(partitions, indexes, groups)  # pyright: ignore[reportIncompatibleVariableOverride]
         self._refresh_written()
 
     def _refresh_written(self) -> None:

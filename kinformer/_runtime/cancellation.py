@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from functools import wraps
 from types import TracebackType
 from typing import TypeVar, cast
@@ -13,7 +14,7 @@ import anyio
 
 from kinformer._runtime.tasks import Coro
 
-__all__ = ["BodyCancellation", "ShieldedExitStack", "shielded_from_scopes"]
+__all__ = ["BodyCancellation", "ShieldedExitStack", "first_kept", "shielded_from_scopes"]
 
 F = TypeVar("F", bound=Callable[..., Coro[object]])
 
@@ -23,17 +24,52 @@ def shielded_from_scopes(function: F) -> F:
 
     Otherwise a scope that was cancelled around an informer would interrupt its shutdown, and its tasks would stay. With
     the shield a task group of anyio means the same as one of asyncio: cancelled once, the informer shuts down in order,
-    within its own time; a second `cancel` of asyncio still hurries it. The type of the function does not change,
-    because `AsyncExitStack.enter_async_context` requires an async def.
+    within its own time; a second `cancel` of asyncio still hurries it, and leads back to the first (see
+    `first_kept`). The type of the function does not change, because `AsyncExitStack.enter_async_context` requires an
+    async def.
     """
 
     @wraps(function)
     async def shielded(*args: object, **kwargs: object) -> object:
-        with anyio.CancelScope(shield=True):
+        with first_kept(), anyio.CancelScope(shield=True):
             return await function(*args, **kwargs)
         raise AssertionError("unreachable: this scope is never cancelled")
 
     return cast("F", shielded)
+
+
+@contextmanager
+def first_kept() -> Iterator[None]:
+    """Have a CancelledError of the body lead back to the one that is being handled as the body begins.
+
+    It is for what is awaited while a task ends because of a cancellation: another one, such as that of
+    `asyncio.timeout`, takes the place of the first. A scope of anyio knows its own cancellation by the text of the
+    CancelledError that arrives, or of those in its `__context__`. Python sets that to the first one, but not if a
+    `finally` further inside awaits before the error leaves it: then the scope would take the error for that of another,
+    and pass it on, which ends the task around it.
+    """
+    first = sys.exc_info()[1]
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if isinstance(first, asyncio.CancelledError):
+            _lead_back(error, first)
+        raise
+
+
+def _lead_back(error: asyncio.CancelledError, first: asyncio.CancelledError) -> None:
+    """Append `first` to the cancellations in the context of `error`, unless one of the two has the other already."""
+    last: BaseException = error
+    while last is not first and isinstance(last.__context__, asyncio.CancelledError):
+        last = last.__context__
+    if last is first:
+        return
+    before: BaseException | None = first
+    while before is not None:
+        if before is last:  # it would be a circle
+            return
+        before = before.__context__
+    last.__context__ = first
 
 
 class ShieldedExitStack(AsyncExitStack):

@@ -7,12 +7,12 @@ leave in another; these are plain tasks that their owner keeps.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from kinformer._runtime.logs import get_logger
 
-__all__ = ["Coro", "Tasks"]
+__all__ = ["Coro", "Tasks", "wait_for_end"]
 
 T = TypeVar("T")
 
@@ -20,6 +20,24 @@ Coro: TypeAlias = Coroutine[Any, Any, T]
 """A coroutine that returns a T."""
 
 log = get_logger("kinformer.tasks")
+
+
+async def wait_for_end(futures: Collection[asyncio.Future[Any]]) -> None:
+    """Wait until all of these have ended; their errors are not raised, and count as seen.
+
+    Unlike `asyncio.gather`, it raises the very cancellation that ends it: gather raises that of one of the futures,
+    without the text by which a scope of anyio knows its own.
+    """
+    for future in futures:
+        future.add_done_callback(_see)
+    if futures:
+        await asyncio.wait(futures)
+
+
+def _see(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
 
 GRACE = 1.0  # seconds that a cancelled task has for its `finally`
 

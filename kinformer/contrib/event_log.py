@@ -88,7 +88,8 @@ class EventLog:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
 
     @property
     def ended(self) -> bool:

@@ -111,12 +111,13 @@ class EventSourceResponse(Response):
             finally:
                 for task in (writing, leaving):
                     task.cancel()
-                results = await asyncio.gather(writing, leaving, return_exceptions=True)
-        for result in results:
+                    task.add_done_callback(_error_of)  # it is seen, even if this is cancelled once more
+                await asyncio.wait({writing, leaving})  # not gather, which hides from anyio what it was cancelled by
+        for error in map(_error_of, (writing, leaving)):
             # A browser that has gone, or reads nothing, is not an error of this program.
-            if isinstance(result, Exception) and not isinstance(result, OSError):
-                raise result
-        if leaving.cancelled() and not isinstance(results[0], OSError):
+            if error is not None and not isinstance(error, OSError):
+                raise error
+        if leaving.cancelled() and not isinstance(_error_of(writing), OSError):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -316,6 +317,10 @@ def _last_id(scope: Scope) -> str | None:
             return str(value.decode("latin-1"))
     asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("last-event-id")
     return asked[0] if asked else None
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    return None if task.cancelled() else task.exception()
 
 
 async def _disconnected(receive: Receive) -> None:

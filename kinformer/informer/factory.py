@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe
@@ -305,7 +306,7 @@ class SharedInformerFactory:
             for wait in waits:
                 wait.cancel()
             # All of them: of two that fail in one step only the first has been looked at.
-            await asyncio.gather(*everyone, return_exceptions=True)
+            await wait_for_end(everyone)
 
     def _unsynced(self, *, handlers: bool) -> dict[str, BaseException | None]:
         return {

@@ -130,3 +130,12 @@ async def test_json_with_tabs_is_yaml(site: Site) -> None:
     for text in (f"\t{block}", block.replace("  a", "\ta"), f"\n\t{json.dumps(body)}"):  # the words are the parser's
         reply = await site.ask("PATCH", path, text, content_type=APPLY, kept=False)
         assert reply.status == 400, reply.body
+
+
+async def test_the_oldest_updates_become_one_entry(site: Site) -> None:
+    path = f"{site.configmaps}/a"
+    await apply(site, path, config(data={"applied": "1"}), "first")
+    for number in range(13):
+        await site.patch(f"{path}?fieldManager=m{number:02}", {"data": {f"k{number:02}": "1"}})
+    await site.patch(f"{path}?fieldManager=m00", {"data": {"k01": "2"}})
+    await site.patch(f"{path}?fieldManager=m13", {"data": {"applied": "2", "k03": None}})

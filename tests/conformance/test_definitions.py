@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.conformance.site import APPLY
-from tests.conformance.test_custom import Widgets
+from tests.conformance.site import APPLY, Site
+from tests.conformance.test_custom import Widgets, definition
 from tests.conformance.test_custom import widgets as widgets  # the fixture
 from tests.support.waiting import until
 
@@ -124,3 +124,22 @@ async def test_a_status_that_is_wrong_by_a_new_definition_is_let_through(widgets
     await site.patch(f"{path}/a/status", {"status": {"phase": "Other"}})
     await site.patch(f"{path}/a/status", {"status": {"phase": "Ready"}})
     await site.patch(f"{path}/a/status", {"status": {"phase": "Odd"}})
+
+
+async def test_a_manager_has_an_entry_for_each_version_that_it_updates_in(site: Site) -> None:
+    group = f"{site.namespace}.example.com"
+    crd = definition(group)
+    crd["spec"]["versions"].append({**copy.deepcopy(crd["spec"]["versions"][0]), "name": "v2", "storage": False})
+    await site.server.install_crds(crd)
+    first, second = (f"{site.of(f'{group}/{version}', 'widgets')}" for version in ("v1", "v2"))
+    await site.until(second, 200)
+    body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1, "name": "ab"}}
+    await site.post(f"{first}?fieldManager=one", body)
+    await site.patch(f"{second}/a?fieldManager=one", {"spec": {"size": 2}})
+    await site.patch(f"{first}/a?fieldManager=one", {"spec": {"name": "abc"}})
+    await site.patch(f"{second}/a?fieldManager=one", {"spec": {"name": "abd"}})
+    applied = {**body, "spec": {"size": 3}}
+    await site.patch(f"{first}/a?fieldManager=two&force=true", applied, APPLY)
+    applied |= {"apiVersion": f"{group}/v2", "spec": {"size": 3, "tags": ["x"]}}
+    await site.patch(f"{second}/a?fieldManager=two", applied, APPLY)
+    await site.patch(f"{second}/a?fieldManager=two", {**applied, "spec": {"size": 3}}, APPLY)

@@ -32,6 +32,8 @@ KEPT_BY_STATUS = {
     "ValidatingAdmissionPolicy": METADATA,
     "VolumeAttachment": METADATA,
 }
+_MAX_UPDATES = 10  # entries of updates that an object has at most (fieldmanager/internal/fieldmanager.go)
+_OLD_UPDATES = "ancient-changes"
 # What nobody owns although it is set (fieldmanager/internal/stripmeta.go).
 _NEVER_OWNED: frozenset[Path] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in UNOWNED_METADATA)}
@@ -47,8 +49,10 @@ class FieldManager:
         self.operation = operation
         self.subresource = subresource
 
-    def has_entry(self, entry: Object) -> bool:
-        """Whether an entry is this manager's."""
+    def has_entry(self, entry: Object, api_version: str = "") -> bool:
+        """True if an entry is this manager's; one of updates is of an apiVersion too."""
+        if api_version and entry.get("apiVersion") != api_version:
+            return False
         return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
             self.name,
             self.operation,
@@ -118,7 +122,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     entries: list[Object] = []
     mine: Object | None = None
     for entry in old["metadata"].get("managedFields") or []:
-        if manager.has_entry(entry):
+        if manager.has_entry(entry, resource.api_version):
             mine = entry
         else:
             entries.append(_without_paths(entry, lost))
@@ -127,11 +131,41 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
     else:
         mine = _without_paths(mine, found.removed)
         entries.append(_with_paths(mine, changed, resource, now if manager.timed else ""))
-    written = _sorted([entry for entry in entries if entry["fieldsV1"]])
+    written = _sorted(_capped([entry for entry in entries if entry["fieldsV1"]]))
     if written:
         new["metadata"]["managedFields"] = written
     else:
         new["metadata"].pop("managedFields", None)
+
+
+def _capped(entries: list[Object]) -> list[Object]:
+    """The entries, of which those of the oldest updates become one, if there are too many (capmanagers.go)."""
+    if len(entries) <= _MAX_UPDATES:
+        return entries
+    updates = [entry for entry in entries if entry.get("operation") == "Update"]
+    surplus = len(updates) - _MAX_UPDATES
+    if surplus <= 0:
+        return entries
+    updates.sort(key=lambda entry: (entry.get("time", ""), json.dumps([entry.get("manager"), entry.get("apiVersion")])))
+    kept = [entry for entry in entries if entry.get("operation") != "Update"]
+    buckets: dict[str, list[Object]] = {}  # by apiVersion: the first of each takes in those that follow
+    for index, entry in enumerate(updates):
+        if surplus <= 0:
+            kept += updates[index:]
+            break
+        bucket = buckets.setdefault(entry.get("apiVersion", ""), [])
+        surplus -= bool(bucket)
+        bucket.append(entry)
+    return kept + [_one_entry(bucket) for bucket in buckets.values()]
+
+
+def _one_entry(entries: list[Object]) -> Object:
+    """What becomes of the entries of some updates, the newest of which is the last."""
+    if len(entries) == 1:
+        return entries[0]
+    paths = {path for entry in entries for path in from_fields(entry["fieldsV1"])}
+    named = {name: value for name, value in entries[-1].items() if name != "subresource"}
+    return {**named, "manager": _OLD_UPDATES, "fieldsV1": to_fields(paths)}
 
 
 def _without_paths(entry: Object, paths: set[Path]) -> Object:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.conformance.site import APPLY, Site
+from tests.conformance.site import APPLY, STRATEGIC, Site
 from tests.conformance.test_custom import Widgets
 from tests.conformance.test_custom import widgets as widgets  # the fixture
-from tests.conformance.test_objects import configmap, deployment
+from tests.conformance.test_objects import configmap, deployment, pod
 from tests.conformance.test_patches import apply
 
 
@@ -139,3 +139,22 @@ async def test_the_oldest_updates_become_one_entry(site: Site) -> None:
         await site.patch(f"{path}?fieldManager=m{number:02}", {"data": {f"k{number:02}": "1"}})
     await site.patch(f"{path}?fieldManager=m00", {"data": {"k01": "2"}})
     await site.patch(f"{path}?fieldManager=m13", {"data": {"applied": "2", "k03": None}})
+
+
+async def test_nobody_owns_what_the_server_adds_to_an_update(site: Site) -> None:
+    daemon_sets, services = site.of("apps/v1", "daemonsets"), site.core("services")
+    template = deployment("a", 1)["spec"]["template"]
+    spec = {"selector": {"matchLabels": template["metadata"]["labels"]}, "template": template}
+    daemon_set = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "a"}, "spec": spec}
+    await apply(site, f"{daemon_sets}/a", daemon_set, "first")
+    image = {"template": {"spec": {"containers": [{"name": "main", "image": "registry.invalid/main:2"}]}}}
+    await site.patch(f"{daemon_sets}/a", {"spec": image}, STRATEGIC)
+    await site.put(f"{daemon_sets}/a?fieldManager=second", daemon_set)
+    service: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "1"}}}
+    await site.post(services, service)
+    service["spec"]["selector"] = {"a": "2"}
+    await site.put(f"{services}/a?fieldManager=second", service)
+    await site.post(site.pods, pod("a"))
+    added = pod("a")
+    added["spec"]["containers"].append({"name": "more", "image": "registry.invalid/more:1"})
+    await site.put(f"{site.pods}/a", added)

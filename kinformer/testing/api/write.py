@@ -300,12 +300,14 @@ class Writer:
         replacement.check_preconditions()
         replacement.keep_system_metadata()
         replacement.keep_other_part()
-        self._admit(replacement)
+        if replacement.resource.builtin:
+            fill_in(replacement.resource.kind, replacement.new)
         takes_managers = replacement.take_managed_fields()
+        self._track(replacement)
+        self._admit(replacement)
         if replacement.changes_nothing and not takes_managers:
             return WriteResult(replacement.existing)  # no revision, and no event
         replacement.count_generation()
-        self._track(replacement)
         if replacement.completes_deletion:
             return self._remove(replacement)
         options, new = replacement.options, replacement.new
@@ -313,10 +315,9 @@ class Writer:
         return WriteResult(stored, obj=new)
 
     def _admit(self, replacement: Replacement) -> None:
-        """Fill in defaults, run admission, and validate. Raises a 422 `StatusError`."""
+        """Run admission, and validate. Nobody owns what admission adds. Raises a 422 `StatusError`."""
         resource, old, new = replacement.resource, replacement.old, replacement.new
         if resource.builtin:
-            fill_in(resource.kind, new)
             self.admission.update(resource, new, old)
         before = None if replacement.options.admin else old
         check_object(resource, new, before, subresource=replacement.subresource)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import failure
+from kinformer.testing.rules.defaults import TEMPLATE_GENERATION
 from kinformer.testing.rules.pod_defaults import admit_pod
 from kinformer.testing.store.ledger import Ledger
 
@@ -53,6 +54,8 @@ class Admission:
             finalizers = obj["metadata"].setdefault("finalizers", [])
             if PROTECTION[kind] not in finalizers:
                 finalizers.append(PROTECTION[kind])
+        elif kind == "DaemonSet":
+            obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
         elif kind == "Job":
             _label_job(obj)
         elif kind == "Service":
@@ -116,11 +119,10 @@ class Admission:
 
 def _count_template(obj: Object, old: Object) -> None:
     """The generation of a DaemonSet's template, which an annotation keeps (extensions/v1beta1 had a field for it)."""
-    name = "deprecated.daemonset.template.generation"
-    before = (old["metadata"].get("annotations") or {}).get(name, "1")
+    before = (old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1")
     if (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template") and before.isdigit():
         before = str(int(before) + 1)
-    obj["metadata"].setdefault("annotations", {})[name] = before
+    obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = before
 
 
 def _label_job(obj: Object) -> None:

@@ -10,7 +10,7 @@ from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.rules.pod_defaults import fill_pod, fill_template, qos_class
 
-__all__ = ["fill_in", "first_status"]
+__all__ = ["TEMPLATE_GENERATION", "fill_in", "first_status"]
 
 Object = dict[str, Any]
 
@@ -68,9 +68,12 @@ def _stateful_set(obj: Object) -> None:
         claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
 def _daemon_set(obj: Object) -> None:
     annotations = obj["metadata"].setdefault("annotations", {})
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
+    annotations.setdefault(TEMPLATE_GENERATION, "0")  # admission counts it
     _template(obj)
     _rolling(obj["spec"], {"maxUnavailable": 1, "maxSurge": 0})
     obj["spec"].setdefault("revisionHistoryLimit", 10)

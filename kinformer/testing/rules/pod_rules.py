@@ -190,10 +190,14 @@ _MUTABLE = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_SAME_CONTAINERS = "pod updates may not add or remove containers"
 
 
 def pod_update_causes(new: Object, old: Object) -> Causes:
     """What of a pod's spec may not change once it is there."""
+    for name in ("containers", "initContainers"):
+        if len(new.get(name) or ()) != len(old.get(name) or ()):
+            return [cause("FieldValueForbidden", f"Forbidden: {_SAME_CONTAINERS}", f"spec.{name}")]
     before, after = _fixed_part(old), _fixed_part(new)
     if before.get("schedulingGates") and not after.get("nodeName"):
         for part in (before, after):  # a gated pod may still be given where to go

@@ -78,7 +78,7 @@ class Writer:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
         self._first_state(resource, obj, options)
-        check_object(resource, obj)
+        check_object(resource, obj, warnings=options.warnings)
         if not resource.builtin:
             options.warnings += finalizer_warnings(metadata, None)
         existing = self.ledger.collection(resource).get(resource.key(namespace, metadata["name"]))
@@ -320,9 +320,10 @@ class Writer:
         if resource.builtin:
             self.admission.update(resource, new, old)
         before = None if replacement.options.admin else old
-        check_object(resource, new, before, subresource=replacement.subresource)
+        options = replacement.options
+        check_object(resource, new, before, subresource=replacement.subresource, warnings=options.warnings)
         if not resource.builtin:
-            replacement.options.warnings += finalizer_warnings(new["metadata"], old["metadata"])
+            options.warnings += finalizer_warnings(new["metadata"], old["metadata"])
 
     def _track(self, replacement: Replacement) -> None:
         """Give the changed fields to the manager that writes them; an apply has done so already."""

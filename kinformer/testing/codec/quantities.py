@@ -6,7 +6,7 @@ import re
 from decimal import ROUND_UP, Decimal
 from functools import lru_cache
 
-__all__ = ["amount", "canonical"]
+__all__ = ["amount", "canonical", "quantity_value"]
 
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([-+]?[0-9]+))?")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
@@ -16,9 +16,14 @@ _SMALL = {"n": -9, "u": -6, "m": -3}
 
 def amount(text: str) -> Decimal:
     """A quantity as a number; 0 for what is none."""
+    return quantity_value(text) or Decimal(0)
+
+
+def quantity_value(text: str) -> Decimal | None:
+    """A quantity as a number; None for what is none."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        return Decimal(0)
+        return None
     number, suffix, exponent = Decimal(match[1]), match[2] or "", match[3]
     if exponent is not None:
         return number.scaleb(int(exponent))

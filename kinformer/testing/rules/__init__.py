@@ -1,4 +1,4 @@
 """What the server fills in and what it refuses: defaults, admission and validation.
 
-May import: `store`, `codec`, `kinds`.
+May import: `store`, `cel`, `codec`, `kinds`.
 """

@@ -7,7 +7,8 @@ from typing import Any
 
 from kinformer.testing.kinds.names import dns_label_1035, dns_subdomain
 from kinformer.testing.kinds.status import Causes
-from kinformer.testing.rules.custom_rules import schema_causes
+from kinformer.testing.rules.custom_rules import has_rules, schema_causes
+from kinformer.testing.rules.expression_rules import definition_findings
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.pod_rules import required, unsupported
 
@@ -43,7 +44,7 @@ def definition_causes(obj: Object, old: Object | None) -> Causes:
     elif spec["scope"] not in ("Cluster", "Namespaced"):
         causes.append(unsupported("spec.scope", spec["scope"], ("Cluster", "Namespaced")))
     versions = spec.get("versions") or []
-    causes += _version_causes(spec, versions)
+    causes += _version_causes(spec, versions, _schemas((old or {}).get("spec") or {}))
     causes += _name_causes(names)
     if sum(1 for one in versions if one.get("storage")) != 1:
         text = "must have at least one stored version"
@@ -83,7 +84,11 @@ def _as_go_shows(versions: Sequence[Object]) -> list[Object]:
     ]
 
 
-def _version_causes(spec: Object, versions: Sequence[Object]) -> Causes:
+def _schemas(spec: Object) -> list[Object]:
+    return [(one.get("schema") or {}).get("openAPIV3Schema") or {} for one in spec.get("versions") or []]
+
+
+def _version_causes(spec: Object, versions: Sequence[Object], before: Sequence[Object]) -> Causes:
     causes: Causes = []
     for index, version in enumerate(versions):
         at = f"spec.versions[{index}]"
@@ -98,7 +103,10 @@ def _version_causes(spec: Object, versions: Sequence[Object]) -> Causes:
             continue
         # A single version is moved into the field of old, and is named there.
         place = "spec.validation.openAPIV3Schema" if len(versions) == 1 else f"{at}.schema.openAPIV3Schema"
-        causes += _root_causes(schema, place, status="status" in (version.get("subresources") or {}))
+        wrong = _root_causes(schema, place, status="status" in (version.get("subresources") or {}))
+        if not wrong and schema not in before and has_rules(schema):
+            wrong = definition_findings(schema, place)
+        causes += wrong
     shown = _as_go_shows(versions) if versions else spec.get("versions")
     if len({one.get("name") for one in versions}) < len(versions):
         causes.append(invalid_value("spec.versions", shown, "must contain unique version names"))

@@ -1,6 +1,6 @@
 """Custom resources and their schema: defaults, pruning and validation (apiextensions-apiserver/pkg/apiserver).
 
-The texts are those of kube-openapi's validator. Rules in CEL (x-kubernetes-validations) are not evaluated.
+The texts are those of kube-openapi's validator. `expression_rules` evaluates those in CEL.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.rules.pod_rules import duplicate, required, unsupported
 
-__all__ = ["fill_defaults", "has_rules", "prune", "prune_nulls", "schema_causes"]
+__all__ = ["ABSENT", "blocks_rules", "fill_defaults", "has_rules", "prune", "prune_nulls", "schema_causes"]
 
 Object = dict[str, Any]
 Schema = Mapping[str, Any]
@@ -29,7 +29,13 @@ _UNCHECKED = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
     " validation"
 )
-_BLOCKING = {"FieldValueRequired", "FieldValueNotSupported", "FieldValueTooLong", "FieldValueTooMany"}
+_BLOCKING = {
+    "FieldValueRequired",
+    "FieldValueNotSupported",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+}
 _DURATION = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)(\d+(\.\d*)?(ns|us|µs|ms|s|m|h))*|0")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
@@ -148,14 +154,14 @@ def schema_causes(schema: Schema, value: Any, path: str, *, old: Any = ABSENT, r
         _check_lists(schema, old, path, duplicates)
     if not duplicates:
         _check_lists(schema, value, path, causes)
-    blocked = any(one["reason"] in _BLOCKING or _is_type_error(one) for one in causes)
-    if rules and blocked and has_rules(schema):
+    if rules and blocks_rules(causes) and has_rules(schema):
         causes.append(cause("FieldValueInvalid", f"Invalid value: null: {_UNCHECKED}", "<nil>"))
     return causes
 
 
-def _is_type_error(one: Mapping[str, str]) -> bool:
-    return one["reason"] == "FieldValueTypeInvalid"
+def blocks_rules(causes: Causes) -> bool:
+    """True if CEL rules are not evaluated on an object that has these errors."""
+    return any(one["reason"] in _BLOCKING for one in causes)
 
 
 def _kind_of(value: Any) -> str:

@@ -11,7 +11,15 @@ from kinformer.testing.kinds.builtin_schemas import object_meta, recorded
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, cause, internal, invalid
 from kinformer.testing.rules.apply_errors import apply_errors
-from kinformer.testing.rules.custom_rules import ABSENT, fill_defaults, prune, prune_nulls, schema_causes
+from kinformer.testing.rules.custom_rules import (
+    ABSENT,
+    blocks_rules,
+    fill_defaults,
+    prune,
+    prune_nulls,
+    schema_causes,
+)
+from kinformer.testing.rules.expression_rules import value_findings
 from kinformer.testing.rules.kind_rules import kind_causes
 from kinformer.testing.rules.metadata_rules import metadata_causes
 from kinformer.testing.store.forms import copied
@@ -140,8 +148,18 @@ def strict_error(resource: ResourceType, texts: list[str]) -> StatusError:
     return cannot_handle(resource, f"strict decoding error: {', '.join(texts)}")
 
 
-def check_object(resource: ResourceType, obj: Object, old: Object | None = None, *, subresource: str = "") -> None:
-    """Validates what is checked here of an object; `old` is the one before an update. A 422 `StatusError`."""
+def check_object(
+    resource: ResourceType,
+    obj: Object,
+    old: Object | None = None,
+    *,
+    subresource: str = "",
+    warnings: list[str] | None = None,
+) -> None:
+    """Validates what is checked here of an object; `old` is the one before an update. A 422 `StatusError`.
+
+    `warnings` takes what a rule found, but was so before.
+    """
     causes = metadata_causes(resource, obj["metadata"], None if old is None else old["metadata"])
     if resource.builtin:
         if not subresource:
@@ -154,6 +172,8 @@ def check_object(resource: ResourceType, obj: Object, old: Object | None = None,
             causes += [{**one, "field": f"status.{one['field']}"} for one in found]
     elif resource.schema:
         causes += schema_causes(resource.schema, obj, "", old=ABSENT if old is None else old)
+    if resource.schema and not resource.builtin and not blocks_rules(causes):
+        causes += value_findings(resource.schema, obj, old, warnings)
     if causes:
         group = "" if resource.builtin and resource.kind == "Event" else resource.group  # both faces are one kind
         raise invalid(group, resource.kind, obj["metadata"].get("name", ""), causes)

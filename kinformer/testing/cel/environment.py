@@ -1,0 +1,133 @@
+"""Compiles expressions: from their text and the types of their variables to programs that can be evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from kinformer.testing.cel.checker import check
+from kinformer.testing.cel.cost import most
+from kinformer.testing.cel.evaluator import Frame, compiled
+from kinformer.testing.cel.functions import Library
+from kinformer.testing.cel.lexer import Issues
+from kinformer.testing.cel.library.formats import add_formats
+from kinformer.testing.cel.library.lists import add_lists
+from kinformer.testing.cel.library.network import add_networks
+from kinformer.testing.cel.library.patterns import add_patterns
+from kinformer.testing.cel.library.quantity import add_quantities
+from kinformer.testing.cel.library.standard import standard
+from kinformer.testing.cel.library.strings import add_strings
+from kinformer.testing.cel.parser import parse
+from kinformer.testing.cel.syntax import (
+    Bind,
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+)
+from kinformer.testing.cel.types import Type
+from kinformer.testing.cel.values import CELError
+
+__all__ = ["CALL_LIMIT", "CompileError", "InstantiationError", "Program", "compile_expression", "functions"]
+
+_CONVERSIONS = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
+CALL_LIMIT = 1_000_000  # what one evaluation may cost (apiserver/pkg/apis/cel/config.go)
+
+
+class CompileError(Exception):
+    """An expression that cannot be compiled; the text has each issue with its place, as cel-go shows them."""
+
+
+class InstantiationError(Exception):
+    """A compiled expression with a conversion of a constant that fails."""
+
+
+class Program:
+    """A compiled expression."""
+
+    def __init__(self, text: str, root: Node) -> None:
+        self.text = text
+        self.type: Type = root.type
+        self.names = frozenset(_names(root))
+        self._root = root
+        self._run = compiled(root)
+
+    def most(self) -> int:
+        """What one evaluation costs at most, by the types of the variables."""
+        return most(self._root)
+
+    def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> Any:
+        """The value; raises `CELError`."""
+        return self.priced(variables, limit)[0]
+
+    def priced(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
+        """The value, and what it cost; raises `CELError`, with the cost as its attribute `cost`."""
+        frame = Frame(variables, limit)
+        try:
+            return self._run(frame), frame.cost
+        except RecursionError:
+            raise CELError("evaluation is too deep") from None
+        except CELError as error:
+            error.cost = frame.cost
+            raise
+
+
+@cache
+def functions() -> Library:
+    """All functions of Kubernetes' environment."""
+    library = standard()
+    for add in (add_strings, add_patterns, add_lists, add_quantities, add_networks, add_formats):
+        add(library)
+    return library
+
+
+def compile_expression(text: str, variables: Mapping[str, Type], library: Library | None = None) -> Program:
+    """Compiles an expression; raises `CompileError`, or `InstantiationError` if a constant cannot be converted."""
+    issues = Issues(text)
+    root = parse(text, issues)
+    if root is not None:
+        check(root, variables, library or functions(), issues)
+    if root is None or issues:
+        raise CompileError(str(issues))
+    _convert_constants(root)
+    return Program(text, root)
+
+
+def _convert_constants(node: Node) -> None:
+    if isinstance(node, Call) and node.function in _CONVERSIONS and len(node.args) == 1:
+        arg = node.args[0]
+        if isinstance(arg, Literal) and len(node.overloads) == 1:
+            try:
+                node.overloads[0].run(arg.value)
+            except CELError as error:
+                raise InstantiationError(str(error)) from None
+    for one in _below(node):
+        _convert_constants(one)
+
+
+def _names(node: Node) -> list[str]:
+    """The names of variables that a tree mentions."""
+    found = [node.name] if isinstance(node, Ident) else []
+    return found + [name for one in _below(node) for name in _names(one)]
+
+
+def _below(node: Node) -> list[Node]:
+    below: list[Node] = []
+    if isinstance(node, Select):
+        below = [node.operand]
+    elif isinstance(node, Call):
+        below = node.operands
+    elif isinstance(node, ListLiteral):
+        below = node.items
+    elif isinstance(node, MapLiteral):
+        below = [part for key, value, _ in node.entries for part in (key, value)]
+    elif isinstance(node, Comprehension):
+        below = [node.range, node.initial, node.step, node.result]
+    elif isinstance(node, Bind):
+        below = [node.value, node.body]
+    return below

@@ -1,0 +1,81 @@
+"""Declarations of functions: their overloads, what they cost, and what computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kinformer.testing.cel.types import Type, parse_type
+
+__all__ = ["UNBOUNDED", "Library", "Overload", "tenth"]
+
+UNBOUNDED = (1 << 64) - 1  # a size or a cost that nothing limits
+
+Sizes = Sequence[int]
+
+
+def tenth(size: int) -> int:
+    """The cost of walking over so many characters: a tenth, rounded up."""
+    return min(UNBOUNDED, -(-size // 10))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One signature of a function.
+
+    `cost` computes the cost of a call from the sizes of its operands (None: 1), `size` that of its result.
+    """
+
+    function: str
+    operands: tuple[Type, ...]
+    result: Type
+    member: bool
+    run: Callable[..., Any]
+    cost: Callable[[Sizes], int] | None = None
+    size: Callable[[Sizes], int] | None = None
+
+    def takes(self, kinds: Sequence[str]) -> bool:
+        """True if operands of these kinds fit."""
+        return len(kinds) == len(self.operands) and all(
+            one.kind in ("param", "dyn") or (one.name if one.kind == "opaque" else one.kind) == kind
+            for one, kind in zip(self.operands, kinds, strict=True)
+        )
+
+
+class Library:
+    """Functions, by name."""
+
+    def __init__(self, *others: Library) -> None:
+        self.functions: dict[str, list[Overload]] = {}
+        for other in others:
+            for name, overloads in other.functions.items():
+                self.functions.setdefault(name, []).extend(overloads)
+
+    def add(
+        self,
+        name: str,
+        *signatures: str,
+        run: Callable[..., Any],
+        cost: Callable[[Sizes], int] | None = None,
+        size: Callable[[Sizes], int] | None = None,
+    ) -> None:
+        """Declares a function: `(string, int) -> bool`, or `string.(int) -> bool` for a member of strings."""
+        for signature in signatures:
+            before, _, result = signature.partition(" -> ")
+            target, dot, given = before.partition(".(") if ".(" in before else ("", "", before.lstrip("("))
+            operands = [parse_type(target)] if dot else []
+            operands += [parse_type(one) for one in _separated(given.rstrip()[:-1])]
+            found = Overload(name, tuple(operands), parse_type(result), bool(dot), run, cost, size)
+            self.functions.setdefault(name, []).append(found)
+
+
+def _separated(text: str) -> list[str]:
+    """The parameters of a signature, cut at the commas outside parentheses."""
+    found, depth, start = [], 0, 0
+    for index, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if char == "," and not depth:
+            found.append(text[start:index])
+            start = index + 1
+    return [one.strip() for one in [*found, text[start:]] if one.strip()]

@@ -1,0 +1,147 @@
+"""Cuts the text of an expression into tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from kinformer.testing.cel.values import UINT_MAX, UInt
+
+__all__ = ["Issues", "Token", "tokenize"]
+
+_SPACE = re.compile(r"(?:[ \t\r\n\f]+|//[^\n]*)+")
+_NUMBER = re.compile(
+    r"0x(?P<hex>[0-9a-fA-F]+)|(?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)|\d+"
+)
+_IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_QUOTED_FIELD = re.compile(r"`[A-Za-z0-9_.\-/ ]+`")
+_OPERATOR = re.compile(r"==|!=|<=|>=|&&|\|\||[<>+\-*/%!?:.,()\[\]{}]")
+_STRING = re.compile(r"(?P<prefix>[rR][bB]?|[bB][rR]?|)(?P<quote>\"\"\"|'''|\"|')")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPES.update({one: one for one in "\\'\"`?"})
+_HALF = "=&|"  # begins a token of two characters
+
+
+class Issues:
+    """What is wrong with an expression, each at its place, in the words of cel-go."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.found: list[tuple[int, str]] = []
+
+    def add(self, at: int, message: str) -> None:
+        """Adds one, at an offset of the text."""
+        self.found.append((at, message))
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def __str__(self) -> str:
+        return "\n".join(self._shown(at, message) for at, message in sorted(self.found, key=lambda one: one[0]))
+
+    def _shown(self, at: int, message: str) -> str:
+        start = self._text.rfind("\n", 0, at) + 1
+        end = self._text.find("\n", at)
+        line = self._text[start : end if end >= 0 else len(self._text)].replace("\t", " ")
+        number = self._text.count("\n", 0, start) + 1
+        marks = "".join("\uff0e" if len(one.encode()) > 1 else "." for one in line[: at - start])
+        marks += "." * (at - start - len(marks))
+        mark = "\uff3e" if at - start < len(line) and len(line[at - start].encode()) > 1 else "^"
+        return f"ERROR: <input>:{number}:{at - start + 1}: {message}\n | {line}\n | {marks}{mark}"
+
+
+class Token(NamedTuple):
+    """A token: `kind` is op, ident, field (in backquotes), literal or end."""
+
+    kind: str
+    text: str
+    at: int
+    value: Any = None
+
+
+def tokenize(text: str, issues: Issues) -> list[Token]:
+    """The tokens of an expression; what is none is an issue, and left out."""
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = _SPACE.match(text, at)
+        if found:
+            at = found.end()
+            continue
+        token, at = _next(text, at, issues)
+        if token is not None:
+            tokens.append(token)
+    tokens.append(Token("end", "<EOF>", len(text)))
+    return tokens
+
+
+def _next(text: str, at: int, issues: Issues) -> tuple[Token | None, int]:
+    quoted = _STRING.match(text, at)
+    if quoted:
+        return _string(text, at, quoted, issues)
+    found = _NUMBER.match(text, at)
+    if found:
+        return _number(text, at, found, issues)
+    for pattern, kind in ((_IDENT, "ident"), (_QUOTED_FIELD, "field"), (_OPERATOR, "op")):
+        found = pattern.match(text, at)
+        if found:
+            return Token(kind, found.group(), at), found.end()
+    end = at + (2 if text[at] in _HALF else 1)
+    issues.add(at, f"Syntax error: token recognition error at: '{text[at:end]}'")
+    return None, end
+
+
+def _number(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
+    end, shown = found.end(), found.group()
+    if found["float"]:
+        return Token("literal", shown, at, float(shown)), end
+    value = int(found["hex"], 16) if found["hex"] else int(shown)
+    if text[end : end + 1] in ("u", "U"):
+        if value > UINT_MAX:
+            issues.add(at, "invalid uint literal")
+        return Token("literal", text[at : end + 1], at, UInt(value)), end + 1
+    return Token("literal", shown, at, value), end
+
+
+def _string(text: str, at: int, found: re.Match[str], issues: Issues) -> tuple[Token | None, int]:
+    raw, binary, quote = "r" in found["prefix"].lower(), "b" in found["prefix"].lower(), found["quote"]
+    position, parts = found.end(), []
+    while not text.startswith(quote, position):
+        if position >= len(text) or (len(quote) == 1 and text[position] == "\n"):
+            issues.add(at, f"Syntax error: token recognition error at: '{text[at : position + 1]}'")
+            return None, min(position + 1, len(text))
+        if text[position] == "\\" and position + 1 < len(text):
+            if raw:
+                parts.append(text[position : position + 2])
+                position += 2
+                continue
+            part, length = _escape(text, position, binary=binary)
+            if not length:
+                issues.add(at, f"Syntax error: token recognition error at: '{text[at : position + 2]}'")
+                return None, position + 2
+            parts.append(part)
+            position += length
+            continue
+        parts.append(text[position].encode().decode("latin-1") if binary else text[position])
+        position += 1
+    end = position + len(quote)
+    value = "".join(parts)
+    return Token("literal", text[at:end], at, value.encode("latin-1") if binary else value), end
+
+
+def _escape(text: str, at: int, *, binary: bool) -> tuple[str, int]:
+    """The character of an escape sequence, and how long that is; 0 for none."""
+    mark = text[at + 1]
+    if mark in _ESCAPES:
+        return _ESCAPES[mark], 2
+    for marks, digits, base in (("xX", 2, 16), ("u", 4, 16), ("U", 8, 16)):
+        if mark in marks:
+            shown = text[at + 2 : at + 2 + digits]
+            valid = len(shown) == digits and all(one in "0123456789abcdefABCDEF" for one in shown)
+            if not valid or (binary and digits > 2) or int(shown, base) > 0x10FFFF:
+                return "", 0
+            return chr(int(shown, base)), 2 + digits
+    shown = text[at + 1 : at + 4]
+    if re.fullmatch(r"[0-3][0-7]{2}", shown):
+        return chr(int(shown, 8)), 4
+    return "", 0

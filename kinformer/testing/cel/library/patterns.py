@@ -1,0 +1,76 @@
+"""Regular expressions, in the syntax of RE2 as far as Python's has it too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.values import CELError
+
+__all__ = ["add_patterns", "pattern"]
+
+# What RE2 writes otherwise than Python's re.
+_CLASSES = {
+    "[:alpha:]": "a-zA-Z",
+    "[:digit:]": "0-9",
+    "[:alnum:]": "a-zA-Z0-9",
+    "[:upper:]": "A-Z",
+    "[:lower:]": "a-z",
+    "[:space:]": r"\s",
+    "[:xdigit:]": "0-9a-fA-F",
+    "[:word:]": r"\w",
+    "[:punct:]": r"!-/:-@\[-`{-~",
+}
+_MESSAGES = {
+    "missing )": "missing closing )",
+    "unterminated character set": "missing closing ]",
+    "nothing to repeat": "missing argument to repetition operator",
+    "multiple repeat": "invalid nested repetition operator",
+    "unbalanced parenthesis": "unexpected )",
+    "bad character range": "invalid character class range",
+}
+_UNKNOWN = re.compile(r"\(\?(?:[=!]|<[=!])|(?<!\\)(?:\\\\)*\\[1-9]")  # lookarounds and back references
+
+
+@lru_cache(maxsize=1024)
+def pattern(text: str) -> re.Pattern[str]:
+    """A compiled expression; raises `CELError` for one that RE2 would refuse."""
+    if _UNKNOWN.search(text):
+        raise CELError(f"error parsing regexp: invalid or unsupported Perl syntax: `{text}`")
+    translated = text.replace(r"\z", r"\Z")
+    for name, characters in _CLASSES.items():
+        translated = translated.replace(name, characters)
+    try:
+        return re.compile(translated, re.ASCII)
+    except re.error as error:
+        found = next((shown for start, shown in _MESSAGES.items() if error.msg.startswith(start)), error.msg)
+        raise CELError(f"error parsing regexp: {found}: `{text}`") from None
+
+
+def _find(text: str, expression: str) -> str:
+    found = pattern(expression).search(text)
+    return found.group() if found else ""
+
+
+def _find_all(text: str, expression: str, limit: int = -1) -> list[str]:
+    found = [one.group() for one in pattern(expression).finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+def add_patterns(library: Library) -> None:
+    """Adds `find` and `findAll` of Kubernetes."""
+
+    def cost(sizes: Sequence[int]) -> int:
+        return min(UNBOUNDED, tenth(sizes[0] + 1) * -(-sizes[1] // 4))
+
+    library.add("find", "string.(string) -> string", run=_find, cost=cost, size=lambda sizes: sizes[0])
+    library.add(
+        "findAll",
+        "string.(string) -> list(string)",
+        "string.(string, int) -> list(string)",
+        run=_find_all,
+        cost=cost,
+        size=lambda sizes: sizes[0],
+    )

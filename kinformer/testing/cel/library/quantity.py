@@ -1,0 +1,169 @@
+"""Quantities of resources, and semantic versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from kinformer.testing.cel.functions import Library, tenth
+from kinformer.testing.cel.values import INT_MAX, INT_MIN, CELError, Opaque
+from kinformer.testing.codec.quantities import quantity_value
+
+__all__ = ["Quantity", "Semver", "add_quantities"]
+
+_PARTS = re.compile(r"[+-]?(\d*)\.?(\d*)(.*)")
+_POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DIGITS = 18  # that a number may have and stay a whole one
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*))?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+
+
+class Quantity(Opaque):
+    """An amount, compared by what it is worth.
+
+    `scale` is the power of ten of the whole number that the real server keeps it as; None for those that it keeps as a
+    decimal, which it takes for no integers.
+    """
+
+    __slots__ = ("scale", "value")
+    cel_type = "kubernetes.Quantity"
+
+    def __init__(self, value: Decimal, scale: int | None = 0) -> None:
+        self.value = value
+        self.scale = scale
+
+    def equals(self, other: Any) -> bool:
+        return bool(self.value == other.value)
+
+    @property
+    def is_integer(self) -> bool:
+        """True if it is a whole number of 64 bits."""
+        return self.scale is not None and self.scale >= 0 and INT_MIN <= self.value <= INT_MAX
+
+    def added(self, other: Quantity, sign: int = 1) -> Quantity:
+        """The sum; the difference with a sign of -1."""
+        value = self.value + sign * other.value
+        if not self.value:
+            return Quantity(value, other.scale)
+        if self.scale is None or other.scale is None:
+            return Quantity(value, None)
+        return Quantity(value, min(self.scale, other.scale))
+
+
+class Semver(Opaque):
+    """A semantic version; the build is no part of it."""
+
+    __slots__ = ("numbers", "pre")
+    cel_type = "kubernetes.Semver"
+
+    def __init__(self, numbers: tuple[int, ...], pre: str) -> None:
+        self.numbers = numbers
+        self.pre = pre
+
+    def equals(self, other: Any) -> bool:
+        return bool(self.order() == other.order())
+
+    def order(self) -> tuple[Any, ...]:
+        """A key that sorts versions; one without a pre-release comes behind those with one."""
+        parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in self.pre.split(".")] if self.pre else []
+        return (self.numbers, not self.pre, parts)
+
+
+def _quantity(text: str) -> Quantity:
+    found = quantity_value(text)
+    if found is None:
+        raise CELError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+    return Quantity(found, _scale(text))
+
+
+def _scale(text: str) -> int | None:
+    """The power of ten of a quantity's digits; None for one that is kept as a decimal (resource.ParseQuantity)."""
+    number, fraction, suffix = _PARTS.fullmatch(text).groups("")  # type: ignore[union-attr]
+    digits = len(number.lstrip("0")) + len(fraction)
+    if suffix.endswith("i"):
+        power = 10 * ("KMGTPE".index(suffix[0]) + 1)
+        return 0 if not fraction and 15 - digits - power * 3 // 10 - 1 >= 0 else None
+    exponent = int(suffix[1:]) if suffix[1:] else _POWERS.get(suffix, 0)
+    scale = exponent - len(fraction)
+    return scale if digits <= _DIGITS and scale >= -9 else None
+
+
+def _as_integer(one: Quantity) -> int:
+    if not one.is_integer:
+        raise CELError("cannot convert value to integer")
+    return int(one.value)
+
+
+def _order(one: Any, two: Any) -> int:
+    return int(one > two) - int(one < two)
+
+
+def _amount(value: Any) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity(Decimal(int(value)))
+
+
+def _semver(text: str, normalize: bool = False) -> Semver:
+    if normalize:
+        text = text.removeprefix("v")
+        core, mark, rest = re.fullmatch(r"([^-+]*)([-+]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        parts = [one.lstrip("0") or "0" if one else one for one in core.split(".")]
+        parts += ["0"] * (3 - len(parts))
+        text = ".".join(parts) + mark + rest
+    found = _SEMVER.fullmatch(text)
+    if not found:
+        short = text.count(".") < 2
+        raise CELError(
+            "No Major.Minor.Patch elements found" if short else f"Invalid character(s) found in version {text!r}"
+        )
+    return Semver(tuple(int(found[index]) for index in (1, 2, 3)), found[4] or "")
+
+
+def is_valid(read: Callable[..., Any]) -> Callable[..., bool]:
+    """The question if a text can be read."""
+
+    def run(*args: Any) -> bool:
+        try:
+            read(*args)
+        except CELError:
+            return False
+        return True
+
+    return run
+
+
+def add_quantities(library: Library) -> None:
+    """Adds the functions of both."""
+    name = Quantity.cel_type
+    library.add("quantity", f"(string) -> {name}", run=_quantity, cost=lambda sizes: tenth(sizes[0]))
+    library.add("isQuantity", "(string) -> bool", run=is_valid(_quantity), cost=lambda sizes: tenth(sizes[0]))
+    library.add("sign", f"({name}) -> int", run=lambda one: _order(one.value, 0))
+    library.add("asApproximateFloat", f"{name}.() -> double", run=lambda one: float(one.value))
+    library.add("asInteger", f"{name}.() -> int", run=_as_integer)
+    library.add("isInteger", f"{name}.() -> bool", run=lambda one: one.is_integer)
+    both = (f"{name}.({name}) -> {name}", f"{name}.(int) -> {name}")
+    library.add("add", *both, run=lambda one, two: one.added(_amount(two)))
+    library.add("sub", *both, run=lambda one, two: one.added(_amount(two), -1))
+    version = Semver.cel_type
+    read = (f"(string) -> {version}", f"(string, bool) -> {version}")
+    library.add("semver", *read, run=_semver, cost=lambda sizes: tenth(sizes[0]))
+    asked = ("(string) -> bool", "(string, bool) -> bool")
+    library.add("isSemver", *asked, run=is_valid(_semver), cost=lambda sizes: tenth(sizes[0]))
+    for index, part in enumerate(("major", "minor", "patch")):
+        library.add(part, f"{version}.() -> int", run=_number_at(index))
+    for one, key in ((name, lambda one: one.value), (version, Semver.order)):
+        _add_comparisons(library, one, key)
+
+
+def _number_at(index: int) -> Callable[[Semver], int]:
+    return lambda one: one.numbers[index]
+
+
+def _add_comparisons(library: Library, name: str, key: Callable[[Any], Any]) -> None:
+    library.add("isGreaterThan", f"{name}.({name}) -> bool", run=lambda one, two: key(one) > key(two))
+    library.add("isLessThan", f"{name}.({name}) -> bool", run=lambda one, two: key(one) < key(two))
+    library.add("compareTo", f"{name}.({name}) -> int", run=lambda one, two: _order(key(one), key(two)))

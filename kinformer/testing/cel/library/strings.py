@@ -1,0 +1,203 @@
+"""The string extensions: characters, parts, letters, and `format`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kinformer.testing.cel.format_clauses import Clause, clauses, mismatch
+from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.values import CELError, double_text, kind_of
+
+__all__ = ["add_strings"]
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_QUOTES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise CELError(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int:
+    if not part:
+        return start
+    if not 0 <= start <= len(text):
+        raise CELError(f"index out of range: {start}")
+    return text.find(part, start)
+
+
+def _last_index_of(text: str, part: str, start: int | None = None) -> int:
+    if start is None:
+        return text.rfind(part) if part else len(text)
+    if not 0 <= start <= len(text):
+        raise CELError(f"index out of range: {start}")
+    return text.rfind(part, 0, start + len(part)) if part else start
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    if not 0 <= start <= len(text):
+        raise CELError(f"index out of range: {start}")
+    if not 0 <= end <= len(text):
+        raise CELError(f"index out of range: {end}")
+    if start > end:
+        raise CELError(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if not separator:
+        if limit < 0 or limit >= len(text):
+            return list(text)
+        return [*text[: limit - 1], text[limit - 1 :]]
+    return text.split(separator, -1 if limit < 0 else limit - 1)
+
+
+def _lowered(text: str) -> str:
+    return "".join(one.lower() if one.isascii() else one for one in text)
+
+
+def _raised(text: str) -> str:
+    return "".join(one.upper() if one.isascii() else one for one in text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(_QUOTES.get(one, one) for one in text) + '"'
+
+
+# -- format -----------------------------------------------------------------------------------------------------------
+
+
+def _nested(value: Any) -> str:
+    text = _shown(value)
+    if isinstance(value, bytes):
+        return f"b{_quoted(text)}"
+    odd = isinstance(value, float) and not math.isfinite(value)
+    return _quoted(text) if odd or isinstance(value, str) else text
+
+
+def _shown(value: Any) -> str:
+    """`%s` of a value."""
+    kind = kind_of(value)
+    if kind == "bool":
+        return "true" if value else "false"
+    if kind == "null_type":
+        return "null"
+    if kind == "double":
+        return double_text(value)
+    if kind == "bytes":
+        return str(value.decode(errors="replace"))
+    if kind == "list":
+        return "[" + ", ".join(map(_nested, value)) + "]"
+    if kind == "map":
+        entries = sorted((_nested(key), _nested(one)) for key, one in value.items())
+        return "{" + ", ".join(f"{key}:{one}" for key, one in entries) + "}"
+    return str(value)
+
+
+def _clause(clause: Clause, value: Any) -> str:
+    letter, kind = clause.letter, kind_of(value)
+    wrong = mismatch(letter, kind)
+    if wrong:
+        raise CELError(wrong)
+    if letter == "s":
+        return _shown(value)
+    if letter in "fe":
+        number = float(value)
+        if not math.isfinite(number):
+            return double_text(number)
+        mantissa, mark, exponent = f"{number:.{clause.precision}{letter}}".partition("e")
+        return f"{mantissa}×10{exponent.removeprefix('+').translate(_RAISED)}" if mark else mantissa
+    if letter == "d":
+        return double_text(value) if isinstance(value, float) else str(value)
+    if letter in "xX" and kind in ("string", "bytes"):
+        found = (value.encode() if kind == "string" else value).hex()
+        return str(found.upper() if letter == "X" else found)
+    return f"{int(value):{letter}}"
+
+
+def _format(text: str, args: list[Any]) -> str:
+    found, used = [], 0
+    for clause in clauses(text):
+        if not clause.letter:
+            found.append(clause.text)
+            continue
+        if used >= len(args):
+            raise CELError(f"error during formatting: index {used} out of range")
+        found.append(_clause(clause, args[used]))
+        used += 1
+    return "".join(found)
+
+
+# -- declarations -----------------------------------------------------------------------------------------------------
+
+
+def _walk(sizes: Sequence[int]) -> int:
+    return tenth(sizes[0])
+
+
+def _walk_twice(sizes: Sequence[int]) -> int:
+    return tenth(min(UNBOUNDED, sizes[0] * 2))
+
+
+def _same(sizes: Sequence[int]) -> int:
+    return sizes[0]
+
+
+def _doubled(sizes: Sequence[int]) -> int:
+    return min(UNBOUNDED, sizes[0] * 2 + 2)
+
+
+def _replaced(sizes: Sequence[int]) -> int:
+    return min(UNBOUNDED, sizes[0] * max(1, sizes[2]))
+
+
+def add_strings(library: Library) -> None:
+    """Adds all of them."""
+    library.add("charAt", "string.(int) -> string", run=_char_at)
+    library.add("indexOf", "string.(string) -> int", "string.(string, int) -> int", run=_index_of, cost=_walk)
+    library.add("lastIndexOf", "string.(string) -> int", "string.(string, int) -> int", run=_last_index_of, cost=_walk)
+    library.add(
+        "substring", "string.(int) -> string", "string.(int, int) -> string", run=_substring, cost=_walk, size=_same
+    )
+    library.add("lowerAscii", "string.() -> string", run=_lowered, cost=_walk, size=_same)
+    library.add("upperAscii", "string.() -> string", run=_raised, cost=_walk, size=_same)
+    library.add("trim", "string.() -> string", run=str.strip, cost=_walk, size=_same)
+    library.add(
+        "replace",
+        "string.(string, string) -> string",
+        "string.(string, string, int) -> string",
+        run=str.replace,
+        cost=_walk_twice,
+        size=_replaced,
+    )
+    library.add(
+        "split",
+        "string.(string) -> list(string)",
+        "string.(string, int) -> list(string)",
+        run=_split,
+        cost=_walk_twice,
+        size=_same,
+    )
+    joined = ("list(string).() -> string", "list(string).(string) -> string")
+    library.add("join", *joined, run=lambda items, between="": between.join(items), cost=_walk_twice)
+    library.add("format", "string.(list(dyn)) -> string", run=_format, cost=_walk)
+    library.add(
+        "strings.quote", "(string) -> string", run=_quoted, cost=_walk, size=lambda s: min(UNBOUNDED, s[0] * 2 + 2)
+    )

@@ -1,0 +1,279 @@
+"""Makes a syntax tree of an expression."""
+
+from __future__ import annotations
+
+from kinformer.testing.cel.lexer import Issues, Token, tokenize
+from kinformer.testing.cel.macros import expand
+from kinformer.testing.cel.syntax import Call, Ident, ListLiteral, Literal, MapLiteral, Node, Select, Struct
+from kinformer.testing.cel.values import INT_MAX, INT_MIN
+
+__all__ = ["parse"]
+
+_RESERVED = frozenset(
+    (
+        *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
+        *("namespace", "null", "package", "return", "true", "var", "void", "while"),
+    )
+)
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "in")
+_STARTS = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_DEPTH = 250  # of parentheses and the like (cel-go's limit)
+
+
+class _SyntaxError(Exception):
+    """The rest cannot be parsed; the issue is noted."""
+
+
+def parse(text: str, issues: Issues) -> Node | None:
+    """The tree of an expression, with its macros expanded; None if it has syntax errors, which are noted."""
+    parser = _Parser(tokenize(text, issues), issues)
+    try:
+        found = parser.whole()
+    except _SyntaxError:
+        return None
+    return None if issues else found
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token], issues: Issues) -> None:
+        self._tokens = tokens
+        self._issues = issues
+        self._index = 0
+        self._depth = 0
+
+    # -- tokens ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._index]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._index]
+        if token.kind != "end":
+            self._index += 1
+        return token
+
+    def _is(self, text: str) -> bool:
+        token = self._token
+        return token.text == text and (token.kind == "op" or (token.kind == "ident" and text == "in"))
+
+    def _skip(self, text: str) -> bool:
+        if self._is(text):
+            self._index += 1
+            return True
+        return False
+
+    def _fail(self, at: int, text: str) -> _SyntaxError:
+        self._issues.add(at, text)
+        return _SyntaxError()
+
+    def _expect(self, text: str) -> Token:
+        if self._is(text):
+            return self._take()
+        token = self._token
+        following = self._tokens[min(self._index + 1, len(self._tokens) - 1)]
+        if following.kind == "op" and following.text == text:
+            raise self._fail(token.at, f"Syntax error: extraneous input '{token.text}' expecting '{text}'")
+        if text in (")", "]", "}") and token.kind == "end":
+            raise self._fail(token.at, f"Syntax error: missing '{text}' at '{token.text}'")
+        raise self._fail(token.at, f"Syntax error: mismatched input '{token.text}' expecting '{text}'")
+
+    # -- the grammar ----------------------------------------------------------------------------------------------
+
+    def whole(self) -> Node:
+        found = self._expression()
+        token = self._token
+        if token.kind != "end":
+            single = self._tokens[self._index + 1].kind == "end"
+            kind = "extraneous" if single else "mismatched"
+            raise self._fail(token.at, f"Syntax error: {kind} input '{token.text}' expecting <EOF>")
+        return found
+
+    def _expression(self) -> Node:
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise self._fail(0, f"expression recursion limit exceeded: {_DEPTH}")
+        found = self._either()
+        if self._is("?"):
+            at = self._take().at
+            then = self._either()
+            self._expect(":")
+            found = Call(at, "_?_:_", [found, then, self._expression()])
+        self._depth -= 1
+        return found
+
+    def _either(self) -> Node:
+        found = self._both()
+        while self._is("||"):
+            at = self._take().at
+            found = Call(at, "_||_", [found, self._both()])
+        return found
+
+    def _both(self) -> Node:
+        found = self._relation()
+        while self._is("&&"):
+            at = self._take().at
+            found = Call(at, "_&&_", [found, self._relation()])
+        return found
+
+    def _relation(self) -> Node:
+        found = self._sum()
+        while any(self._is(one) for one in _RELATIONS):
+            token = self._take()
+            function = "@in" if token.text == "in" else f"_{token.text}_"
+            found = Call(token.at, function, [found, self._sum()])
+        return found
+
+    def _sum(self) -> Node:
+        found = self._product()
+        while self._is("+") or self._is("-"):
+            token = self._take()
+            found = Call(token.at, f"_{token.text}_", [found, self._product()])
+        return found
+
+    def _product(self) -> Node:
+        found = self._unary()
+        while self._is("*") or self._is("/") or self._is("%"):
+            token = self._take()
+            found = Call(token.at, f"_{token.text}_", [found, self._unary()])
+        return found
+
+    def _unary(self) -> Node:
+        for sign in ("!", "-"):
+            if not self._is(sign):
+                continue
+            signs = []
+            while self._is(sign):
+                signs.append(self._take())
+            token = self._token
+            if sign == "-" and token.kind == "literal" and type(token.value) in (int, float):
+                signs.pop()
+                self._index += 1
+                if -token.value < INT_MIN and type(token.value) is int:
+                    self._issues.add(token.at, "invalid int literal")
+                found: Node = self._member(Literal(token.at - 1, -token.value))
+            else:
+                found = self._member(self._primary())
+            return Call(signs[0].at, f"{sign}_", [found]) if len(signs) % 2 else found
+        return self._member(self._primary())
+
+    def _member(self, found: Node) -> Node:
+        while True:
+            if self._is("."):
+                found = self._select(found)
+            elif self._is("["):
+                at = self._take().at
+                optional = self._skip("?")
+                index = self._expression()
+                self._expect("]")
+                found = Call(at, "_[?_]" if optional else "_[_]", [found, index])
+            else:
+                return found
+
+    def _select(self, operand: Node) -> Node:
+        dot = self._take()
+        optional = self._skip("?")
+        token = self._take()
+        if token.kind == "field":
+            return Select(dot.at, operand, token.text[1:-1], optional=optional)
+        if token.kind != "ident" or token.text in ("in", "true", "false", "null"):
+            raise self._fail(token.at, f"Syntax error: mismatched input '{token.text}' expecting IDENTIFIER")
+        if self._is("(") and not optional:
+            opening = self._take()
+            return self._called(opening.at, token.text, self._arguments(")"), operand)
+        return Select(dot.at, operand, token.text, optional=optional)
+
+    def _called(self, at: int, name: str, args: list[Node], target: Node | None) -> Node:
+        return expand(at, name, args, target, self._issues) or Call(at, name, args, target)
+
+    def _arguments(self, end: str) -> list[Node]:
+        found: list[Node] = []
+        while not self._is(end):
+            found.append(self._expression())
+            if not self._skip(","):
+                break
+        self._expect(end)
+        return found
+
+    def _primary(self) -> Node:
+        token = self._take()
+        if token.kind == "literal":
+            if type(token.value) is int and token.value > INT_MAX:
+                self._issues.add(token.at, "invalid int literal")
+            return Literal(token.at, token.value)
+        if token.kind == "ident" and token.text != "in":
+            return self._name(token, token.text)
+        if token.kind == "op" and token.text == "(":
+            found = self._expression()
+            self._expect(")")
+            return found
+        if token.kind == "op" and token.text == "[":
+            return self._list(token)
+        if token.kind == "op" and token.text == "{":
+            return self._map(token)
+        if token.kind == "op" and token.text == ".":
+            name = self._take()
+            if name.kind == "ident":
+                return self._name(name, f".{name.text}")
+            token = name
+        raise self._fail(token.at, f"Syntax error: mismatched input '{token.text}' expecting {_STARTS}")
+
+    def _name(self, token: Token, name: str) -> Node:
+        if token.text in _CONSTANTS:
+            return Literal(token.at, _CONSTANTS[token.text])
+        if self._is("("):
+            at = self._take().at
+            return self._called(at, name, self._arguments(")"), None)
+        if self._starts_struct():
+            return self._struct(name)
+        if token.text in _RESERVED:
+            self._issues.add(token.at, f"reserved identifier: {token.text}")
+        return Ident(token.at, name)
+
+    def _starts_struct(self) -> bool:
+        """True if the name goes on, by dots and further names, to a brace."""
+        index = self._index
+        while self._tokens[index].text == "." and self._tokens[index + 1].kind == "ident":
+            index += 2
+        return self._tokens[index].kind == "op" and self._tokens[index].text == "{"
+
+    def _struct(self, name: str) -> Node:
+        while self._skip("."):
+            name += f".{self._take().text}"
+        at = self._expect("{").at
+        fields: list[tuple[str, Node]] = []
+        while not self._is("}"):
+            field = self._take().text
+            self._expect(":")
+            fields.append((field, self._expression()))
+            if not self._skip(","):
+                break
+        self._expect("}")
+        return Struct(at, name, fields)
+
+    def _list(self, token: Token) -> Node:
+        items: list[Node] = []
+        optional = []
+        while not self._is("]"):
+            if self._skip("?"):
+                optional.append(len(items))
+            items.append(self._expression())
+            if not self._skip(","):
+                break
+        self._expect("]")
+        return ListLiteral(token.at, items, optional)
+
+    def _map(self, token: Token) -> Node:
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self._is("}"):
+            optional = self._skip("?")
+            key = self._expression()
+            self._expect(":")
+            entries.append((key, self._expression(), optional))
+            if not self._skip(","):
+                break
+        self._expect("}")
+        return MapLiteral(token.at, entries)

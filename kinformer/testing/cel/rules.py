@@ -1,0 +1,262 @@
+"""The rules of a schema (`x-kubernetes-validations`): what is wrong with them, and what is wrong by them.
+
+apiextensions-apiserver, pkg/apis/apiextensions/validation and pkg/apiserver/schema/cel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kinformer.testing.cel.environment import CompileError, InstantiationError, Program, compile_expression
+from kinformer.testing.cel.schema import REQUEST_BYTES, declared, escaped
+from kinformer.testing.cel.types import BOOL, STRING, Type, optional_of
+
+__all__ = ["Compiled", "Finding", "check_rules", "compile_rule", "field_path"]
+
+Schema = Mapping[str, Any]
+
+RULES = "x-kubernetes-validations"
+_RULE_LIMIT = 10_000_000
+_TOTAL_LIMIT = 100_000_000
+_NOTHING = (1 << 64) - 1
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+
+
+class Finding(NamedTuple):
+    """Something wrong: the reason of its cause, the path below the schema's, the value if it is shown, and the text."""
+
+    reason: str
+    path: str
+    value: Any
+    text: str
+
+
+class Compiled(NamedTuple):
+    """A rule that was compiled: or an error in its stead."""
+
+    rule: Mapping[str, Any]
+    program: Program | None = None
+    error: str = ""
+    message: Program | None = None
+    message_error: str = ""
+    path: str = ""  # of the field that it is about
+
+    @property
+    def uses_old(self) -> bool:
+        """True for a transition rule."""
+        return self.program is not None and "oldSelf" in self.program.names
+
+
+def compile_rule(rule: Mapping[str, Any], schema: Schema, own: Type) -> Compiled:
+    """Compiles a rule of a schema whose values have a type."""
+    text = rule.get("rule") or ""
+    if not text.strip():
+        return Compiled(rule)
+    variables = {"self": own, "oldSelf": optional_of(own) if rule.get("optionalOldSelf") else own}
+    try:
+        program = compile_expression(text, variables)
+    except CompileError as error:
+        return Compiled(rule, error=f"compilation failed: {error}")
+    except InstantiationError as error:
+        return Compiled(rule, error=f"program instantiation failed: {error}")
+    if program.type.kind != BOOL.kind:
+        return Compiled(rule, error="cel expression must evaluate to a bool")
+    message, message_error = None, ""
+    if rule.get("messageExpression"):
+        try:
+            message = compile_expression(rule["messageExpression"], variables)
+            if message.type.kind != STRING.kind:
+                message, message_error = None, "messageExpression must evaluate to a string"
+        except CompileError as error:
+            message_error = f"messageExpression compilation failed: {error}"
+        except InstantiationError as error:
+            message_error = f"messageExpression instantiation failed: {error}"
+    path = (field_path(schema, rule["fieldPath"]) or "") if rule.get("fieldPath") else ""
+    return Compiled(rule, program, "", message, message_error, path)
+
+
+# -- paths ------------------------------------------------------------------------------------------------------------
+
+
+def field_path(schema: Schema, text: str) -> str | None:
+    """A fieldPath as errors have it: fields with dots, keys of maps in brackets; None for one that is none."""
+    found = ""
+    while text:
+        if text.startswith("."):
+            end = next((at for at, char in enumerate(text) if at and char in ".["), len(text))
+            name, text = text[1:end], text[end:]
+        elif text.startswith("['"):
+            end = text.find("']")
+            if end < 0:
+                return None
+            name, text = text[2:end].replace("\\'", "'").replace("\\\\", "\\"), text[end + 2 :]
+        else:
+            return None
+        properties, additional = schema.get("properties"), schema.get("additionalProperties")
+        if properties:
+            if name not in properties:
+                return None
+            schema, found = properties[name], f"{found}.{name}" if found else name
+        elif isinstance(additional, Mapping):
+            schema, found = additional, f"{found}[{name}]"
+        else:
+            return None
+    return found or None
+
+
+# -- what is wrong with them ------------------------------------------------------------------------------------------
+
+
+def check_rules(schema: Schema) -> list[Finding]:
+    """All that is wrong with the rules of the schema of a kind; the costs that are too high come last."""
+    check = _Check()
+    check.visit(schema, "", declared(schema, root=True), count=1, within="")
+    return [*check.found, *check.total()]
+
+
+def _has_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+class _Check:
+    def __init__(self) -> None:
+        self.found: list[Finding] = []
+        self._costs: list[tuple[int, str]] = []
+
+    def visit(self, schema: Schema, path: str, own: Type | None, *, count: int | None, within: str) -> bool:
+        """Checks a schema and those below; False if the form of a rule is wrong, and rules above are not compiled.
+
+        `count` is how often a value occurs at most (None: nothing limits it), `within` the list in which `oldSelf` is
+        not known.
+        """
+        sound = True
+        for name, inner, suffix, below in _children(schema, own):
+            where = f"{path}{suffix}"
+            inside = path if name == "items" and schema.get("x-kubernetes-list-type") != "map" else ""
+            times = _times(schema, count)
+            sound = self.visit(inner, where, below, count=times, within=within or inside) and sound
+        rules = schema.get(RULES) or []
+        for index, rule in enumerate(rules):
+            wrong = list(_form(schema, rule, f"{path}.{RULES}[{index}]"))
+            self.found += wrong
+            sound = sound and not wrong
+        if sound and rules:
+            if own is None:
+                own = declared(schema)
+            for index, rule in enumerate(rules):
+                if own is not None:
+                    self._compile(rule, schema, f"{path}.{RULES}[{index}]", own, count, within)
+        return sound
+
+    def _compile(self, rule: Schema, schema: Schema, at: str, own: Type, count: int | None, within: str) -> None:
+        one = compile_rule(rule, schema, own)
+        if count is None:
+            count = REQUEST_BYTES // (own.min_bytes + 1)
+        self._price(f"{at}.rule", "estimated rule cost", one.program, count)
+        if one.error:
+            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", _as_go(rule), one.error))
+        if one.message_error:
+            self.found.append(Finding("FieldValueInvalid", f"{at}.messageExpression", _as_go(rule), one.message_error))
+        else:
+            self._price(f"{at}.messageExpression", "estimated messageExpression cost", one.message, 1)
+        if one.uses_old and within:
+            text = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {{root}}{within}"
+            self.found.append(Finding("FieldValueInvalid", f"{at}.rule", rule["rule"], text))
+        elif not one.uses_old and rule.get("optionalOldSelf") is not None:
+            text = "may not be set if oldSelf is not used in rule"
+            self.found.append(Finding("FieldValueInvalid", f"{at}.optionalOldSelf", rule["optionalOldSelf"], text))
+
+    def _price(self, at: str, what: str, program: Program | None, count: int) -> None:
+        if program is None:
+            return
+        cost = min(_NOTHING, program.most() * count)
+        if cost > _RULE_LIMIT:
+            self.found.append(Finding("FieldValueForbidden", at, None, _too_expensive(what, cost, _RULE_LIMIT)))
+        self._costs.append((cost, at))
+
+    def total(self) -> Iterator[Finding]:
+        """The rules that together cost too much."""
+        total = min(_NOTHING, sum(cost for cost, _ in self._costs))
+        if total <= _TOTAL_LIMIT:
+            return
+        dear = sorted((one for one in self._costs if one[0] >= _TOTAL_LIMIT // 100), key=lambda one: -one[0])
+        for _, at in dear[:4]:
+            text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+            yield Finding("FieldValueForbidden", at, None, text)
+        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        yield Finding("FieldValueForbidden", "", None, _too_expensive(what, total, _TOTAL_LIMIT))
+
+
+def _children(schema: Schema, own: Type | None) -> Iterator[tuple[str, Schema, str, Type | None]]:
+    """The schemas below: which kind of child, the schema, what it adds to the path, and its type if that is known."""
+    for name, inner in (schema.get("properties") or {}).items():
+        yield "properties", inner, f".properties[{name}]", (own.fields or {}).get(escaped(name)) if own else None
+    last = own.params[-1] if own is not None and own.params else None
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), Mapping):
+            yield name, schema[name], f".{name}", last
+
+
+def _times(schema: Schema, count: int | None) -> int | None:
+    if count is None:
+        return None
+    if schema.get("type") == "array":
+        most = schema.get("maxItems")
+        return None if most is None else count * max(0, most)
+    if schema.get("type") == "object" and schema.get("additionalProperties"):
+        most = schema.get("maxProperties")
+        return None if most is None else count * max(0, most)
+    return count
+
+
+def _form(schema: Schema, rule: Schema, at: str) -> Iterator[Finding]:
+    text, message = rule.get("rule") or "", rule.get("message") or ""
+    trimmed, shown = text.strip(), message.strip()
+    if not trimmed:
+        yield Finding("FieldValueRequired", f"{at}.rule", None, "rule is not specified")
+    elif message and not shown:
+        yield Finding("FieldValueInvalid", f"{at}.message", message, "must be non-empty if specified")
+    elif _has_breaks(shown):
+        yield Finding("FieldValueInvalid", f"{at}.message", message, "must not contain line breaks")
+    elif _has_breaks(trimmed) and not shown:
+        yield Finding(
+            "FieldValueRequired", f"{at}.message", None, "message must be specified if rule contains line breaks"
+        )
+    expression = rule.get("messageExpression") or ""
+    if expression and not expression.strip():
+        yield Finding(
+            "FieldValueRequired", f"{at}.messageExpression", None, "messageExpression must be non-empty if specified"
+        )
+    reason = rule.get("reason")
+    if reason is not None and reason not in _REASONS:
+        yield Finding("FieldValueNotSupported", f"{at}.reason", reason, ", ".join(f'"{one}"' for one in _REASONS))
+    path = rule.get("fieldPath") or ""
+    if path and not path.strip():
+        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must be non-empty if specified")
+    if _has_breaks(path):
+        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must not contain line breaks")
+    if path and field_path(schema, path) is None:
+        yield Finding("FieldValueInvalid", f"{at}.fieldPath", path, "must be a valid path")
+
+
+def _as_go(rule: Schema) -> dict[str, Any]:
+    """A rule as the real server shows it: its internal type, which has no JSON tags."""
+    return {
+        "Rule": rule.get("rule", ""),
+        "Message": rule.get("message", ""),
+        "MessageExpression": rule.get("messageExpression", ""),
+        "Reason": rule.get("reason"),
+        "FieldPath": rule.get("fieldPath", ""),
+        "OptionalOldSelf": rule.get("optionalOldSelf"),
+    }
+
+
+def _too_expensive(what: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    number = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    shown = "more than 100x" if factor > 100 else number
+    return (
+        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, and"
+        " maxLength where arrays, maps, and strings are declared)"
+    )

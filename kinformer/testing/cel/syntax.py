@@ -1,0 +1,148 @@
+"""The syntax tree of an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kinformer.testing.cel.types import ERROR, Type
+
+if TYPE_CHECKING:
+    from kinformer.testing.cel.functions import Overload
+
+__all__ = ["Bind", "Call", "Comprehension", "Ident", "ListLiteral", "Literal", "MapLiteral", "Node", "Select", "Struct"]
+
+
+class Node:
+    """A part of an expression, at an offset of its text; the checker gives it its type."""
+
+    __slots__ = ("at", "type")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.type: Type = ERROR
+
+
+class Literal(Node):
+    """A constant."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, at: int, value: Any) -> None:
+        super().__init__(at)
+        self.value = value
+
+
+class Ident(Node):
+    """A name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, at: int, name: str) -> None:
+        super().__init__(at)
+        self.name = name
+
+
+class Select(Node):
+    """A field: `operand.field`, `operand.?field`, or the question whether it is there (`test`)."""
+
+    __slots__ = ("field", "operand", "optional", "test")
+
+    def __init__(self, at: int, operand: Node, field: str, *, test: bool = False, optional: bool = False) -> None:
+        super().__init__(at)
+        self.operand = operand
+        self.field = field
+        self.test = test
+        self.optional = optional
+
+
+class Call(Node):
+    """A call of a function or an operator; a member has a target."""
+
+    __slots__ = ("args", "function", "in_place", "overloads", "target")
+
+    def __init__(self, at: int, function: str, args: Sequence[Node], target: Node | None = None) -> None:
+        super().__init__(at)
+        self.function = function
+        self.args = list(args)
+        self.target = target
+        self.overloads: list[Overload] = []  # that fit, by the checker
+        self.in_place = False  # its first argument is a list that nothing else refers to
+
+    @property
+    def operands(self) -> list[Node]:
+        """The target, if there is one, and the arguments."""
+        return self.args if self.target is None else [self.target, *self.args]
+
+
+class ListLiteral(Node):
+    """`[a, ?b]`; `optional` has the indices of items with a question mark."""
+
+    __slots__ = ("items", "optional")
+
+    def __init__(self, at: int, items: Sequence[Node], optional: Sequence[int] = ()) -> None:
+        super().__init__(at)
+        self.items = list(items)
+        self.optional = frozenset(optional)
+
+
+class MapLiteral(Node):
+    """`{key: value, ?key: value}`."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, at: int, entries: Sequence[tuple[Node, Node, bool]]) -> None:
+        super().__init__(at)
+        self.entries = list(entries)
+
+
+class Struct(Node):
+    """`Name{field: value}`."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, at: int, name: str, fields: Sequence[tuple[str, Node]]) -> None:
+        super().__init__(at)
+        self.name = name
+        self.fields = list(fields)
+
+
+class Comprehension(Node):
+    """A loop over a list or a map, which all macros with a variable become."""
+
+    __slots__ = ("accumulator", "condition", "initial", "range", "result", "second", "step", "variable")
+
+    def __init__(
+        self,
+        at: int,
+        *,
+        over: Node,
+        variable: str,
+        second: str,
+        accumulator: str,
+        initial: Node,
+        condition: Node | None,
+        step: Node,
+        result: Node,
+    ) -> None:
+        super().__init__(at)
+        self.range = over
+        self.variable = variable
+        self.second = second  # "" for a macro with one variable
+        self.accumulator = accumulator
+        self.initial = initial
+        self.condition = condition  # None: the loop runs to its end
+        self.step = step
+        self.result = result
+
+
+class Bind(Node):
+    """`cel.bind(name, value, body)`: the value is computed when it is first used."""
+
+    __slots__ = ("body", "name", "value")
+
+    def __init__(self, at: int, name: str, value: Node, body: Node) -> None:
+        super().__init__(at)
+        self.name = name
+        self.value = value
+        self.body = body

@@ -1,0 +1,225 @@
+"""The types that the checker computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "DOUBLE",
+    "DURATION",
+    "DYN",
+    "ERROR",
+    "INT",
+    "NULL",
+    "STRING",
+    "TIMESTAMP",
+    "UINT",
+    "Type",
+    "Unifier",
+    "list_of",
+    "map_of",
+    "object_type",
+    "optional_of",
+    "param",
+    "parse_type",
+    "type_of",
+]
+
+_SHOWN = {"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration", "null_type": "null"}
+_NULLABLE = {"object", "opaque", "google.protobuf.Timestamp", "google.protobuf.Duration", "null_type"}
+
+
+class Type:
+    """A type: its kind, its name and its parameters.
+
+    `fields` are those of an object. `limit` is how large a value may be (characters, items), if a schema says so; types
+    are the same whatever it is.
+    """
+
+    __slots__ = ("fields", "kind", "limit", "min_bytes", "name", "params")
+
+    def __init__(
+        self,
+        kind: str,
+        name: str = "",
+        params: Sequence[Type] = (),
+        *,
+        fields: Mapping[str, Type] | None = None,
+        limit: int | None = None,
+        min_bytes: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.name = name or kind
+        self.params = tuple(params)
+        self.fields = fields
+        self.limit = limit
+        self.min_bytes = min_bytes  # of the shortest JSON of a value
+
+    def __str__(self) -> str:
+        shown = _SHOWN.get(self.name, self.name)
+        return f"{shown}({', '.join(map(str, self.params))})" if self.params else shown
+
+    def same(self, other: Type) -> bool:
+        """True if both are one type, parameters included."""
+        return (
+            self.name == other.name
+            and self.kind == other.kind
+            and len(self.params) == len(other.params)
+            and all(one.same(two) for one, two in zip(self.params, other.params, strict=True))
+        )
+
+    @property
+    def is_dyn(self) -> bool:
+        """True if anything may be in it, or if it is the type of an error."""
+        return self.kind in ("dyn", "error")
+
+
+def _simple(name: str) -> Type:
+    return Type(name)
+
+
+DYN, ERROR, NULL, BOOL = _simple("dyn"), Type("error", "!error!"), _simple("null_type"), _simple("bool")
+INT, UINT, DOUBLE, STRING, BYTES = map(_simple, ("int", "uint", "double", "string", "bytes"))
+TIMESTAMP, DURATION = _simple("google.protobuf.Timestamp"), _simple("google.protobuf.Duration")
+_SIMPLE = {one.name: one for one in (DYN, NULL, BOOL, INT, UINT, DOUBLE, STRING, BYTES)}
+_SIMPLE.update(timestamp=TIMESTAMP, duration=DURATION)
+
+
+def list_of(item: Type, limit: int | None = None) -> Type:
+    """A list of items of one type."""
+    return Type("list", params=(item,), limit=limit)
+
+
+def map_of(key: Type, value: Type, limit: int | None = None) -> Type:
+    """A map from keys of one type to values of one type."""
+    return Type("map", params=(key, value), limit=limit)
+
+
+def optional_of(inner: Type) -> Type:
+    """A value that may be absent."""
+    return Type("optional_type", params=(inner,))
+
+
+def type_of(inner: Type) -> Type:
+    """The type of a type."""
+    return Type("type", params=(inner,))
+
+
+def object_type(name: str, fields: Mapping[str, Type], min_bytes: int = 2) -> Type:
+    """An object with known fields."""
+    return Type("object", name, fields=fields, min_bytes=min_bytes)
+
+
+def param(name: str) -> Type:
+    """A type parameter."""
+    return Type("param", name)
+
+
+def parse_type(text: str) -> Type:
+    """A type as declarations write it: `list(A)`, `map(string, dyn)`, `net.IP`; one letter is a parameter."""
+    found, rest = _parse(text.strip())
+    if rest:
+        raise ValueError(f"not a type: {text!r}")
+    return found
+
+
+def _parse(text: str) -> tuple[Type, str]:
+    end = 0
+    while end < len(text) and text[end] not in "(), ":
+        end += 1
+    name, rest = text[:end], text[end:]
+    params = []
+    if rest.startswith("("):
+        rest = rest[1:]
+        while not rest.startswith(")"):
+            one, rest = _parse(rest.lstrip(", "))
+            params.append(one)
+        rest = rest[1:]
+    if name in ("list", "map", "type"):
+        return Type(name, params=params), rest
+    if name == "optional":
+        return optional_of(params[0]), rest
+    if len(name) == 1:
+        return param(name), rest
+    return _SIMPLE.get(name) or Type("opaque", name), rest
+
+
+class Unifier:
+    """What is known of the type parameters of one expression."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._count = 0
+
+    def fresh(self, types: Sequence[Type]) -> list[Type]:
+        """The types with parameters that nothing else has."""
+        self._count += 1
+        return [self._renamed(one, f"_{self._count}") for one in types]
+
+    def fresh_param(self) -> Type:
+        """A parameter of its own: the type of the items of an empty list."""
+        self._count += 1
+        return param(f"_var{self._count}")
+
+    def _renamed(self, one: Type, suffix: str) -> Type:
+        if one.kind == "param":
+            return param(one.name + suffix)
+        if not one.params:
+            return one
+        params = [self._renamed(inner, suffix) for inner in one.params]
+        return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit)
+
+    def resolved(self, one: Type, *, final: bool = False) -> Type:
+        """The type with what is known put in; `final` makes dyn of what stays unknown."""
+        while one.kind == "param" and one.name in self._bound:
+            one = self._bound[one.name]
+        if one.kind == "param":
+            return DYN if final else one
+        if not one.params:
+            return one
+        params = [self.resolved(inner, final=final) for inner in one.params]
+        if one.kind == "type" and params[0].kind == "param":
+            params = [DYN]
+        return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit, min_bytes=one.min_bytes)
+
+    def assign_all(self, targets: Sequence[Type], given: Sequence[Type]) -> bool:
+        """True if each given type can be where the target is wanted; then what that binds is kept."""
+        if len(targets) != len(given):
+            return False
+        before = dict(self._bound)
+        if all(self._assign(one, two) for one, two in zip(targets, given, strict=True)):
+            return True
+        self._bound = before
+        return False
+
+    def _occurs(self, name: str, one: Type) -> bool:
+        one = self.resolved(one)
+        return one.name == name if one.kind == "param" else any(self._occurs(name, inner) for inner in one.params)
+
+    def _assign(self, target: Type, given: Type) -> bool:
+        target, given = self.resolved(target), self.resolved(given)
+        if target.kind == "param":
+            if given.kind == "param" and given.name == target.name:
+                return True
+            if self._occurs(target.name, given):
+                return False
+            self._bound[target.name] = given
+            return True
+        if given.kind == "param":
+            if self._occurs(given.name, target):
+                return False
+            self._bound[given.name] = target
+            return True
+        if target.is_dyn or given.is_dyn:
+            return True
+        if given.kind == "null_type":
+            return target.kind in _NULLABLE
+        if target.kind == "null_type":
+            return given.kind in _NULLABLE
+        if target.kind == "type":
+            return given.kind == "type"
+        if target.kind != given.kind or target.name != given.name or len(target.params) != len(given.params):
+            return False
+        return all(self._assign(one, two) for one, two in zip(target.params, given.params, strict=True))

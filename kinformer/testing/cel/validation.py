@@ -1,0 +1,198 @@
+"""Evaluates the rules of a schema on an object, and on what it was before."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from kinformer.testing.cel.environment import CALL_LIMIT, Program
+from kinformer.testing.cel.rules import RULES, Compiled, Finding, compile_rule
+from kinformer.testing.cel.schema import declared, escaped, value_of
+from kinformer.testing.cel.types import Type
+from kinformer.testing.cel.values import CELError, CostExceeded, OptionalValue
+
+__all__ = ["Validator", "validator_of"]
+
+Schema = Mapping[str, Any]
+
+_BUDGET = 10_000_000
+_MESSAGE_BYTES = 5 * 1024
+_KEPT = 512  # schemas whose rules stay compiled
+_MISSING = object()
+_validators: OrderedDict[int, tuple[Schema, Validator | None]] = OrderedDict()
+
+
+class _Spent(Exception):
+    """No further rule is evaluated."""
+
+
+class Validator:
+    """The compiled rules of a schema, and of those below it."""
+
+    def __init__(self, schema: Schema, own: Type | None, *, root: bool) -> None:
+        self._schema = schema
+        self._root = root
+        own = own or declared(schema, root=root)
+        self._rules = [compile_rule(one, schema, own) for one in schema.get(RULES) or [] if own is not None]
+        self._properties = _below(schema.get("properties") or {}, own)
+        last = own.params[-1] if own is not None and own.params else None
+        self._items = _validator(schema.get("items"), last)
+        self._additional = _validator(schema.get("additionalProperties"), last)
+        self._all = [one for one in (_validator(part, own) for part in schema.get("allOf") or []) if one is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is no rule."""
+        return not (self._rules or self._properties or self._items or self._additional or self._all)
+
+    def validate(self, value: Any, old: Any = None) -> tuple[list[Finding], list[Finding]]:
+        """What is wrong with a value; and what is wrong, but was so before (`old`), and is let through."""
+        run = _Run()
+        with suppress(_Spent):
+            self._visit(run, value, _MISSING if old is None else old, "", unchanged=old is not None and value == old)
+        return run.wrong, run.known
+
+    def _visit(self, run: _Run, value: Any, old: Any, path: str, *, unchanged: bool) -> None:
+        if value is None:
+            return
+        if self._rules:
+            self._evaluate(run, value, None if old is _MISSING else old, path, unchanged=unchanged)
+        for one in self._all:
+            one._visit(run, value, old, path, unchanged=unchanged)
+        if isinstance(value, list):
+            self._visit_list(run, value, old, path, unchanged=unchanged)
+        elif isinstance(value, dict):
+            self._visit_object(run, value, old if isinstance(old, dict) else {}, path, unchanged=unchanged)
+
+    def _visit_object(self, run: _Run, value: Schema, old: Schema, path: str, *, unchanged: bool) -> None:
+        for name in sorted(value):
+            before = old.get(name, _MISSING)
+            same = unchanged or (before is not _MISSING and before == value[name])
+            inner = self._properties.get(name)
+            if inner is not None:
+                inner._visit(run, value[name], before, f"{path}.{name}" if path else name, unchanged=same)
+            if self._additional is not None:
+                self._additional._visit(run, value[name], before, f"{path}[{name}]", unchanged=same)
+
+    def _visit_list(self, run: _Run, value: list[Any], old: Any, path: str, *, unchanged: bool) -> None:
+        if self._items is None:
+            return
+        keys = self._schema.get("x-kubernetes-list-map-keys") or ()
+        known = {}
+        if self._schema.get("x-kubernetes-list-type") == "map" and isinstance(old, list):
+            known = {_key(item, keys): item for item in old}
+        for index, item in enumerate(value):
+            before = known.get(_key(item, keys), _MISSING) if known else _MISSING
+            same = unchanged or (before is not _MISSING and before == item)
+            self._items._visit(run, item, before, f"{path}[{index}]", unchanged=same)
+
+    def _evaluate(self, run: _Run, value: Any, old: Any, path: str, *, unchanged: bool) -> None:
+        own = value_of(self._schema, value, root=self._root)
+        before = None if old is None else value_of(self._schema, old, root=self._root)
+        for one in self._rules:
+            if one.program is None:
+                continue
+            optional = bool(one.rule.get("optionalOldSelf"))
+            if one.uses_old and old is None and not optional:
+                continue
+            variables = {"self": own, "oldSelf": before}
+            if optional:
+                variables["oldSelf"] = OptionalValue.none() if old is None else OptionalValue(before)
+            if run.holds(one, one.program, variables, path, self._schema.get("type", "")):
+                continue
+            finding = _refusal(one, run.message(one, variables), path, value, self._schema.get("type", ""))
+            (run.known if unchanged and not one.uses_old else run.wrong).append(finding)
+
+
+class _Run:
+    """One validation: what was found, and what may still be spent."""
+
+    def __init__(self) -> None:
+        self.wrong: list[Finding] = []
+        self.known: list[Finding] = []
+        self._left = _BUDGET
+
+    def holds(self, one: Compiled, program: Program, variables: Mapping[str, Any], path: str, kind: str) -> bool:
+        """True if a rule holds, or has failed with an error, which is noted."""
+        shown = (one.rule.get("message") or "").strip() or one.rule["rule"].strip()
+        try:
+            value, cost = program.priced(variables, CALL_LIMIT)
+        except CELError as error:
+            self._spend(error.cost, path, kind)
+            if isinstance(error, CostExceeded):
+                text = (
+                    f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule:"
+                    f" {shown}"
+                )
+                self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+                raise _Spent from None
+            text = f"{error} evaluating rule: {shown}"
+            if str(error).startswith("no such overload"):
+                text = (
+                    f"'{error}': call arguments did not match a supported operator, function or macro signature for"
+                    f" rule: {shown}"
+                )
+            self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+            return True
+        self._spend(cost, path, kind)
+        return value is True
+
+    def _spend(self, cost: int, path: str, kind: str) -> None:
+        if cost > self._left:
+            text = "validation failed due to running out of cost budget, no further validation rules will be run"
+            self.wrong.append(Finding("FieldValueInvalid", path, kind, text))
+            raise _Spent
+        self._left -= cost
+
+    def message(self, one: Compiled, variables: Mapping[str, Any]) -> str:
+        """What a rule that does not hold says."""
+        if one.message is not None:
+            try:
+                text = str(one.message.evaluate(variables, CALL_LIMIT)).strip()
+            except CELError:
+                text = ""
+            if text and len(text.encode()) <= _MESSAGE_BYTES and "\n" not in text:
+                return text
+        return (one.rule.get("message") or "").strip() or f"failed rule: {one.rule['rule'].strip()}"
+
+
+def _refusal(one: Compiled, text: str, path: str, value: Any, kind: str) -> Finding:
+    if one.path:
+        path = f"{path}.{one.path}" if path and not one.path.startswith("[") else f"{path}{one.path}"
+    shown = None if kind in ("object", "array") else value
+    return Finding(one.rule.get("reason") or "FieldValueInvalid", path, shown, text)
+
+
+def _key(item: Any, keys: Any) -> str:
+    return repr([item.get(key) for key in keys]) if isinstance(item, dict) else ""
+
+
+def _below(properties: Mapping[str, Schema], own: Type | None) -> dict[str, Validator]:
+    found = {}
+    for name, inner in properties.items():
+        one = _validator(inner, (own.fields or {}).get(escaped(name)) if own is not None else None)
+        if one is not None:
+            found[name] = one
+    return found
+
+
+def _validator(schema: Any, own: Type | None) -> Validator | None:
+    if not isinstance(schema, Mapping):
+        return None
+    found = Validator(schema, own, root=False)
+    return None if found.is_empty else found
+
+
+def validator_of(schema: Schema) -> Validator | None:
+    """The compiled rules of the schema of a kind; None if it has none. They stay compiled."""
+    known = _validators.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
+    made = Validator(schema, None, root=True)
+    found = None if made.is_empty else made
+    _validators[id(schema)] = (schema, found)
+    while len(_validators) > _KEPT:
+        _validators.popitem(last=False)
+    return found

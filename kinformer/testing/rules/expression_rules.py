@@ -1,0 +1,59 @@
+"""Rules in CEL as causes: those of a definition when it is written, and what they find in an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.testing.cel.rules import Finding, check_rules
+from kinformer.testing.cel.validation import validator_of
+from kinformer.testing.kinds.status import Causes, cause
+
+__all__ = ["definition_findings", "value_findings"]
+
+Schema = Mapping[str, Any]
+
+_PLAIN = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required value"}
+_SHOWN = {
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueNotSupported": "Unsupported value",
+}
+
+
+def definition_findings(schema: Schema, place: str) -> Causes:
+    """What is wrong with the rules of a schema, which is at a place in its definition."""
+    return [_cause(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
+
+
+def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
+    """What the rules of a schema find in an object; what `old` had too is a warning."""
+    validator = validator_of(schema)
+    if validator is None:
+        return []
+    wrong, known = validator.validate(value, old)
+    for one in known:
+        found = _cause(one, one.path or "<nil>", one.text)
+        if warnings is not None:
+            warnings.append(f"{found['field']}: {found['message']}")
+    return [_cause(one, one.path or "<nil>", one.text) for one in wrong]
+
+
+def _as_json(value: Any) -> str:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    if isinstance(value, dict):  # as Go's encoder has it; a text alone is quoted otherwise
+        for char in "<>&":
+            text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _cause(one: Finding, path: str, text: str) -> dict[str, str]:
+    if one.reason in _PLAIN:
+        return cause(one.reason, f"{_PLAIN[one.reason]}: {text}", path)
+    name = _SHOWN[one.reason]
+    if one.reason == "FieldValueNotSupported":
+        return cause(one.reason, f"{name}: {json.dumps(one.value)}: supported values: {text}", path)
+    shown = "" if one.value is None else f": {_as_json(one.value)}"
+    detail = "" if one.reason == "FieldValueDuplicate" else f": {text}"
+    return cause(one.reason, f"{name}{shown}{detail}", path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kinformer.testing.admission.attributes import Attributes
+from kinformer.testing.admission.plugins import Plugins
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import conflict, success
 from kinformer.testing.rules.admission import Admission
@@ -35,14 +37,16 @@ class DeleteOptions:
     propagation: str = ""
     dry_run: bool = False
     admin: bool = False
+    user: str = ""
 
 
 class Deleter:
     """All deletions of one server. Plain, and done at once."""
 
-    def __init__(self, ledger: Ledger, admission: Admission) -> None:
+    def __init__(self, ledger: Ledger, admission: Admission, plugins: Plugins) -> None:
         self._ledger = ledger
         self._admission = admission
+        self._plugins = plugins
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
         """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
@@ -53,6 +57,9 @@ class Deleter:
         obj = decode_stored(resource, existing)
         metadata = obj["metadata"]
         old = copied(obj)
+        if not options.admin:
+            dry_run, user = options.dry_run, options.user
+            self._plugins.check(Attributes("DELETE", resource, None, old, dry_run=dry_run, user=user))
         if resource.kind == "Namespace" and resource.builtin:
             return self._delete_namespace(resource, existing, obj, options)
         if resource.kind == "CustomResourceDefinition" and resource.builtin and "deletionTimestamp" not in metadata:

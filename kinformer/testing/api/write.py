@@ -9,8 +9,11 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from kinformer.testing.admission.attributes import Attributes
+from kinformer.testing.admission.plugins import Plugins
 from kinformer.testing.api.replacement import Replacement, version_in
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
@@ -53,6 +56,7 @@ class Writer:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.admission = Admission(ledger)
+        self.plugins = Plugins(ledger)
 
     # -- create ---------------------------------------------------------------------------------------------------
 
@@ -77,15 +81,27 @@ class Writer:
         if resource.builtin:
             fill_in(resource.kind, obj)
         self._own_new(resource, obj, options)
+        write = self._attributes(resource, obj, None, options)
+        if not (options.admin or options.internal):
+            self.plugins.admit(write)
         self._first_state(resource, obj, options)
         check_object(resource, obj, warnings=options.warnings)
         if not resource.builtin:
             options.warnings += finalizer_warnings(metadata, None)
+        if not (options.admin or options.internal):
+            self.plugins.check(write)
         existing = self.ledger.collection(resource).get(resource.key(namespace, metadata["name"]))
         if existing is not None:
             dying = b'"deletionTimestamp":"' in existing.raw and self._is_dying(resource, existing)
             raise already_exists(resource.group, resource.plural, metadata["name"], terminating=dying)
         return WriteResult(self.ledger.save(resource, None, obj, dry_run=options.dry_run), created=True, obj=obj)
+
+    def _attributes(
+        self, resource: ResourceType, obj: Object, old: Object | None, options: WriteOptions, subresource: str = ""
+    ) -> Attributes:
+        operation = "CREATE" if old is None else "UPDATE"
+        dry_run = options.dry_run and not options.stored_later
+        return Attributes(operation, resource, obj, old, subresource, dry_run, options.user, options.warnings)
 
     def _own_new(self, resource: ResourceType, obj: Object, options: WriteOptions) -> None:
         if options.admin and obj["metadata"].get("managedFields"):
@@ -283,10 +299,7 @@ class Writer:
         merged = apply_fields(resource, empty, applied, manager, self.ledger.timestamp(), force=True)
         fields = merged["metadata"].get("managedFields")
         obj = {key: value for key, value in merged.items() if not (key == "status" and resource.has_status)}
-        creation = WriteOptions(
-            manager, dry_run=True, admin=options.admin, applied=True, warnings=options.warnings, validation="Ignore"
-        )
-        written = self.create(resource, namespace, obj, creation)
+        written = self.create(resource, namespace, obj, _rehearsal(manager, options))
         whole = decode_stored(resource, written.stored)
         whole["metadata"].pop("managedFields", None)
         if fields:
@@ -324,6 +337,8 @@ class Writer:
         check_object(resource, new, before, subresource=replacement.subresource, warnings=options.warnings)
         if not resource.builtin:
             options.warnings += finalizer_warnings(new["metadata"], old["metadata"])
+        if not (options.admin or options.internal):
+            self.plugins.check(self._attributes(resource, new, old, options, replacement.subresource))
 
     def _track(self, replacement: Replacement) -> None:
         """Give the changed fields to the manager that writes them; an apply has done so already."""
@@ -341,6 +356,20 @@ class Writer:
         resource = replacement.resource
         self.ledger.remove(resource, replacement.old, dry_run=replacement.options.dry_run)
         return WriteResult(self.ledger.save(resource, None, replacement.new, preview=True))
+
+
+def _rehearsal(manager: FieldManager, options: WriteOptions) -> WriteOptions:
+    """The options of the dry run by which an apply creates an object."""
+    later = not options.dry_run
+    return replace(
+        options,
+        manager=manager,
+        dry_run=True,
+        stored_later=later,
+        applied=True,
+        validation="Ignore",
+        duplicates=[],
+    )
 
 
 def _new_uid() -> str:

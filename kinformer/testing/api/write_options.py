@@ -35,6 +35,8 @@ class WriteOptions:
         force: Take fields from other managers (apply).
         applied: The body is what an apply configuration makes of nothing: its nulls stay, and are refused.
         warnings: The warnings for the client, to which the write adds.
+        user: The user that writes.
+        stored_later: A dry run whose caller stores the object itself.
     """
 
     manager: FieldManager = field(default_factory=lambda: FieldManager("unknown"))
@@ -49,6 +51,8 @@ class WriteOptions:
     force: bool = False
     applied: bool = False
     warnings: list[str] = field(default_factory=list)
+    user: str = ""
+    stored_later: bool = False
 
 
 def dry_run_causes(values: Sequence[str]) -> Causes:

@@ -9,6 +9,7 @@ from typing import Any
 from kinformer.testing.codec.typed import zero
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.rules.pod_defaults import fill_pod, fill_template, qos_class
+from kinformer.testing.rules.policy_rules import fill_binding, fill_policy
 
 __all__ = ["TEMPLATE_GENERATION", "fill_in", "first_status"]
 
@@ -265,6 +266,8 @@ _FILL: Mapping[str, Callable[[Object], None]] = {
     "RoleBinding": _role_binding,
     "ClusterRoleBinding": _role_binding,
     "PriorityClass": _priority_class,
+    "ValidatingAdmissionPolicy": fill_policy,
+    "ValidatingAdmissionPolicyBinding": fill_binding,
 }
 _PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolumeClaim": "Pending"}
 

@@ -10,7 +10,7 @@ from kinformer.testing.cel.rules import Finding, check_rules
 from kinformer.testing.cel.validation import validator_of
 from kinformer.testing.kinds.status import Causes, cause
 
-__all__ = ["definition_findings", "value_findings"]
+__all__ = ["cause_of", "definition_findings", "value_findings"]
 
 Schema = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ _SHOWN = {
 
 def definition_findings(schema: Schema, place: str) -> Causes:
     """What is wrong with the rules of a schema, which is at a place in its definition."""
-    return [_cause(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
+    return [cause_of(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
 
 
 def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
@@ -34,10 +34,10 @@ def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | N
         return []
     wrong, known = validator.validate(value, old)
     for one in known:
-        found = _cause(one, one.path or "<nil>", one.text)
+        found = cause_of(one, one.path or "<nil>", one.text)
         if warnings is not None:
             warnings.append(f"{found['field']}: {found['message']}")
-    return [_cause(one, one.path or "<nil>", one.text) for one in wrong]
+    return [cause_of(one, one.path or "<nil>", one.text) for one in wrong]
 
 
 def _as_json(value: Any) -> str:
@@ -48,7 +48,8 @@ def _as_json(value: Any) -> str:
     return text
 
 
-def _cause(one: Finding, path: str, text: str) -> dict[str, str]:
+def cause_of(one: Finding, path: str, text: str) -> dict[str, str]:
+    """A finding as a cause, at a path of the object."""
     if one.reason in _PLAIN:
         return cause(one.reason, f"{_PLAIN[one.reason]}: {text}", path)
     name = _SHOWN[one.reason]

@@ -17,6 +17,7 @@ from kinformer.testing.rules.pod_rules import (
     template_causes,
     unsupported,
 )
+from kinformer.testing.rules.policy_rules import binding_causes, policy_causes
 from kinformer.testing.rules.workload_rules import at_least, cron_job_causes, job_causes, workload_causes
 
 __all__ = ["kind_causes"]
@@ -262,6 +263,8 @@ _RULES: Mapping[tuple[str, str], Callable[[Object, Object | None], Causes]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _role_binding,
     ("autoscaling", "HorizontalPodAutoscaler"): _scaler,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): policy_causes,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): binding_causes,
 }
 
 

@@ -1,0 +1,62 @@
+"""What an admission plugin knows of a write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.kinds.status import StatusError, failure, qualified
+
+__all__ = ["Attributes"]
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """A write: what it does (CREATE, UPDATE or DELETE) to which object, for which user.
+
+    `obj` is None for a deletion, and `old` for a creation; `warnings` takes what the client is warned of.
+    """
+
+    operation: str
+    resource: ResourceType
+    obj: Object | None
+    old: Object | None = None
+    subresource: str = ""
+    dry_run: bool = False
+    user: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def subject(self) -> Object:
+        """The object, or what it was before its deletion."""
+        found = self.obj if self.obj is not None else self.old
+        return found if found is not None else {}
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; that of a Namespace is its name."""
+        if self.resource.builtin and self.resource.kind == "Namespace":
+            return self.name
+        return str(self.subject["metadata"].get("namespace") or "") if self.resource.namespaced else ""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return str(self.subject["metadata"].get("name") or "")
+
+    @property
+    def plain_pod(self) -> bool:
+        """True for a pod itself, and not one of its subresources."""
+        return self.resource.builtin and self.resource.kind == "Pod" and not self.subresource
+
+    def refused(self, text: str) -> StatusError:
+        """403: a plugin refuses it."""
+        resource = self.resource
+        name = self.name or self.subject["metadata"].get("generateName") or "Unknown"
+        details = {"name": name, **({"group": resource.group} if resource.group else {}), "kind": resource.plural}
+        return failure(
+            403, f'{qualified(resource.group, resource.plural)} "{name}" is forbidden: {text}', details=details
+        )

@@ -1,0 +1,94 @@
+"""Which writes a policy or a binding is about (apiserver, plugin/policy/matching)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer.objects.selectors import LabelSelector
+from kinformer.testing.admission.attributes import Attributes
+from kinformer.testing.admission.lookup import Lookup
+
+__all__ = ["label_selector", "matches"]
+
+Object = Mapping[str, Any]
+
+_POLICIES = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)
+_OPERATORS = {
+    "In": "{key} in ({values})",
+    "NotIn": "{key} notin ({values})",
+    "Exists": "{key}",
+    "DoesNotExist": "!{key}",
+}
+
+
+def label_selector(selector: Object) -> LabelSelector:
+    """A selector from its form in an object."""
+    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    for one in selector.get("matchExpressions") or []:
+        values = ",".join(one.get("values") or [])
+        terms.append(_OPERATORS[one.get("operator", "")].format(key=one.get("key", ""), values=values))
+    return LabelSelector.parse(",".join(terms))
+
+
+def matches(lookup: Lookup, constraints: Object | None, write: Attributes) -> bool:
+    """True if constraints are about a write; None are about every one. Policies are never about themselves."""
+    if write.resource.group == "admissionregistration.k8s.io" and write.resource.plural in _POLICIES:
+        return False
+    if constraints is None:
+        return True
+    if not _selects_namespace(lookup, constraints.get("namespaceSelector") or {}, write):
+        return False
+    if not _selects_object(constraints.get("objectSelector") or {}, write):
+        return False
+    if any(_is_about(rule, write) for rule in constraints.get("excludeResourceRules") or []):
+        return False
+    rules = constraints.get("resourceRules") or []
+    return not rules or any(_is_about(rule, write) for rule in rules)
+
+
+def _selects_namespace(lookup: Lookup, selector: Object, write: Attributes) -> bool:
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        return True
+    if not write.namespace:
+        return True
+    if write.resource.builtin and write.resource.kind == "Namespace" and write.operation != "DELETE":
+        labels = write.subject["metadata"].get("labels") or {}
+    else:
+        found = lookup.get("v1/namespaces", "", write.namespace)
+        labels = ((found or {}).get("metadata") or {}).get("labels") or {}
+    return label_selector(selector).matches(labels)
+
+
+def _selects_object(selector: Object, write: Attributes) -> bool:
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        return True
+    parsed = label_selector(selector)
+    return any(parsed.matches(one["metadata"].get("labels") or {}) for one in (write.obj, write.old) if one is not None)
+
+
+def _is_about(rule: Object, write: Attributes) -> bool:
+    resource = write.resource
+    if not _has(rule.get("operations"), write.operation) or not _has(rule.get("apiGroups"), resource.group):
+        return False
+    scope = rule.get("scope") or "*"
+    if scope != "*" and (scope == "Namespaced") is not resource.namespaced:
+        return False
+    if rule.get("resourceNames") and write.name not in rule["resourceNames"]:
+        return False
+    if not _has(rule.get("apiVersions"), resource.version) and rule.get("apiVersions") is not None:
+        return False
+    name = f"{resource.plural}/{write.subresource}" if write.subresource else resource.plural
+    wanted = {name, "*/*"} | ({f"*/{write.subresource}", f"{resource.plural}/*"} if write.subresource else {"*"})
+    if not write.subresource:
+        wanted.add(f"{resource.plural}/*")
+    return bool(wanted & set(rule.get("resources") or ()))
+
+
+def _has(given: Any, one: str) -> bool:
+    return bool(given) and ("*" in given or one in given)

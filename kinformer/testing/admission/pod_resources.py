@@ -1,0 +1,101 @@
+"""What a pod requests and is limited to, over its containers (component-helpers/resource)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from kinformer.testing.codec.quantities import amount, canonical
+
+__all__ = ["Amounts", "as_amounts", "containers_of", "pod_resources", "shown"]
+
+Object = Mapping[str, Any]
+Amounts = dict[str, "Amount"]
+
+_OF_PODS = ("cpu", "memory")  # that spec.resources may have
+
+
+class Amount:
+    """A quantity that can be added to, and knows how it was written."""
+
+    __slots__ = ("text", "value")
+
+    def __init__(self, text: str, value: Decimal | None = None) -> None:
+        self.text = text
+        self.value = amount(text) if value is None else value
+
+    def plus(self, other: Amount, sign: int = 1) -> Amount:
+        """The sum, in the form of the first that is not zero."""
+        value = self.value + sign * other.value
+        first = self if self.value else other
+        binary = first.text.endswith("i")
+        return Amount(_written(value, binary=binary), value)
+
+    def __str__(self) -> str:
+        return canonical(self.text)
+
+
+def _written(value: Decimal, *, binary: bool) -> str:
+    if value != value.to_integral_value():
+        return canonical(f"{format(value.scaleb(3).normalize(), 'f')}m")
+    whole = int(value)
+    if not binary:
+        return canonical(str(whole))
+    return canonical(f"{whole // 1024}Ki") if whole % 1024 == 0 and whole else str(whole)
+
+
+def as_amounts(given: Mapping[str, Any] | None) -> Amounts:
+    """A resource list."""
+    return {name: Amount(str(text)) for name, text in (given or {}).items()}
+
+
+def shown(amounts: Amounts) -> str:
+    """`cpu=1,memory=1Gi`."""
+    return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
+
+
+def containers_of(spec: Object, *, init: bool = True) -> list[Object]:
+    """The containers of a pod, and its init containers."""
+    return [*(spec.get("containers") or []), *((spec.get("initContainers") or []) if init else [])]
+
+
+def _add(into: Amounts, more: Amounts) -> None:
+    for name, one in more.items():
+        into[name] = into[name].plus(one) if name in into else one
+
+
+def _raise(into: Amounts, other: Amounts) -> None:
+    for name, one in other.items():
+        if name not in into or one.value > into[name].value:
+            into[name] = one
+
+
+def _of(containers: Iterable[Object], part: str) -> Iterable[tuple[Object, Amounts]]:
+    for one in containers:
+        yield one, as_amounts((one.get("resources") or {}).get(part))
+
+
+def pod_resources(spec: Object, part: str, *, overhead: bool = False) -> Amounts:
+    """The `requests` or `limits` of a whole pod: init containers run before the others, or beside them."""
+    total: Amounts = {}
+    for _, amounts in _of(spec.get("containers") or [], part):
+        _add(total, amounts)
+    beside: Amounts = {}
+    highest: Amounts = {}
+    for one, amounts in _of(spec.get("initContainers") or [], part):
+        if one.get("restartPolicy") == "Always":
+            _add(total, amounts)
+            _add(beside, amounts)
+            _raise(highest, beside)
+        else:
+            both = dict(amounts)
+            _add(both, beside)
+            _raise(highest, both)
+    _raise(total, highest)
+    whole = as_amounts((spec.get("resources") or {}).get(part))
+    total.update({name: one for name, one in whole.items() if name in _OF_PODS})
+    if overhead and (part == "requests" or total):
+        more = as_amounts(spec.get("overhead"))
+        _add(total, more if part == "requests" else {name: one for name, one in more.items() if name in total})
+    return total

@@ -1,0 +1,183 @@
+"""What an object takes of a quota (pkg/quota/v1/evaluator/core)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kinformer.testing.admission.pod_resources import Amount, Amounts, as_amounts, containers_of, pod_resources
+from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.rules.pod_defaults import qos_class
+
+__all__ = ["counted_resources", "matches_scopes", "missing_requests", "usage_of"]
+
+Object = Mapping[str, Any]
+
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+# A quota of one of these needs each container to say it.
+_REQUIRED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
+# Kinds that may be counted by their bare name.
+_BARE = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
+_STORAGE_CLASS = ".storageclass.storage.k8s.io/"
+
+
+def _count_name(resource: ResourceType) -> str:
+    return f"count/{resource.plural}.{resource.group}" if resource.group else f"count/{resource.plural}"
+
+
+def _one() -> Amount:
+    return Amount("1")
+
+
+def counted_resources(resource: ResourceType, hard: Iterable[str]) -> list[str]:
+    """Which resources of a quota count objects of a kind."""
+    return sorted(name for name in hard if _counts(resource, name))
+
+
+def _counts(resource: ResourceType, name: str) -> bool:
+    if name == _count_name(resource):
+        return True
+    if resource.group or not resource.builtin:
+        return False
+    if resource.plural == "pods":
+        rest = name.removeprefix("requests.")
+        extended = name.startswith("requests.") and ("/" in rest or rest.startswith("hugepages-"))
+        plain = name.partition(".")[2] if name.startswith(("requests.", "limits.")) else name
+        return name == "pods" or plain in _COMPUTE or name.startswith("hugepages-") or extended
+    if name == resource.plural:
+        return name in _BARE
+    if resource.plural == "services":
+        return name in ("services.loadbalancers", "services.nodeports")
+    if resource.plural == "persistentvolumeclaims":
+        return name == "requests.storage" or _STORAGE_CLASS in name
+    return False
+
+
+# -- usage ------------------------------------------------------------------------------------------------------------
+
+
+def usage_of(resource: ResourceType, obj: Object) -> Amounts:
+    """What an object takes, of every resource that could count it."""
+    found: Amounts = {_count_name(resource): _one()}
+    if resource.group or not resource.builtin:
+        return found
+    if resource.plural == "pods":
+        return found | _pod_usage(obj)
+    if resource.plural in _BARE:
+        found[resource.plural] = _one()
+    if resource.plural == "services":
+        found |= _service_usage(obj.get("spec") or {})
+    elif resource.plural == "persistentvolumeclaims":
+        found |= _claim_usage(obj)
+    return found
+
+
+def _compute(requests: Amounts, limits: Amounts) -> Amounts:
+    found = {"pods": _one()}
+    for name in _COMPUTE:
+        if name in requests:
+            found[name] = found[f"requests.{name}"] = requests[name]
+        if name in limits:
+            found[f"limits.{name}"] = limits[name]
+    for name, one in requests.items():
+        if name.startswith("hugepages-"):
+            found[name] = one
+        if name.startswith("hugepages-") or "/" in name:
+            found[f"requests.{name}"] = one
+    return found
+
+
+def _pod_usage(obj: Object) -> Amounts:
+    if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return {}
+    spec = obj.get("spec") or {}
+    return _compute(pod_resources(spec, "requests", overhead=True), pod_resources(spec, "limits", overhead=True))
+
+
+def _service_usage(spec: Object) -> Amounts:
+    kind, ports = spec.get("type", "ClusterIP"), len(spec.get("ports") or [])
+    allocated = spec.get("allocateLoadBalancerNodePorts", True)
+    if kind == "LoadBalancer" and not allocated:
+        ports = sum(1 for port in spec.get("ports") or [] if port.get("nodePort"))
+    return {
+        "services.loadbalancers": Amount("1" if kind == "LoadBalancer" else "0"),
+        "services.nodeports": Amount(str(ports) if kind in ("NodePort", "LoadBalancer") else "0"),
+    }
+
+
+def _claim_usage(obj: Object) -> Amounts:
+    spec = obj.get("spec") or {}
+    found: Amounts = {}
+    asked = as_amounts((spec.get("resources") or {}).get("requests")).get("storage")
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    kind = annotations.get("volume.beta.kubernetes.io/storage-class") or spec.get("storageClassName")
+    if kind:
+        found[f"{kind}{_STORAGE_CLASS}persistentvolumeclaims"] = _one()
+    if asked is not None:
+        found["requests.storage"] = asked
+        if kind:
+            found[f"{kind}{_STORAGE_CLASS}requests.storage"] = asked
+    return found
+
+
+def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
+    """What containers of a pod do not say, although a quota counts it; "" if nothing is missing."""
+    spec = obj.get("spec") or {}
+    if (spec.get("resources") or {}).get("requests") or (spec.get("resources") or {}).get("limits"):
+        return ""
+    missing: dict[str, set[str]] = {}
+    for container in containers_of(spec):
+        resources = container.get("resources") or {}
+        said = _compute(as_amounts(resources.get("requests")), as_amounts(resources.get("limits")))
+        for name in wanted:
+            if name in _REQUIRED and name not in said:
+                missing.setdefault(name, set()).add(container.get("name", ""))
+    if not missing:
+        return ""
+    return "must specify " + "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
+
+
+# -- scopes -----------------------------------------------------------------------------------------------------------
+
+
+def matches_scopes(resource: ResourceType, obj: Object, spec: Object) -> bool:
+    """True if a quota with these scopes is about an object."""
+    selectors = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or []]
+    selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
+    if not selectors:
+        return True
+    if resource.group or resource.plural != "pods":
+        return False
+    return all(_in_scope(obj.get("spec") or {}, one) for one in selectors)
+
+
+def _in_scope(spec: Object, selector: Object) -> bool:
+    name = selector.get("scopeName")
+    if name in ("Terminating", "NotTerminating"):
+        return ((spec.get("activeDeadlineSeconds") or -1) >= 0) is (name == "Terminating")
+    if name in ("BestEffort", "NotBestEffort"):
+        return (qos_class(dict(spec)) == "BestEffort") is (name == "BestEffort")
+    if name == "PriorityClass":
+        return _selects(spec.get("priorityClassName") or "", selector)
+    if name == "CrossNamespacePodAffinity":
+        return _crosses_namespaces(spec.get("affinity") or {})
+    return False
+
+
+def _selects(name: str, selector: Object) -> bool:
+    operator, values = selector.get("operator"), selector.get("values") or []
+    if operator == "Exists":
+        return bool(name)
+    if operator == "DoesNotExist":
+        return not name
+    return (bool(name) and name in values) if operator == "In" else name not in values
+
+
+def _crosses_namespaces(affinity: Object) -> bool:
+    terms: list[Object] = []
+    for name in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(name) or {}
+        terms += part.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+        preferred = part.get("preferredDuringSchedulingIgnoredDuringExecution") or []
+        terms += [one.get("podAffinityTerm") or {} for one in preferred]
+    return any(one.get("namespaces") or one.get("namespaceSelector") is not None for one in terms)

@@ -104,3 +104,12 @@ def conformance(session: nox.Session) -> None:
     session.run("python", "tests/conformance/build_assets.py")
     # The embedded server's share of it runs in the session `tests`.
     session.run("python", "-m", "pytest", "--conformance", "tests/conformance", "-k", "not embedded", *session.posargs)
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Kubernetes' own e2e tests on both servers, and the difference; builds what is missing (needs Go), 40 minutes."""
+    if not shutil.which("go"):
+        session.error("Kubernetes' e2e tests are built with Go, and there is no `go` on the PATH")
+    install(session, "test")
+    session.run("python", "-m", "tests.conformance.e2e", *session.posargs)

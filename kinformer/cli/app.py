@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -235,12 +236,26 @@ def serve(
         list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
     ] = None,
     churn: Annotated[float, typer.Option(metavar="N", min=0, help="Changes per second.")] = 0,
+    tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate made for this run.")] = False,
+    write_kubeconfig: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a kubeconfig for the server.")
+    ] = None,
     duration: DurationOption = None,
 ) -> None:
     """Serve an embedded API server, for kubectl, curl and tests."""
     from kinformer.cli.commands.serve import serve as command
 
-    _run(lambda: command(host=host, port=port, objects=objects or [], churn=churn, duration=duration))
+    _run(
+        lambda: command(
+            host=host,
+            port=port,
+            objects=objects or [],
+            churn=churn,
+            tls=tls,
+            kubeconfig=write_kubeconfig,
+            duration=duration,
+        )
+    )
 
 
 @app.command()

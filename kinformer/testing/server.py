@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -15,13 +17,17 @@ from aiohttp import web
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
+from kinformer.testing.api.bootstrap import make_bootstrap_objects
 from kinformer.testing.api.request import RequestInfo, read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
-from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
+from kinformer.testing.http.certificates import Authority, CertificatePair, identity_of
 from kinformer.testing.http.documents import Documents
+from kinformer.testing.http.durations import check_timeout
 from kinformer.testing.http.endpoints import ResourceEndpoints
+from kinformer.testing.http.metrics import RequestMetrics
 from kinformer.testing.http.negotiation import is_pretty
 from kinformer.testing.http.responses import ConnectionCut, ResponseWriter
 from kinformer.testing.kinds.status import StatusError, failure, internal
@@ -37,6 +43,7 @@ logger = get_logger("kinformer.testing.server")
 # Idle connections are kept: a client's pool must not race with a server that closes them, least of all in virtual time.
 KEEPALIVE = 3600.0  # seconds
 GRACE = 1.0  # seconds that an orderly end waits for requests
+_NOT_KNOWN = User("", ())  # before authentication
 _ACCEPTING = 4  # turns of the loop from the accept of a connection to its protocol
 Object = dict[str, Any]
 
@@ -65,6 +72,14 @@ class APIServer(State):
         port: 0 takes a free one; it stays the same over restarts.
         users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not looked at.
         rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
+        tls: True serves `https`, with a certificate of an authority of its own. kubectl and client-go send their
+            tokens then, as they do not over plain `http`, and client certificates of that authority are taken
+            (`client_certificate`): the common name is the user, the organizations are the groups, and a member of
+            `system:masters` may do everything. Needs the package `cryptography`, of the extra `testing`.
+        bootstrap: True makes, on entering, what a real server makes at its start: the Service `kubernetes` with its
+            endpoints, the ClusterRoles, PriorityClasses, FlowSchemas and APIServices, and their like. It is off
+            by default, since a test counts the objects that it has made itself, and one of 170 more is in its way;
+            programs such as kube-controller-manager look for them.
         clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
         features: How it differs from a v1.36 as it is installed: see `Features`.
 
@@ -78,6 +93,8 @@ class APIServer(State):
         port: int = 0,
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
+        tls: bool = False,
+        bootstrap: bool = False,
         clock: Clock | None = None,
         features: Features | None = None,
     ) -> None:
@@ -86,11 +103,15 @@ class APIServer(State):
         self._port = port
         self.faults = Faults()
         self.requests: list[LoggedRequest] = []
-        self._access = AccessControl(users, rules)
+        self._access = AccessControl(users, rules, named=tls)
+        self._tls = tls
+        self._to_bootstrap = bootstrap
+        self._authority: Authority | None = None
         self._resources = ResourceEndpoints(
             self._writer, self._deleter, self._access, self.faults, self._rewind_for, self._features
         )
-        self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}")
+        self._metrics = RequestMetrics()
+        self._documents = Documents(self._registry, lambda: f"{self._host}:{self._port}", self._metrics_text)
         self._gate = asyncio.Event()
         self._gate.set()
         self._http: _HTTPServer | None = None
@@ -100,20 +121,38 @@ class APIServer(State):
     # -- running --------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        await self._listen()
+        if self._tls and self._authority is None:
+            self._authority = Authority(self._host)
+        try:
+            await self._listen()
+        except BaseException:
+            self._close_authority()
+            raise
+        if self._to_bootstrap:
+            self._to_bootstrap = False
+            make_bootstrap_objects(self._writer, self._host, self._port)
         return self
 
     @shielded_from_scopes
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._stop()
+        try:
+            await self._stop()
+        finally:
+            self._close_authority()
+
+    def _close_authority(self) -> None:
+        if self._authority is not None:
+            self._authority.close()
+            self._authority = None
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         self._http = _HTTPServer(self._handle, handler_cancellation=True, access_log=None, keepalive_timeout=KEEPALIVE)
         # In two steps: a cancellation between them finds the sockets where `_stop` looks for them.
-        self._listener = await loop.create_server(self._http, self._host, self._port, start_serving=False)
+        context = None if self._authority is None else self._authority.server_context()
+        self._listener = await loop.create_server(self._http, self._host, self._port, ssl=context, start_serving=False)
         try:
             await self._listener.start_serving()
         except BaseException:
@@ -149,18 +188,28 @@ class APIServer(State):
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:<port>`."""
+        """`http://127.0.0.1:<port>`, or `https://...` with `tls`."""
         if not self._port:
             raise RuntimeError("the server has not been started: `async with APIServer() as server`")
-        return f"http://{self._host}:{self._port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
 
     @property
-    def ca_file(self) -> None:
-        """None: the URL is plain `http`."""
-        return None
+    def ca_file(self) -> Path | None:
+        """The PEM file that verifies the server, until it is left; None if the URL is plain `http`."""
+        return None if self._authority is None else self._authority.file
+
+    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
+        """Sign a certificate for a user of these groups, and return it and its key in PEM.
+
+        Raises:
+            RuntimeError: The server has no TLS, or has not been started.
+        """
+        if self._authority is None:
+            raise RuntimeError("client certificates need `async with APIServer(tls=True) as server`")
+        return self._authority.issue_client(user, groups)
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default of one who may do everything; None where tokens are not looked at.
+        """The bearer token of a user, by default of one who may do everything; None if tokens are not looked at.
 
         Raises:
             ConfigError: `users` does not have this user.
@@ -175,16 +224,22 @@ class APIServer(State):
         """
         from kinformer.client.client import Client
 
-        return Client.from_url(self.url, token=self.token(user))
+        return Client.from_url(self.url, token=self.token(user), ssl=self._client_context())
+
+    def _client_context(self) -> ssl.SSLContext | None:
+        return None if self._authority is None else self._authority.client_context()
 
     def kubeconfig(self, path: str | os.PathLike[str], user: str | None = None) -> Path:
         """Writes a kubeconfig, for its owner alone to read, and returns its path."""
         token = self.token(user)
         name = user or "kubernetes-admin"
+        cluster = {"server": self.url}
+        if self._authority is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self._authority.certificate).decode()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "kinformer", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "kinformer", "cluster": cluster}],
             "users": [{"name": name, "user": {"token": token} if token else {}}],
             "contexts": [
                 {"name": "kinformer", "context": {"cluster": "kinformer", "user": name, "namespace": "default"}}
@@ -268,23 +323,26 @@ class APIServer(State):
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         params = dict(request.query)
         info = read_request(request.method, request.path, params)
-        user = ""
+        user = _NOT_KNOWN
         logged = False
 
         def log(status: int) -> None:
             nonlocal logged
             if not logged:
                 logged = True
-                self.requests.append(LoggedRequest(request.method, request.path, params, user, status))
+                self.requests.append(LoggedRequest(request.method, request.path, params, user.name, status))
+                self._metrics.count(info, params, request.content_type, status)
 
         response = ResponseWriter(request, self._gate, pretty=is_pretty(request.headers, params), on_head=log)
         try:
             try:
-                user = self._access.authenticate(request.headers)
+                check_timeout(info, params)
+                user = self._access.authenticate(request.headers, identity_of(request.transport))
                 await self._strike_before_response(request, info, response)
                 self._access.authorize(user, info)
                 handler = self._resources if info.plural else self._documents
-                await handler.handle(Call(request, params, info, response, user))
+                with self._metrics.in_progress(info):
+                    await handler.handle(Call(request, params, info, response, user))
             except StatusError as error:
                 await response.send_error(error, yaml="yaml" in request.headers.get("Accept", ""))
             except (ConnectionCut, ConnectionError):
@@ -301,6 +359,12 @@ class APIServer(State):
             log(0)
         assert response.stream is not None, "every request is answered"
         return response.stream
+
+    def _metrics_text(self) -> str:
+        stored = [one for one in self._registry if one.is_storage]
+        return self._metrics.text(
+            (one.group, one.plural, len(self._ledger.collection(one).objects)) for one in stored if "list" in one.verbs
+        )
 
     async def _strike_before_response(
         self, request: web.BaseRequest, info: RequestInfo, response: ResponseWriter

@@ -12,12 +12,14 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from kinformer import Client, SharedInformerFactory
+from kinformer.cli.commands import serve as serve_command
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.command import demo
 from kinformer.cli.demo.screen import DemoScreen
@@ -232,6 +234,53 @@ async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
             running.kill()
             await running.wait()
     assert (running.returncode, err) == (0, b"")
+
+
+@pytest.mark.process
+async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
+        *("--tls", "--write-kubeconfig", str(kubeconfig)),
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            assert (await running.stdout.readline()).startswith(b"Serving https://127.0.0.1:")
+            assert f"--kubeconfig {kubeconfig}".encode() in await running.stdout.readline()
+            async with Client.from_kubeconfig(kubeconfig) as client:
+                review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+                path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+                answer = await client.request("POST", path, body=review)
+                assert answer["status"]["userInfo"]["username"] == "kubernetes-admin"
+                assert (await client.request("GET", "/api/v1/namespaces/default/services/kubernetes"))["spec"]
+            running.send_signal(signal.SIGTERM)
+            await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+    assert running.returncode == 0
+
+
+async def test_serve_changes_nothing_that_was_there_before_its_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[APIServer] = []
+
+    class Kept(APIServer):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve_command, "APIServer", Kept)
+        ended = await CommandLine(capsys)(
+            *("serve", "--port", "0", "--objects", "services=1", "--churn", "500", "--duration", "0.3")
+        )
+    assert ended.status == 0
+    service = made[0].get("v1/services", "default", "kubernetes")
+    assert service is not None
+    assert "annotations" not in service["metadata"]
 
 
 _FILLED = (

@@ -1,8 +1,9 @@
 """Build etcd, kube-apiserver and kubectl for the conformance tests, as far as they are missing.
 
     python tests/conformance/build_assets.py            # prints the folder, ready for KUBEBUILDER_ASSETS
+    python tests/conformance/build_assets.py --e2e      # with what tests/conformance/e2e needs, too
 
-The versions are those of the two go.mod files beside this one, and go.sum pins every byte. The binaries go to
+The versions are those of the go.mod files beside this one, and go.sum pins every byte. The binaries go to
 kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
 that the command takes a tenth of a second. Where there is no Go, it says so and what to do instead.
 """
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ class Program:
     version: str  # without the v
     ldflags: str = "-s -w"
     version_command: tuple[str, ...] = ("--version",)
+    is_test: bool = False  # a test binary: `go test -c`
 
 
 def pinned(module: Path, requirement: str) -> str:
@@ -55,10 +57,7 @@ def pinned(module: Path, requirement: str) -> str:
 
 def programs() -> list[Program]:
     kubernetes = pinned(HERE / "kube-apiserver", "k8s.io/kubernetes")
-    major, minor, _ = kubernetes.split(".")
-    # Without these kubectl takes the server for v0.0.0-master and complains.
-    stamp = "k8s.io/component-base/version"
-    ldflags = f"-s -w -X {stamp}.gitVersion=v{kubernetes} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+    ldflags = _stamped(kubernetes)
     server = Program(
         "kube-apiserver", HERE / "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags
     )
@@ -71,6 +70,29 @@ def programs() -> list[Program]:
     return [etcd, server, kubectl]
 
 
+def e2e_programs() -> list[Program]:
+    """The suite of `tests/conformance/e2e`, and the programs that it needs beside an API server."""
+    suite, kwok = HERE / "e2e" / "suite", HERE / "e2e" / "kwok"
+    kubernetes, simulator = pinned(suite, "k8s.io/kubernetes"), pinned(kwok, "sigs.k8s.io/kwok")
+    ldflags = _stamped(kubernetes)
+    stamp = f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v{simulator}"
+    return [
+        *(
+            Program(name, suite, f"k8s.io/kubernetes/cmd/{name}", kubernetes, ldflags)
+            for name in ("kube-controller-manager", "kube-scheduler")
+        ),
+        Program("kwok", kwok, "sigs.k8s.io/kwok/cmd/kwok", simulator, stamp),
+        Program("e2e.test", suite, ".", kubernetes, ldflags, is_test=True),
+    ]
+
+
+def _stamped(kubernetes: str) -> str:
+    """Return flags that tell a program its version; without them it is v0.0.0-master, which kubectl complains of."""
+    major, minor, _ = kubernetes.split(".")
+    stamp = "k8s.io/component-base/version"
+    return f"-s -w -X {stamp}.gitVersion=v{kubernetes} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+
+
 def assets_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Where the conformance tests take their binaries from: KUBEBUILDER_ASSETS, else the cache."""
     environ = os.environ if environ is None else environ
@@ -78,15 +100,19 @@ def assets_folder(environ: Mapping[str, str] | None = None) -> Path:
     return Path(named) if named else cache_folder(pinned(HERE / "kube-apiserver", "k8s.io/kubernetes"), environ)
 
 
-def build_missing(folder: Path) -> None:
+def build_missing(folder: Path, wanted: Sequence[Program] | None = None) -> None:
     """Build into the folder what it lacks, or has in another version. Two callers at once build once.
+
+    Args:
+        folder: The folder of the binaries.
+        wanted: The programs; by default those of `programs`.
 
     Raises:
         BuildError: there is no Go, or it fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        missing = [program for program in programs() if not _is_there(folder, program)]
+        missing = [program for program in wanted or programs() if not _is_there(folder, program)]
         if not missing:
             return
         go = _go(missing)
@@ -122,10 +148,11 @@ def _build(go: str, program: Program, folder: Path, title: str) -> None:
     unfinished = folder / f".{program.name}.unfinished"
     # Not the VCS stamp: the packages are not of this checkout. Not a go.work above: it would replace the pins.
     flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", program.ldflags, "-o", str(unfinished)]
+    command = ["test", "-c"] if program.is_test else ["build"]
     environ = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""}
     with tempfile.TemporaryFile() as output:
         build = subprocess.Popen(
-            [go, "build", *flags, program.package], cwd=program.module, env=environ, stdout=output, stderr=output
+            [go, *command, *flags, program.package], cwd=program.module, env=environ, stdout=output, stderr=output
         )
         try:
             code = _wait_with_progress(build, title)
@@ -136,7 +163,7 @@ def _build(go: str, program: Program, folder: Path, title: str) -> None:
         if code:
             output.seek(0)
             tail = output.read().decode(errors="replace").splitlines()[-20:]
-            raise BuildError("\n".join([f"go build {program.package} failed with status {code}:", *tail]))
+            raise BuildError("\n".join([f"go {' '.join(command)} {program.package} failed with status {code}:", *tail]))
     unfinished.replace(folder / program.name)
 
 
@@ -174,7 +201,7 @@ def main() -> int:
     folder = assets_folder()
     try:
         if not os.environ.get(ASSETS_VARIABLE):  # what the user points at is taken as it is
-            build_missing(folder)
+            build_missing(folder, [*programs(), *e2e_programs()] if "--e2e" in sys.argv[1:] else None)
     except BuildError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from kinformer import APIResource, Client, InvalidError, ListWatch, SharedInformer, discover
@@ -24,7 +27,16 @@ _TICK = 0.05  # seconds between two rounds of changes
 Object = dict[str, Any]
 
 
-async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, duration: float | None) -> int:
+async def serve(
+    *,
+    host: str,
+    port: int,
+    objects: Sequence[str],
+    churn: float,
+    tls: bool = False,
+    kubeconfig: Path | None = None,
+    duration: float | None,
+) -> int:
     """Serve until cancelled.
 
     Prints its URL, then the counts of the generated objects, on stdout.
@@ -33,28 +45,39 @@ async def serve(*, host: str, port: int, objects: Sequence[str], churn: float, d
         host, port: The address to listen on; port 0 takes a free one.
         objects: Texts such as "pods=1000".
         churn: Changes per second to the generated objects.
+        tls: True serves https.
+        kubeconfig: A file that gets a kubeconfig for the server, before anything is printed. With `tls` and without
+            it, it is one of a temporary folder.
         duration: Seconds after which to end; None is never.
 
     Raises:
         UsageError: A text of `objects` does not have that form, or names a kind that cannot be generated; or `churn`
             is not a finite number.
         ConfigError: The server has no such resource.
-        OSError: The port is taken.
+        OSError: The port is taken, or the kubeconfig cannot be written.
     """
     wanted = [_parse(text) for text in objects]
     if churn and not wanted:
         raise UsageError("--churn changes the objects of --objects; give that too")
     if not math.isfinite(churn):
         raise UsageError(f"--churn takes a number of changes per second, not {churn}")
-    async with APIServer(host=host, port=port) as server, server.client() as client:
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(APIServer(host=host, port=port, tls=tls, bootstrap=True))
+        client = await stack.enter_async_context(server.client())
+        if tls and kubeconfig is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kinformer-serve-"))
+            kubeconfig = Path(folder) / "kubeconfig"
+        if kubeconfig is not None:
+            server.kubeconfig(kubeconfig)
         filling: Counter[APIResource] = Counter()
         if wanted:
             resources = await discover(client)
             for name, count in wanted:
                 filling[resources.find(name)] += count
         print(f"Serving {server.url}")
-        print(f"  kubectl --server {server.url} get namespaces")
-        print(f"  kinformer watch pods -A --server {server.url}", flush=True)
+        target = f"--kubeconfig {kubeconfig}" if tls else f"--server {server.url}"
+        print(f"  kubectl {target} get namespaces")
+        print(f"  kinformer watch pods -A {target}", flush=True)
         population = _Population(server, client)
         for resource, count in filling.items():
             await population.add(resource, count)
@@ -84,10 +107,13 @@ class _Population:
         self._client = client
         self._chance = random.Random()
         self._keys: list[tuple[APIResource, str, str]] = []
+        self._made_before: set[tuple[APIResource, str, str]] = set()  # by the server, at its start
         self._turn = 0
 
     async def add(self, resource: APIResource, count: int) -> None:
         """Create objects of a resource: pods and configmaps as in real clusters, others bare."""
+        for obj in self._server.list(resource.gvr):
+            self._made_before.add((resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]))
         with Loading(resource.name) as loading:
             steps = (
                 self._server.generate(resource.gvr, count)
@@ -103,7 +129,8 @@ class _Population:
         for resource in filled:
             async with SharedInformer(ListWatch(self._client, resource.gvr, metadata_only=True)) as informer:
                 await informer.wait_synced()
-                self._keys += [(resource, obj.namespace, obj.name) for obj in informer.lister.list()]
+                keys = [(resource, obj.namespace, obj.name) for obj in informer.lister.list()]
+                self._keys += [key for key in keys if key not in self._made_before]
         loop = asyncio.get_running_loop()
         due, before = 0.0, loop.time()
         while self._keys:

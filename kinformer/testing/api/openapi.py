@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kinformer.testing.api.openapi_v2_schema import schema_for_v2
 from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.kinds.schema import Node
@@ -39,6 +40,19 @@ _SCALARS: Mapping[str, Object] = {
     "intstr": {"type": "string", "format": "int-or-string"},
 }
 _OBJECT_META = "meta.v1.ObjectMeta"
+_ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_CONVENTIONS = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+_TYPE_META = {
+    "apiVersion": (
+        "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized"
+        f" schemas to the latest internal value, and may reject unrecognized values. {_CONVENTIONS}#resources"
+    ),
+    "kind": (
+        "Kind is a string value representing the REST resource this object represents. Servers may infer this from the"
+        f" endpoint the client submits requests to. Cannot be updated. In CamelCase. {_CONVENTIONS}#types-kinds"
+    ),
+}
+_METADATA = f"Standard object's metadata. {_CONVENTIONS}#metadata"
 
 
 def definition_name(name: str) -> str:
@@ -63,8 +77,9 @@ _names: dict[int, str] = {}  # types are made once, and live as long as the prog
 class _Document:
     """Collects the types that are reached; `root` is where references point to."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, v2: bool = False) -> None:
         self._root = root
+        self._v2 = v2
         self.types: Object = {}
 
     def add_type(self, name: str) -> Object:
@@ -76,7 +91,8 @@ class _Document:
         return {"$ref": f"{self._root}{full}"}
 
     def _struct(self, node: Node) -> Object:
-        schema: Object = {"properties": {name: self.field_schema(field) for name, field in node.fields.items()}}
+        fields = {name: self.field_schema(field) for name, field in node.fields.items()}
+        schema: Object = {"properties": fields} if fields else {}
         required = [name for name, field in node.fields.items() if field.required]
         return {**schema, "required": required} if required else schema
 
@@ -84,7 +100,8 @@ class _Document:
         """What a field looks like."""
         schema: Object = {"description": ""}
         if node.kind == "struct":
-            schema["allOf"] = [self.add_type(_type_name(node))]
+            reference = self.add_type(_type_name(node))
+            schema |= reference if self._v2 else {"allOf": [reference]}
         elif node.kind in ("list", "map"):
             inner = self.field_schema(node.item) if node.item is not None else {}
             schema |= {"type": "array", "items": inner} if node.kind == "list" else {"type": "object"}
@@ -114,15 +131,21 @@ class _Document:
             self.types[full]["x-kubernetes-group-version-kind"] = mark
             return full
         full = ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
-        schema = dict(resource.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
-        own = {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"allOf": [self.add_type(_OBJECT_META)]},
-        }
-        schema["properties"] = {**own, **(schema.get("properties") or {}), "metadata": own["metadata"]}
-        self.types[full] = {**schema, "x-kubernetes-group-version-kind": mark}
+        self.types[full] = {**self._custom_schema(resource), "x-kubernetes-group-version-kind": mark}
         return full
+
+    def _custom_schema(self, resource: ResourceType) -> Object:
+        """The schema of a custom kind, with the fields that every object has (controller/openapi/builder)."""
+        schema = dict(resource.schema or _ANYTHING)
+        if self._v2:
+            if schema.get("x-kubernetes-preserve-unknown-fields"):
+                return {"type": "object"}  # kubectl takes a list of properties for all that are allowed
+            schema = schema_for_v2(schema)
+        metadata = self.add_type(_OBJECT_META)
+        own: Object = {name: {"type": "string", "description": text} for name, text in _TYPE_META.items()}
+        # v2 has the reference bare, as kubectl follows no allOf there.
+        own["metadata"] = {"description": _METADATA, **(metadata if self._v2 else {"allOf": [metadata]})}
+        return {**schema, "properties": {**own, **(schema.get("properties") or {}), **own}}
 
 
 def _root_path(resource: ResourceType) -> str:
@@ -189,7 +212,7 @@ def _hash(types: list[ResourceType]) -> str:
 
 def openapi_v2(registry: Registry) -> Object:
     """The one document of Swagger 2.0."""
-    document = _Document("#/definitions/")
+    document = _Document("#/definitions/", v2=True)
     types = list(registry)
     for resource in types:
         document.add_kind(resource)

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
+import uuid
 from typing import Any
 
 from kinformer.testing.kinds.status import bad_request, invalid
@@ -14,7 +15,7 @@ from kinformer.testing.rules.metadata_rules import invalid_value
 from kinformer.testing.store.ledger import Ledger
 from kinformer.testing.store.ownership import FieldManager, track_update
 
-__all__ = ["Tokens"]
+__all__ = ["ISSUER", "Tokens", "token_id"]
 
 Object = dict[str, Any]
 
@@ -77,7 +78,7 @@ class Tokens:
             "exp": now + int(life),
             "iat": now,
             "iss": ISSUER,
-            "jti": secrets.token_hex(16),
+            "jti": str(uuid.uuid4()),
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": metadata["uid"]}},
             "nbf": now,
             "sub": f"system:serviceaccount:{namespace}:{name}",
@@ -85,6 +86,13 @@ class Tokens:
         text = f"{_part({'alg': 'HS256', 'typ': 'JWT'})}.{_part(claims)}"
         signature = hmac.new(self._key, text.encode(), hashlib.sha256).digest()
         return f"{text}.{_base64(signature)}"
+
+
+def token_id(token: str) -> str:
+    """The id of a token that was issued here."""
+    body = token.split(".")[1]
+    claims: Object = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return str(claims["jti"])
 
 
 def _part(value: Object) -> str:

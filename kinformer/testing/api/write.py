@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -67,7 +68,7 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if not options.admin:
-            if version_in(metadata):
+            if re.fullmatch(r"[0-9]{1,19}", version_in(metadata)):  # what is no number is ignored, as by the real one
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
@@ -130,8 +131,13 @@ class Writer:
         if resource.builtin and not body.get("status") and subresource != "status":
             obj.pop("status", None)  # Go makes an empty one of none
         patch = "json patch " if options.json_patch else ""
-        texts = [f'{patch}duplicate field "{path}"' for path in options.duplicates]
+        twice = options.duplicates
+        if resource.builtin:
+            twice = [path for path in twice if path not in unknown]
+        texts = [f'{patch}duplicate field "{path}"' for path in twice]
         texts += [f'unknown field "{path}"' for path in unknown]
+        if options.places and resource.builtin:
+            texts.sort(key=lambda text: options.places.get(text, len(options.places)))
         if texts and options.validation == "Strict":
             raise strict_error(resource, texts)
         if options.validation == "Warn":

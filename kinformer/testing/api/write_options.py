@@ -32,6 +32,8 @@ class WriteOptions:
         patch: The strategic merge patch, for error messages.
         json_patch: The body is a JSON patch, and `duplicates` are fields of that.
         duplicates: The fields that the body has twice.
+        places: Where in the body each field would be complained of, by the text of the complaint; empty if no field
+            is there twice.
         force: Take fields from other managers (apply).
         applied: The body is what an apply configuration makes of nothing: its nulls stay, and are refused.
         warnings: The warnings for the client, to which the write adds.
@@ -48,6 +50,7 @@ class WriteOptions:
     patch: Any = None
     json_patch: bool = False
     duplicates: list[str] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
     force: bool = False
     applied: bool = False
     warnings: list[str] = field(default_factory=list)

@@ -12,7 +12,16 @@ from aiohttp import web
 from kinformer.testing.codec.protobuf import ProtobufError, decode_protobuf
 from kinformer.testing.kinds.status import StatusError, bad_request, failure
 
-__all__ = ["find_duplicates", "go_kind", "json_error", "parse_body", "parse_patch", "parse_yaml", "read_body"]
+__all__ = [
+    "complaint_places",
+    "find_duplicates",
+    "go_kind",
+    "json_error",
+    "parse_body",
+    "parse_patch",
+    "parse_yaml",
+    "read_body",
+]
 
 MAX_BODY = 3 * 1024 * 1024  # bytes (server/config.go, MaxRequestBodyBytes)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -89,37 +98,39 @@ def _unrecognized(kind: str, error: str, shown: str) -> StatusError:
     )
 
 
-class _Pairs(dict[str, Any]):
-    """An object of JSON that knows which of its keys came twice."""
+class _Pairs:
+    """An object of JSON as it was written, keys that came twice included."""
 
-    twice: tuple[str, ...] = ()
+    __slots__ = ("pairs",)
 
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = _Pairs(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        found.twice = tuple(sorted({name for name in names if names.count(name) > 1}))
-    return found
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        self.pairs = pairs
 
 
 def find_duplicates(body: bytes) -> list[str]:
-    """The paths of fields that stand twice in their object."""
-    paths: list[str] = []
+    """The paths of fields that stand twice in their object, in the order of the text."""
+    start = 'duplicate field "'
+    return [text[len(start) : -1] for text in complaint_places(body) if text.startswith(start)]
+
+
+def complaint_places(body: bytes) -> dict[str, int]:
+    """Where in a text of JSON each field would be complained of: at once if unknown, at its second time if twice."""
+    places: dict[str, int] = {}
 
     def walk(value: Any, path: str) -> None:
         if isinstance(value, _Pairs):
-            below = f"{path}." if path else ""
-            paths.extend(f"{below}{name}" for name in value.twice)
-            for name, inner in value.items():
-                if isinstance(inner, (dict, list)):
-                    walk(inner, f"{below}{name}")
+            seen: set[str] = set()
+            for name, inner in value.pairs:
+                below = f"{path}.{name}" if path else name
+                places.setdefault(f'{"duplicate" if name in seen else "unknown"} field "{below}"', len(places))
+                seen.add(name)
+                walk(inner, below)
         elif isinstance(value, list):
             for index, inner in enumerate(value):
                 walk(inner, f"{path}[{index}]")
 
-    walk(json.loads(body, object_pairs_hook=_pairs), "")
-    return paths
+    walk(json.loads(body, object_pairs_hook=_Pairs), "")
+    return places
 
 
 def json_error(body: bytes) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kinformer.testing.codec.typed import conform
 from kinformer.testing.kinds.builtin_schemas import builtin_node, type_of
 from kinformer.testing.kinds.schema import Node
 
@@ -169,18 +170,23 @@ def _int_or_string(value: bytes, node: Node) -> int | str:
 def _any(value: bytes, node: Node) -> Any:
     """A value that is JSON inside, or one of the unions in the schema of a definition."""
     parts = list(_fields(value))
-    schema = builtin_node("apiextensions.v1.JSONSchemaProps")
     if node.go.endswith("JSONSchemaPropsOrArray"):
-        many = [_message(schema, inner) for number, inner in parts if number == 2]
-        return many or next((_message(schema, inner) for number, inner in parts if number == 1), None)
+        many = [_schema(inner) for number, inner in parts if number == 2]
+        return many or next((_schema(inner) for number, inner in parts if number == 1), None)
     if node.go.endswith("JSONSchemaPropsOrBool"):
         found = dict(parts)
-        return _message(schema, found[2]) if 2 in found else bool(found.get(1, 0))
+        return _schema(found[2]) if 2 in found else bool(found.get(1, 0))
     if node.go.endswith("JSONSchemaPropsOrStringArray"):
         names = [bytes(inner).decode() for number, inner in parts if number == 2]
-        return names or next((_message(schema, inner) for number, inner in parts if number == 1), None)
+        return names or next((_schema(inner) for number, inner in parts if number == 1), None)
     raw = dict(parts).get(1, b"")
     return json.loads(raw) if raw else None
+
+
+def _schema(data: bytes) -> Object:
+    """A schema within a union, without the zero values that Go puts into a message and leaves out of JSON."""
+    node = builtin_node("apiextensions.v1.JSONSchemaProps")
+    return conform(node, _message(node, data))[0]
 
 
 _SCALARS: Mapping[str, Callable[[Any, Node], Any]] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.subresources import bind_pod, mark_evicted, scale_of, use_disruption_budget, with_scale
-from kinformer.testing.api.tokens import Tokens
+from kinformer.testing.api.tokens import Tokens, token_id
 from kinformer.testing.api.write import Writer
 from kinformer.testing.codec.bodies import parse_patch, parse_yaml, read_body
 from kinformer.testing.codec.patch import patch_function, patch_kind
-from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.reviews import review
 from kinformer.testing.kinds.resources import ResourceType
@@ -118,10 +118,10 @@ class Actions:
         options = call.write_options()
         body = await call.read_object("TokenRequest", options)
         stored = self._ledger.stored(resource, call.info.namespace, call.info.name)
-        answer = self._tokens.issue(decode_stored(resource, stored), body, options.manager)
-        self._access.add_token(
-            answer["status"]["token"], f"system:serviceaccount:{call.info.namespace}:{call.info.name}"
-        )
+        account = decode_stored(resource, stored)
+        answer = self._tokens.issue(account, body, options.manager)
+        token = answer["status"]["token"]
+        self._access.add_token(token, _service_account(account["metadata"], token, answer["spec"]["audiences"]))
         await call.send_object(answer, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
@@ -138,6 +138,15 @@ class Actions:
             # pod/rest/log.go asks for the node and reports it as a pod
             raise not_found("", "pods" if call.info.subresource == "log" else "nodes", node)
         raise internal(f'Get "https://{node}:10250/": dial tcp: lookup {node}: no such host')
+
+
+def _service_account(metadata: Object, token: str, audiences: list[str]) -> User:
+    """The user that a service account is, with one of its tokens."""
+    namespace = metadata["namespace"]
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    extra = {"authentication.kubernetes.io/credential-id": [f"JTI={token_id(token)}"]}
+    name = f"system:serviceaccount:{namespace}:{metadata['name']}"
+    return User(name, groups, metadata["uid"], extra, tuple(audiences))
 
 
 def _replaced_by(body: Object) -> Callable[[Object], Object]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kinformer.exceptions import ConfigError
 from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.api.tokens import ISSUER
+from kinformer.testing.http.certificates import Identity
 from kinformer.testing.kinds.resources import selected_name
 from kinformer.testing.kinds.status import failure, forbidden, unauthorized
 from kinformer.testing.logins import names_by_token
 
-__all__ = ["ANONYMOUS", "AccessControl"]
+__all__ = ["ANONYMOUS", "AccessControl", "User"]
 
 ANONYMOUS = "system:anonymous"
 ADMIN = "kubernetes-admin"
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
 # RBAC's defaults: the public paths for everybody, discovery for whoever is known.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY = ("/api", "/apis", "/openapi")
@@ -32,24 +36,54 @@ def _under(path: str, roots: tuple[str, ...]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for root in roots)
 
 
+class User(NamedTuple):
+    """A user as authentication found it: UserInfo of authentication.k8s.io."""
+
+    name: str
+    groups: tuple[str, ...]
+    uid: str = ""
+    extra: Mapping[str, list[str]] = {}
+    audiences: tuple[str, ...] = (ISSUER,)  # for which its token is good
+
+    def info(self) -> dict[str, Any]:
+        """The UserInfo of a review."""
+        found: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            found["uid"] = self.uid
+        found["groups"] = list(self.groups)
+        return {**found, "extra": dict(self.extra)} if self.extra else found
+
+    @property
+    def is_admin(self) -> bool:
+        """True for a user that may do everything, whatever the rules say."""
+        return self.name == ADMIN or MASTERS in self.groups
+
+
+_NO_USER = User(ANONYMOUS, ("system:unauthenticated",))
+
+
 class AccessControl:
     """Authentication by `users`, authorization by `rules`; None allows all.
 
     `users` is token -> name, or names alone; a rule is (name, verb, resource). A resource is `"v1/pods"`, a
     subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of its own. `admin_token` is
-    what a client without a user uses where tokens are asked for.
+    what a client without a user uses if tokens are asked for, or if `named` is True: all clients say who they are.
     """
 
     def __init__(
         self,
         users: Iterable[str] | Mapping[str, str] | None = None,
         rules: Iterable[tuple[str, str, Any]] | None = None,
+        *,
+        named: bool = False,
     ) -> None:
+        self._named = named
         self.users = None if users is None else names_by_token(users)
         self.rules = (
             None if rules is None else {(name, verb, selected_name(resource)) for name, verb, resource in rules}
         )
         self.admin_token = secrets.token_hex(16)
+        self._issued: dict[str, User] = {}  # tokens of service accounts
 
     @property
     def enforced(self) -> bool:
@@ -61,81 +95,73 @@ class AccessControl:
         if user == ANONYMOUS:
             return None
         if user is None:
-            return self.admin_token if self.enforced else None
+            return self.admin_token if self.enforced or self._named else None
         for token, name in (self.users or {}).items():
             if name == user:
                 return token
         known = ", ".join(sorted((self.users or {}).values())) or "none"
         raise ConfigError(f"users: there is no user {user!r}; known: {known}")
 
-    def authenticate(self, headers: Mapping[str, str]) -> str:
-        """The name of who asks. A 401 `StatusError` for a token that nobody has."""
+    def authenticate(self, headers: Mapping[str, str], identity: Identity | None = None) -> User:
+        """Find the user of a request: by its client certificate, else by its token.
+
+        Without `users` and `rules` a token that is not known is ignored. Raises a 401 `StatusError` for one otherwise.
+        """
+        if identity is not None:
+            return User(identity.name, (*identity.groups, AUTHENTICATED))
         scheme, _, token = headers.get("Authorization", "").partition(" ")
-        if not self.enforced:
-            return ANONYMOUS
         if scheme.lower() != "bearer" or not token.strip():
-            return ANONYMOUS
-        token = token.strip()
-        if token == self.admin_token:
-            return ADMIN
-        name = (self.users or {}).get(token)
-        if name is None:
+            return _NO_USER
+        user = self.user_of(token.strip())
+        if user is None and self.enforced:
             raise unauthorized()
-        return name
+        return user or _NO_USER
 
-    def is_allowed(self, user: str, verb: str, resource: str) -> bool:
-        """Whether a rule says so; `resource` as in the rules."""
+    def is_allowed(self, user: User, verb: str, resource: str) -> bool:
+        """True if a rule says so; `resource` as in the rules."""
         rules = self.rules
-        if rules is None or user == ADMIN:
+        if rules is None or user.is_admin:
             return True
-        return any((user, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
+        return any((user.name, v, r) in rules for v in (verb, "*") for r in (resource, "*"))
 
-    def rules_of(self, user: str) -> list[tuple[str, str]]:
+    def rules_of(self, user: User) -> list[tuple[str, str]]:
         """(verb, resource) of a user's rules, in order."""
-        if self.rules is None or user == ADMIN:
+        if self.rules is None or user.is_admin:
             return [("*", "*")]
-        return sorted((verb, resource) for name, verb, resource in self.rules if name == user)
+        return sorted((verb, resource) for name, verb, resource in self.rules if name == user.name)
 
-    def user_of(self, token: str) -> str | None:
-        """The name of whose token it is, or None."""
-        return ADMIN if token == self.admin_token else (self.users or {}).get(token)
+    def user_of(self, token: str) -> User | None:
+        """Return the user that a token belongs to, or None."""
+        if token == self.admin_token:
+            return User(ADMIN, (MASTERS, AUTHENTICATED), ADMIN)
+        name = (self.users or {}).get(token)
+        return self._issued.get(token) if name is None else User(name, (AUTHENTICATED,), name)
 
-    def add_token(self, token: str, user: str) -> None:
-        """Lets a token be used by a user; without users tokens are not looked at."""
-        if self.users is not None:
-            self.users[token] = user
+    def add_token(self, token: str, user: User) -> None:
+        """Let a token be used by a user."""
+        self._issued[token] = user
 
-    def user_info(self, user: str) -> dict[str, Any]:
-        """The UserInfo of a user."""
-        if user == ANONYMOUS:
-            return {"username": user, "groups": ["system:unauthenticated"]}
-        if user.startswith("system:serviceaccount:"):
-            namespace = user.split(":")[2]
-            groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-            return {"username": user, "groups": groups}
-        groups = ["system:masters", "system:authenticated"] if user == ADMIN else ["system:authenticated"]
-        return {"username": user, "uid": user, "groups": groups}
-
-    def authorize(self, user: str, info: RequestInfo) -> None:
+    def authorize(self, user: User, info: RequestInfo) -> None:
         """A 403 `StatusError` for what the rules do not list."""
-        if self.rules is None or user == ADMIN:
+        if self.rules is None or user.is_admin:
             return
         if not info.plural:
             self._authorize_path(user, info)
             return
-        if self.is_allowed(user, info.verb, info.resource) or (user != ANONYMOUS and info.resource in _ABOUT_ONESELF):
+        known = user.name != ANONYMOUS
+        if self.is_allowed(user, info.verb, info.resource) or (known and info.resource in _ABOUT_ONESELF):
             return
         plural = f"{info.plural}/{info.subresource}" if info.subresource else info.plural
         where = f'in the namespace "{info.namespace}"' if info.namespace else "at the cluster scope"
-        text = f'User "{user}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'
+        text = f'User "{user.name}" cannot {info.verb} resource "{plural}" in API group "{info.group}" {where}'
         raise forbidden(info.group, info.plural, info.name, text)
 
-    def _authorize_path(self, user: str, info: RequestInfo) -> None:
-        if _under(info.path, _PUBLIC) or (user != ANONYMOUS and _under(info.path, _DISCOVERY)):
+    def _authorize_path(self, user: User, info: RequestInfo) -> None:
+        if _under(info.path, _PUBLIC) or (user.name != ANONYMOUS and _under(info.path, _DISCOVERY)):
             return
         raise failure(
             403,
-            f'forbidden: User "{user}" cannot {info.verb} path "{info.path}"',
+            f'forbidden: User "{user.name}" cannot {info.verb} path "{info.path}"',
             details={},
             headers={"X-Content-Type-Options": "nosniff"},
         )

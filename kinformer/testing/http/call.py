@@ -11,7 +11,8 @@ from aiohttp import web
 from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
-from kinformer.testing.codec.bodies import go_kind, parse_body, read_body
+from kinformer.testing.codec.bodies import complaint_places, go_kind, parse_body, read_body
+from kinformer.testing.http.auth import User
 from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
@@ -43,6 +44,12 @@ def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: s
             raise bad_request(text)
 
 
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(inner) for inner in value] if isinstance(value, list) else value
+
+
 @dataclass(slots=True)
 class Call:
     """A request, what was read of its path, and where its answer goes."""
@@ -51,7 +58,7 @@ class Call:
     params: Mapping[str, str]
     info: RequestInfo
     response: ResponseWriter
-    user: str
+    user: User
 
     @property
     def content_type(self) -> str:
@@ -77,7 +84,12 @@ class Call:
             raise internal("etcdserver: request is too large")
         wanted = options is not None and options.validation != "Ignore"
         duplicates: list[str] | None = options.duplicates if options is not None and wanted else None
-        return parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
+        found = parse_body(body, kind, self.request.headers.get("Content-Type", ""), duplicates)
+        if duplicates:
+            assert options is not None, "fields are looked for that come twice"
+            options.places = complaint_places(body)
+        # YAML becomes JSON by way of a map of Go, whose keys come in order.
+        return _sorted(found) if "yaml" in self.content_type else found
 
     async def send(self, body: bytes, wanted: Wanted, status: int = 200) -> None:
         """JSON that is encoded already, as it was asked for."""
@@ -88,7 +100,7 @@ class Call:
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """An object that is no stored one."""
-        if negotiate(self.request.headers).yaml:
+        if negotiate(self.request.headers, tables=False).yaml:
             await self.response.send_yaml(value, status=status)
         else:
             await self.response.send_json(value, status=status)

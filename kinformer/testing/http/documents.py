@@ -7,7 +7,10 @@ from typing import Any
 
 from kinformer.testing.api.discovery import AGGREGATED, Discovery
 from kinformer.testing.api.openapi import openapi_v2, openapi_v3
+from kinformer.testing.api.openapi_protobuf import encode_openapi_v2
 from kinformer.testing.http.call import Call
+from kinformer.testing.http.health import checks_of, report
+from kinformer.testing.http.metrics import METRICS_TYPE
 from kinformer.testing.http.responses import TEXT
 from kinformer.testing.kinds.resources import Registry
 from kinformer.testing.kinds.status import method_not_allowed, page_not_found
@@ -16,7 +19,7 @@ __all__ = ["Documents"]
 
 Object = dict[str, Any]
 
-CHECKS = ("ping", "log", "etcd")
+OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class Documents:
@@ -25,15 +28,18 @@ class Documents:
     Args:
         registry: The kinds that are served.
         address: Returns host and port of the server.
+        metrics: Returns its metrics as text.
     """
 
-    def __init__(self, registry: Registry, address: Callable[[], str]) -> None:
+    def __init__(self, registry: Registry, address: Callable[[], str], metrics: Callable[[], str]) -> None:
         self._registry = registry
         self._address = address
+        self._metrics = metrics
         self._routes: Mapping[str, Callable[[Call, str], Awaitable[None]]] = {
             "healthz": self._health,
             "livez": self._health,
             "readyz": self._health,
+            "metrics": self._send_metrics,
             "version": self._version,
             "api": self._discovery,
             "apis": self._discovery,
@@ -54,15 +60,17 @@ class Documents:
         name, _, check = path.strip("/").partition("/")
         if not check:
             headers = {"X-Content-Type-Options": "nosniff"}
-            text = b"ok"
-            if "verbose" in call.params:
-                lines = [*(f"[+]{one} ok" for one in CHECKS), f"{name} check passed"]
-                text = ("\n".join(lines) + "\n").encode()
-            await call.response.send(text, content_type=TEXT, headers=headers)
-        elif check in CHECKS:
+            text = report(name, call.request.query.getall("exclude", [])) if "verbose" in call.params else "ok"
+            await call.response.send(text.encode(), content_type=TEXT, headers=headers)
+        elif check in checks_of(name):
             await call.response.send(b"ok", content_type=TEXT)
         else:
             raise page_not_found()
+
+    async def _send_metrics(self, call: Call, path: str) -> None:
+        if path != "/metrics":
+            raise page_not_found()
+        await call.response.send(self._metrics().encode(), content_type=METRICS_TYPE)
 
     async def _version(self, call: Call, path: str) -> None:
         await self._send(call, Discovery(self._registry, self._address()).find(path), pretty=True)
@@ -79,9 +87,20 @@ class Documents:
         await self._send(call, document)
 
     async def _openapi(self, call: Call, path: str) -> None:
-        is_v2 = path == "/openapi/v2"
-        document = openapi_v2(self._registry) if is_v2 else openapi_v3(self._registry, path)
-        await self._send(call, document, head=True)
+        accept = call.request.headers.get("Accept", "")
+        if path == "/openapi/v3":  # the list of documents comes as JSON to all
+            await self._send(call, openapi_v3(self._registry, path), head=True)
+            return
+        form = _openapi_form(accept, protobuf=path == "/openapi/v2")
+        if not form:
+            await call.response.send(b"", status=406, headers={"Vary": "Accept"})
+        elif form == "protobuf":
+            body = encode_openapi_v2(openapi_v2(self._registry))
+            await call.response.send(body, content_type=OPENAPI_PROTOBUF, headers={"Vary": "Accept"})
+        elif path == "/openapi/v2":
+            await self._send(call, openapi_v2(self._registry), head=True)
+        else:
+            await self._send(call, openapi_v3(self._registry, path), head=True)
 
     async def _send(self, call: Call, document: Object | None, *, head: bool = False, pretty: bool = False) -> None:
         """Send a document. Raises 404 if there is none, and 405 for a HEAD unless `head` is True."""
@@ -99,6 +118,17 @@ class Documents:
             await call.response.send(b"", status=304, headers=headers)
             return
         await call.response.send(body, content_type=AGGREGATED, headers=headers)
+
+
+def _openapi_form(accept: str, *, protobuf: bool) -> str:
+    """The form of an OpenAPI document by the first clause that names one: "json", "protobuf", or "" for none."""
+    for clause in accept.split(","):
+        media = clause.partition(";")[0].strip()
+        if media in ("", "*/*", "application/*", "application/json"):
+            return "json"
+        if protobuf and media.replace("@", ".") == OPENAPI_PROTOBUF:
+            return "protobuf"
+    return ""
 
 
 def _accepts_aggregated(call: Call) -> bool:

@@ -55,8 +55,15 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return clauses
 
 
-def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool = True) -> Wanted:
-    """The first acceptable clause of `Accept`. A 406 `StatusError` where there is none."""
+def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool = True, tables: bool = True) -> Wanted:
+    """Find the first acceptable clause of `Accept`. Raises a 406 `StatusError` if there is none.
+
+    Args:
+        headers: Those of the request.
+        watch: The answer is a stream.
+        builtin: The kind is built in.
+        tables: The answer can be a table, or metadata alone; a review cannot.
+    """
     accept = headers.get("Accept", "")
     if accept in ("", "*/*", "application/json"):
         return _PLAIN
@@ -64,7 +71,7 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
     for media, parameters in clauses:
         kind = parameters.get("as", "")
         version = parameters.get("v", "v1")
-        if kind not in _FORMS or version not in ("v1", "v1beta1"):
+        if kind not in _FORMS or version not in ("v1", "v1beta1") or (kind and not tables):
             continue
         if media in ("application/json", "application/*", "*/*"):
             return Wanted(_FORMS[kind], kind, version=version)

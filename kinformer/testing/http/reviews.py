@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer.testing.http.auth import AccessControl
+from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import cause, invalid
-from kinformer.testing.rules.metadata_rules import invalid_value
+from kinformer.testing.kinds.status import bad_request, cause, invalid
+from kinformer.testing.rules.metadata_rules import invalid_value, json_text
 from kinformer.testing.store.ownership import FieldManager, track_update
 
 __all__ = ["is_review", "review"]
@@ -24,7 +24,7 @@ def is_review(resource: ResourceType) -> bool:
 
 def review(
     access: AccessControl,
-    user: str,
+    user: User,
     resource: ResourceType,
     namespace: str,
     body: Object,
@@ -35,17 +35,17 @@ def review(
     kind = resource.kind
     head = {"kind": kind, "apiVersion": resource.api_version}
     if kind == "SelfSubjectReview":
-        return {**head, "metadata": {"creationTimestamp": now}, "status": {"userInfo": access.user_info(user)}}
+        return {**head, "metadata": {"creationTimestamp": now}, "status": {"userInfo": user.info()}}
     spec = body.get("spec") or {}
     answer: Object = {**head, "metadata": {"namespace": namespace} if namespace else {}, "spec": spec}
     if kind == "SelfSubjectRulesReview":
         return {**answer, "spec": {}, "status": _rules(access, user)}
     track_update(resource, None, answer, manager, now)
     if kind == "TokenReview":
-        return {**answer, "status": _token(access, spec.get("token", ""))}
+        return {**answer, "status": _token(access, spec.get("token", ""), spec.get("audiences") or [])}
     if kind != "SelfSubjectAccessReview":
-        user = spec.get("user", "")
-        if not user and not spec.get("groups"):
+        user = User(spec.get("user", ""), tuple(spec.get("groups") or ()))
+        if not user.name and not user.groups:
             causes = [
                 cause("FieldValueRequired", "Required value: at least one of user or group must be specified", "")
             ]
@@ -54,7 +54,7 @@ def review(
     return {**answer, "status": _access(access, user, resource, spec)}
 
 
-def _access(access: AccessControl, user: str, resource: ResourceType, spec: Object) -> Object:
+def _access(access: AccessControl, user: User, resource: ResourceType, spec: Object) -> Object:
     attributes, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (attributes is None) == (other is None):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -70,14 +70,22 @@ def _access(access: AccessControl, user: str, resource: ResourceType, spec: Obje
     return {"allowed": access.is_allowed(user, attributes.get("verb", ""), name)}
 
 
-def _token(access: AccessControl, token: str) -> Object:
+def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
+    if not token:
+        raise bad_request("token is required for TokenReview in authentication")
     user = access.user_of(token)
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": access.user_info(user)}
+    found = [one for one in user.audiences if one in audiences] if audiences else list(user.audiences)
+    if not found:
+        of = f"[{' '.join(map(json_text, user.audiences))}]"
+        for_ = f"[{' '.join(map(json_text, audiences))}]"
+        error = f"[invalid bearer token, token audiences {of} is invalid for the target audiences {for_}]"
+        return {"user": {}, "error": error}
+    return {"authenticated": True, "user": user.info(), "audiences": found}
 
 
-def _rules(access: AccessControl, user: str) -> Object:
+def _rules(access: AccessControl, user: User) -> Object:
     """What a user may, as rules of RBAC."""
     found = []
     for verb, name in access.rules_of(user):

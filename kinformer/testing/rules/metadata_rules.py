@@ -16,7 +16,7 @@ __all__ = ["finalizer_warnings", "invalid_value", "json_text", "label_causes", "
 Object = dict[str, Any]
 
 MAX_ANNOTATIONS = 262_144  # bytes of keys and values together
-_PATH_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}
+_PATH_NAMES = {"apiservices", "roles", "rolebindings", "clusterroles", "clusterrolebindings"}
 # Groups whose kinds take finalizers without a domain (those that validate by apimachinery/pkg/api/validation alone).
 _ANY_FINALIZER = {
     "admissionregistration.k8s.io",

@@ -1,0 +1,47 @@
+"""The wire format of protobuf, as it is written: tags, integers, and fields with a length."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+__all__ = ["double_field", "field", "integer_field", "text_field", "texts_field"]
+
+_LENGTH = 2
+_MODULUS = 1 << 64
+
+
+def _varint(value: int) -> bytes:
+    if value < 0:
+        value += _MODULUS
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A message, or bytes."""
+    return _varint(number << 3 | _LENGTH) + _varint(len(data)) + data
+
+
+def text_field(number: int, text: str) -> bytes:
+    """A string."""
+    return field(number, text.encode())
+
+
+def texts_field(number: int, texts: Iterable[str]) -> bytes:
+    """A repeated string."""
+    return b"".join(text_field(number, text) for text in texts)
+
+
+def integer_field(number: int, value: int) -> bytes:
+    """An integer, or a boolean."""
+    return _varint(number << 3) + _varint(value)
+
+
+def double_field(number: int, value: float) -> bytes:
+    """A floating-point number."""
+    return _varint(number << 3 | 1) + struct.pack("<d", value)

@@ -1,0 +1,44 @@
+"""Durations as Go writes them, `1m30s`, and the timeout of a request, which is one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kinformer.testing.api.request import RequestInfo
+from kinformer.testing.kinds.status import bad_request
+
+__all__ = ["check_duration", "check_timeout"]
+
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([^\d.]*)")
+_UNITS = {"ns", "us", "µs", "μs", "ms", "s", "m", "h"}
+_LONG_RUNNING = ("attach", "exec", "proxy", "log", "portforward")
+
+
+def check_duration(text: str) -> str:
+    """Return what Go's time.ParseDuration says of a text; "" if it is a duration."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return ""
+    while True:
+        part = _PART.match(rest)
+        if part is None:
+            return f'time: invalid duration "{text}"'
+        unit = part[2]
+        if not unit:
+            return f'time: missing unit in duration "{text}"'
+        if unit not in _UNITS:
+            return f'time: unknown unit "{unit}" in duration "{text}"'
+        rest = rest[part.end() :]
+        if not rest:
+            return ""
+
+
+def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
+    """Refuse a `timeout` that is no duration, except of a request that takes its time anyway (request_deadline.go)."""
+    text = params.get("timeout", "")
+    if not text or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
+        return
+    wrong = check_duration(text)
+    if wrong:
+        raise bad_request(f"invalid timeout specified in the request URL - {wrong}")

@@ -441,3 +441,20 @@ async def test_head_is_a_read_without_a_body_where_it_is_allowed_at_all(server: 
             async with session.head(server.url + path) as reply:
                 wanted = 200 if path in allowed else 404 if path.endswith("nope") else 405
                 assert (path, reply.status, await reply.read()) == (path, wanted, b"")
+
+
+async def test_the_pods_of_a_deleted_namespace_go_before_everything_else(server: APIServer, client: Client) -> None:
+    server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    held = pod("held", namespace="shop")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    server.create(held)
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}})
+    await client.request("DELETE", "/api/v1/namespaces/shop")
+    assert server.get("v1/configmaps", "shop", "a") is not None
+    stored = server.get("v1/pods", "shop", "held")
+    assert stored is not None
+    assert "deletionTimestamp" in stored["metadata"]
+    path = "/api/v1/namespaces/shop/pods/held"
+    await client.request("PATCH", path, body={"metadata": {"finalizers": None}})
+    assert server.get("v1/namespaces", None, "shop") is None
+    assert server.list("v1/configmaps", "shop") == []

@@ -74,10 +74,12 @@ class Lifecycle:
             return
         self._emptying.add(namespace)
         try:
-            left = 0
-            for resource in list(self._registry):
-                if resource.namespaced and resource.is_storage:
-                    left += self._delete_all(resource, namespace)
+            # Pods first, and nothing else before they are gone: they may need the rest to end (KEP-5080).
+            left = self._delete_all(self._registry.find("v1/pods"), namespace)
+            if not left:
+                for resource in list(self._registry):
+                    if resource.namespaced and resource.is_storage:
+                        left += self._delete_all(resource, namespace)
         finally:
             self._emptying.discard(namespace)
         if not left:

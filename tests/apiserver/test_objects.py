@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kinformer import AlreadyExistsError, BadRequestError, ConfigError, NotFoundError
+from kinformer import AlreadyExistsError, BadRequestError, Client, ConfigError, NotFoundError
 from kinformer.testing import APIServer
 from tests.support.apiserver_http import Reply, ask, send, watch
 from tests.support.kube import config_map, pod, widget, widget_definition

@@ -5,7 +5,8 @@
 From the server itself come discovery (resources, verbs, subresources), the columns of tables, and from its OpenAPI
 documents the fields of all types with their merge keys and enumerations. What those do not tell (the order of fields,
 which are pointers, which are written when empty, Go's names of types, which error messages name) is read from the
-sources of the same version in Go's module cache, where `build_assets.py` leaves them. Descriptions are left out.
+sources of the same version in Go's module cache, where `build_assets.py` leaves them. Descriptions are left out, but
+for those of metadata, which custom resources have too: `object_meta.json`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from kinformer.testing import ControlPlane
 from tests.conformance.build_assets import HERE, assets_folder
 
 TARGET = HERE.parents[1] / "kinformer" / "testing" / "kinds" / "builtins.json"
+DESCRIPTIONS = TARGET.with_name("object_meta.json")
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # Where the package of a definition is, by the prefix of the definition's name.
 MODULES = {
     "io.k8s.api": "api",
@@ -286,6 +289,9 @@ async def main() -> int:
     async with ControlPlane(assets_folder()) as control_plane:
         recorded = await read(control_plane)
     whole = document(*recorded, Sources(modules()))
+    fields = recorded[0][OBJECT_META]["properties"]
+    texts = {name: field["description"] for name, field in sorted(fields.items())}
+    DESCRIPTIONS.write_text(json.dumps(texts, indent=1) + "\n", encoding="utf-8")
     compact = {"ensure_ascii": False, "separators": (",", ":")}
     lines = ['{"resources":[']
     lines.append(",\n".join(json.dumps(one, **compact) for one in whole["resources"]))  # type: ignore[arg-type]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Any
 
 from tests.conformance.site import Site
 from tests.conformance.test_objects import configmap
+from tests.support.apiserver_http import Exchange, Reply
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 OPENAPI = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -149,3 +151,73 @@ async def test_the_types_come_as_protobuf_to_clients_that_ask_for_it(site: Site)
         for path in ("/openapi/v2", "/openapi/v3/api/v1"):
             reply = await site.ask("GET", path, accept=accept, kept=False)
             assert (reply.status, reply.body) == (406, b""), (path, accept)
+
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+async def send(site: Site, method: str, path: str, body: bytes | None = None, **headers: str) -> Reply:
+    """One request of bytes."""
+    named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+    token = site.server.token()
+    login = {"Authorization": f"Bearer {token}"} if token else {}
+    context = ssl.create_default_context(cafile=site.server.ca_file) if site.server.ca_file else None
+    exchange = await Exchange.open(site.server.url, method, path, headers={**named, **login}, body=body, ssl=context)
+    try:
+        await exchange.head()
+        return await exchange.rest()
+    finally:
+        await exchange.close()
+
+
+async def test_an_object_that_is_read_as_protobuf_can_be_written_back_without_a_change(site: Site) -> None:
+    container = {"name": "a", "image": "i", "resources": {"limits": {"cpu": "100m", "memory": "1Gi"}}}
+    container["ports"] = [{"name": "web", "containerPort": 80}]
+    container["livenessProbe"] = {"httpGet": {"path": "/", "port": "web"}, "periodSeconds": 7}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container], "nodeSelector": {"x": "y"}}}
+    workload = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    made = {
+        site.of("apps/v1", "deployments"): {"metadata": {"name": "a", "annotations": {"k": "é<&>"}}, "spec": workload},
+        site.configmaps: {"metadata": {"name": "a"}, "data": {"b": "", "a": "1"}, "binaryData": {"c": "AAH/"}},
+        site.core("services"): {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80, "targetPort": "web"}]}},
+        site.of("coordination.k8s.io/v1", "leases"): {
+            "metadata": {"name": "a"},
+            "spec": {"holderIdentity": "me", "renewTime": "2026-01-05T10:00:00.123456Z"},
+        },
+    }
+    for collection, body in made.items():
+        await site.make(collection, body)
+        path = f"{collection}/a"
+        before = await send(site, "GET", path)
+        packed = await send(site, "GET", path, accept=PROTOBUF)
+        assert (packed.status, packed.headers["content-type"], packed.body[:4]) == (200, PROTOBUF, b"k8s\0")
+        written = await send(site, "PUT", path, packed.body, content_type=PROTOBUF)
+        assert (written.status, written.json) == (200, before.json), written.body
+        listed = await send(site, "GET", collection, accept=PROTOBUF)
+        assert (listed.status, listed.body[:4]) == (200, b"k8s\0")
+
+
+async def test_metadata_comes_in_the_form_that_is_named_first(site: Site) -> None:
+    await site.make(site.configmaps, {**configmap("a"), "metadata": {"name": "a", "labels": {"x": "y"}}})
+    partial = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    both = f"{PROTOBUF};{partial},application/json;{partial}"
+    packed = await send(site, "GET", f"{site.configmaps}/a", accept=both)
+    assert packed.headers["content-type"] == PROTOBUF
+    assert b"PartialObjectMetadata" in packed.body[:60]
+    plain = await send(site, "GET", f"{site.configmaps}/a", accept=f"application/json;{partial},{PROTOBUF};{partial}")
+    assert plain.json["metadata"]["labels"] == {"x": "y"}
+    lists = both.replace("Metadata;", "MetadataList;")
+    many = await send(site, "GET", site.configmaps, accept=lists)
+    assert many.headers["content-type"] == PROTOBUF
+    stream = await send(site, "GET", f"{site.configmaps}?watch=1&timeoutSeconds=1&resourceVersion=0", accept=both)
+    assert stream.headers["content-type"] == f"{PROTOBUF};stream=watch"
+    length = int.from_bytes(stream.body[:4], "big")
+    assert stream.body[4:11] == b"\n\x05ADDED"
+    assert stream.body[4 : 4 + length].count(b"k8s\0") == 1
+
+
+async def test_a_watch_in_protobuf_alone_is_one(site: Site) -> None:
+    await site.make(site.configmaps, configmap("a"))
+    stream = await send(site, "GET", f"{site.configmaps}?watch=1&timeoutSeconds=1&resourceVersion=0", accept=PROTOBUF)
+    assert stream.headers["content-type"] == f"{PROTOBUF};stream=watch"
+    assert stream.body[4:11] == b"\n\x05ADDED"

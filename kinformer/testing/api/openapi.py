@@ -1,7 +1,7 @@
 """OpenAPI v3 and v2: the types of what is served, and which paths take PATCH with which parameters.
 
-Descriptions are left out, so `kubectl explain` shows fields and types alone; validation is the server's
-(fieldValidation).
+Descriptions of built-in kinds are left out, but for those of metadata, so `kubectl explain` shows fields and types
+alone; validation is the server's (fieldValidation).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kinformer.testing.api.openapi_v2_schema import schema_for_v2
-from kinformer.testing.kinds.builtin_schemas import builtin_node, recorded
+from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta_descriptions, recorded
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.kinds.schema import Node
 from kinformer.testing.store.forms import dumps
@@ -88,6 +88,9 @@ class _Document:
         if full not in self.types:
             entry = self.types[full] = {"type": "object", "description": ""}
             entry.update(self._struct(builtin_node(name)))
+            if name == _OBJECT_META:
+                for field, text in object_meta_descriptions().items():
+                    entry["properties"][field]["description"] = text
         return {"$ref": f"{self._root}{full}"}
 
     def _struct(self, node: Node) -> Object:

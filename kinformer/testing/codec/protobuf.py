@@ -1,7 +1,6 @@
 """Bodies in protobuf, which kubectl and Go's clients send: decoded into the dict that the same body as JSON gives.
 
-The numbers of fields are those of the recorded types (`generated.proto` of k8s.io/api). Answers are never in
-protobuf: clients that send it take JSON too.
+The numbers of fields are those of the recorded types (`generated.proto` of k8s.io/api).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kinformer.testing.codec.typed import conform
 from kinformer.testing.kinds.builtin_schemas import builtin_node, type_of
 from kinformer.testing.kinds.schema import Node
 
-__all__ = ["PREFIX", "ProtobufError", "decode_protobuf"]
+__all__ = ["PREFIX", "ProtobufError", "decode_protobuf", "field_table"]
 
 PREFIX = b"k8s\0"  # runtime/serializer/protobuf
 _INLINED = 1000
@@ -106,11 +105,12 @@ def _table(numbers: Mapping[str, int], node: Node) -> dict[int, Any]:
 
 def _message(node: Node, data: bytes) -> Object:
     found: Object = {}
-    _read(_tables(node), data, found)
+    _read(field_table(node), data, found)
     return found
 
 
-def _tables(node: Node) -> dict[int, Any]:
+def field_table(node: Node) -> dict[int, Any]:
+    """The fields of a type by number: name and node, or a table of those of an inlined struct."""
     key = id(node.fields)  # shared by all references to a type, which live as long as the program
     table = _by_fields.get(key)
     if table is None:

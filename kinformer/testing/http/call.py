@@ -12,13 +12,14 @@ from kinformer.testing.api.delete import DeleteOptions
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import complaint_places, go_kind, parse_body, read_body
+from kinformer.testing.codec.protobuf_encoder import PROTOBUF, encode_protobuf
 from kinformer.testing.http.auth import User
 from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options
 from kinformer.testing.rules.metadata_rules import json_text
-from kinformer.testing.store.forms import View
+from kinformer.testing.store.forms import View, dumps
 from kinformer.testing.store.ledger import WriteResult
 
 __all__ = ["Call"]
@@ -95,19 +96,18 @@ class Call:
         """JSON that is encoded already, as it was asked for."""
         if wanted.yaml:
             await self.response.send_encoded_yaml(body, status=status)
+        elif wanted.protobuf:
+            await self.response.send(encode_protobuf(body), status=status, content_type=PROTOBUF)
         else:
             await self.response.send_encoded_json(body, status=status)
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """An object that is no stored one."""
-        if negotiate(self.request.headers, tables=False).yaml:
-            await self.response.send_yaml(value, status=status)
-        else:
-            await self.response.send_json(value, status=status)
+        await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """The object after a write."""
-        wanted = negotiate(self.request.headers)
+        wanted = negotiate(self.request.headers, builtin=resource.builtin)
         view = View(resource, wanted.form, wanted.version)
         if view.form == "table":
             body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})

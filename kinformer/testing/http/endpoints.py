@@ -145,7 +145,7 @@ class ResourceEndpoints:
             raise bad_request(f"Unable to convert to Table as requested: includeObject: {text}")
         view = View(resource, wanted.form, wanted.version, include=include)
         if watch:
-            await self._watch(call, resource, view)
+            await self._watch(call, resource, view, wanted)
         elif collection:
             await self._list(call, resource, view, wanted)
         else:
@@ -171,13 +171,13 @@ class ResourceEndpoints:
         page = await read_page(self._storage, collection, selected, options)
         if view.form == "table":
             await call.send(view.table(page.items, page.metadata()), wanted)
-        elif wanted.yaml:
+        elif wanted.yaml or wanted.protobuf:
             body = b"".join([piece async for piece in chunks(resource, view, page)])
             await call.send(body, wanted)
         else:
             await call.response.send_chunks(chunks(resource, view, page))
 
-    async def _watch(self, call: Call, resource: ResourceType, view: View) -> None:
+    async def _watch(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         options = read_options(call.params, forced_watch=True, features=self._features)
         if call.info.forced_watch and call.info.name:  # the deprecated path of a single object
             terms = [one for one in (options.field_selector, f"metadata.name={call.info.name}") if one]
@@ -192,6 +192,7 @@ class ResourceEndpoints:
             call.info,
             floor=lambda: max(collection.floor, self._storage.revision),
             rewind=lambda revisions: self._rewind(revisions, call.request),
+            protobuf=wanted.protobuf,
             compress=self._features.compress_watches and _streams_a_list(options),
         )
         await stream.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kinformer.testing.codec.protobuf_encoder import PROTOBUF
 from kinformer.testing.kinds.status import failure, not_acceptable
 
 __all__ = ["Wanted", "is_pretty", "negotiate"]
@@ -22,12 +23,17 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`form` as in `View`, `kind` as asked for, `yaml` True for YAML."""
+    """`form` as in `View`, `kind` as asked for, `yaml` True for YAML, `protobuf` for that.
+
+    Metadata comes as protobuf if that is named first; whole objects, which are kept as JSON, to those alone who take
+    nothing else.
+    """
 
     form: str = ""
     kind: str = ""
     yaml: bool = False
     version: str = "v1"  # of meta.k8s.io
+    protobuf: bool = False
 
 
 _PLAIN = Wanted()
@@ -68,6 +74,7 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
     if accept in ("", "*/*", "application/json"):
         return _PLAIN
     clauses = _clauses(accept)
+    last = Wanted(protobuf=True) if builtin and _takes_whole(clauses, PROTOBUF) else None
     for media, parameters in clauses:
         kind = parameters.get("as", "")
         version = parameters.get("v", "v1")
@@ -77,6 +84,10 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
             return Wanted(_FORMS[kind], kind, version=version)
         if media == "application/yaml" and not watch:
             return Wanted(_FORMS[kind], kind, yaml=True, version=version)
+        if media == PROTOBUF and _FORMS[kind] == "partial":
+            return Wanted(_FORMS[kind], kind, version=version, protobuf=True)
+    if last is not None:
+        return last
     if builtin and not any(media in _MEDIA for media, _ in clauses):
         # The router before the handlers knows the media types of built-in kinds (go-restful).
         listed = f"{_ACCEPTED}, {_STREAMED}" if watch else _ACCEPTED
@@ -84,6 +95,10 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
         raise failure(406, text, details={})
     listed = _STREAMED if watch else _ACCEPTED
     raise not_acceptable(f"only the following media types are accepted: {listed}")
+
+
+def _takes_whole(clauses: list[tuple[str, dict[str, str]]], media: str) -> bool:
+    return any(named == media and "as" not in parameters for named, parameters in clauses)
 
 
 def check_kind(wanted: Wanted, *, collection: bool, watch: bool, builtin: bool, list_kind: str) -> None:

@@ -19,7 +19,7 @@ from kinformer.testing.faults import Fault
 from kinformer.testing.kinds.status import StatusError
 from kinformer.testing.store.forms import dumps
 
-__all__ = ["ConnectionCut", "ResponseWriter"]
+__all__ = ["JSON", "ConnectionCut", "ResponseWriter"]
 
 GZIP_FROM = 128 * 1024  # bytes (responsewriters/writers.go, defaultGzipThresholdBytes)
 GZIP_LEVEL = 1
@@ -186,11 +186,11 @@ class ResponseWriter:
             response.enable_chunked_encoding()
         await response.prepare(self._request)
 
-    async def start_stream(self, *, compress: bool = False) -> web.StreamResponse:
+    async def start_stream(self, *, compress: bool = False, content_type: str = JSON) -> web.StreamResponse:
         """The head of a watch, sent at once. Compressed, each write is a gzip member, to those who accept that."""
         self._members = compress and "gzip" in self._request.headers.get("Accept-Encoding", "")
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if self._members else {}
-        response = web.StreamResponse(status=200, headers=self._headers(JSON, headers))
+        response = web.StreamResponse(status=200, headers=self._headers(content_type, headers))
         await self._open(response)
         return response
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Line, Watcher
+from kinformer.testing.codec.protobuf_encoder import PROTOBUF_STREAM, encode_lines
 from kinformer.testing.faults import FaultHandle, Faults
-from kinformer.testing.http.responses import ResponseWriter
+from kinformer.testing.http.responses import JSON, ResponseWriter
 from kinformer.testing.kinds.status import expired
 from kinformer.testing.store.forms import dumps
 
@@ -29,6 +30,7 @@ class WatchStream:
         *,
         floor: Callable[[], int],
         rewind: Callable[[int], None],
+        protobuf: bool = False,
         compress: bool = False,
     ) -> None:
         self._response = response
@@ -37,6 +39,7 @@ class WatchStream:
         self._info = info
         self._floor = floor
         self._rewind = rewind
+        self._protobuf = protobuf
         self._compress = compress
         self._sent = 0  # ADDED, MODIFIED and DELETED lines
         self._ended = False
@@ -44,7 +47,8 @@ class WatchStream:
     async def run(self) -> None:
         """Sends until the watch ends."""
         watcher = self._watcher
-        await self._response.start_stream(compress=self._compress)
+        content_type = PROTOBUF_STREAM if self._protobuf else JSON
+        await self._response.start_stream(compress=self._compress, content_type=content_type)
         self._faults.listeners[watcher.wake] = None
         try:
             await watcher.open()
@@ -60,6 +64,10 @@ class WatchStream:
             watcher.close()
 
     async def _send(self, batch: list[Line]) -> None:
+        if self._protobuf:
+            batch = [
+                Line(encode_lines(line.data), event=line.event, end_of_initial=line.end_of_initial) for line in batch
+            ]
         if not self._faults.for_request(self._info):
             await self._write(b"".join([line.data for line in batch]))
             self._sent += sum(1 for line in batch if line.event)
@@ -108,7 +116,8 @@ class WatchStream:
                 await self._response.cut_or_stall(handle.fault)
 
     async def _send_error(self, status: bytes) -> None:
-        await self._write(b'{"type":"ERROR","object":%s}\n' % status)
+        line = b'{"type":"ERROR","object":%s}\n' % status
+        await self._write(encode_lines(line) if self._protobuf else line)
         self._ended = True
 
     async def _struck_line(self, line: Line) -> list[bytes]:

@@ -10,7 +10,7 @@ import msgspec
 
 from kinformer.testing.kinds.schema import Node
 
-__all__ = ["builtin_node", "object_meta", "recorded", "type_of"]
+__all__ = ["builtin_node", "object_meta", "object_meta_descriptions", "recorded", "type_of"]
 
 
 @cache
@@ -46,6 +46,15 @@ def type_of(api_version: str, kind: str) -> str:
         if (own, row["kind"]) == (api_version, kind):
             return str(row["type"])
     return _EXTRA.get(kind, "")
+
+
+@cache
+def object_meta_descriptions() -> dict[str, str]:
+    """What each field of metadata is, in the words of Kubernetes (recorded: `object_meta.json`)."""
+    texts: dict[str, str] = msgspec.json.decode(
+        files("kinformer.testing.kinds").joinpath("object_meta.json").read_bytes()
+    )
+    return texts
 
 
 def object_meta() -> Node:

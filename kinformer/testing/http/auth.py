@@ -108,7 +108,8 @@ class AccessControl:
         Without `users` and `rules` a token that is not known is ignored. Raises a 401 `StatusError` for one otherwise.
         """
         if identity is not None:
-            return User(identity.name, (*identity.groups, AUTHENTICATED))
+            extra = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={identity.fingerprint}"]}
+            return User(identity.name, (*identity.groups, AUTHENTICATED), extra=extra)
         scheme, _, token = headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return _NO_USER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 import ssl
 import tempfile
@@ -36,6 +37,7 @@ class Identity(NamedTuple):
 
     name: str
     groups: tuple[str, ...]
+    fingerprint: str  # SHA-256 of the certificate
 
 
 class Authority:
@@ -142,7 +144,9 @@ def identity_of(connection: Any) -> Identity | None:
         return None
     pairs = [pair for part in shown.get("subject", ()) for pair in part]
     groups = tuple(value for name, value in pairs if name == "organizationName")
-    return Identity(next((value for name, value in pairs if name == "commonName"), ""), groups)
+    common_name = next((value for name, value in pairs if name == "commonName"), "")
+    raw: bytes = connection.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return Identity(common_name, groups, hashlib.sha256(raw).hexdigest())
 
 
 def _new_key() -> EllipticCurvePrivateKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,8 @@ Object = dict[str, Any]
 class Attributes:
     """A write: what it does (CREATE, UPDATE or DELETE) to which object, for which user.
 
-    `obj` is None for a deletion, and `old` for a creation; `warnings` takes what the client is warned of.
+    `obj` is None for a deletion, and `old` for a creation; `warnings` takes what the client is warned of; `user` is
+    UserInfo of authentication.k8s.io, empty for the server itself.
     """
 
     operation: str
@@ -26,7 +28,7 @@ class Attributes:
     old: Object | None = None
     subresource: str = ""
     dry_run: bool = False
-    user: str = ""
+    user: Mapping[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     @property

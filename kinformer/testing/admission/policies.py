@@ -196,7 +196,6 @@ def _request(write: Attributes) -> dict[str, Any]:
     resource = write.resource
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     of = {"group": resource.group, "version": resource.version, "resource": resource.plural}
-    groups = ["system:authenticated"] if write.user else []
     return {
         "kind": kind,
         "resource": of,
@@ -204,7 +203,7 @@ def _request(write: Attributes) -> dict[str, Any]:
         "requestResource": of,
         "name": write.name,
         "operation": write.operation,
-        "userInfo": {"username": write.user, "groups": groups},
+        "userInfo": {"username": "", "groups": [], **write.user},
         "dryRun": write.dry_run,
         "options": None,
         **({"namespace": write.namespace} if write.namespace else {}),

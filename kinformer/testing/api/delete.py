@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer.testing.admission.attributes import Attributes
@@ -37,7 +38,7 @@ class DeleteOptions:
     propagation: str = ""
     dry_run: bool = False
     admin: bool = False
-    user: str = ""
+    user: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Deleter:

@@ -86,7 +86,8 @@ class _Document:
         """A reference to a built-in type."""
         full = definition_name(name)
         if full not in self.types:
-            entry = self.types[full] = {"type": "object", "description": ""}
+            entry: Object = {"type": "object", "description": ""}
+            self.types[full] = entry
             entry.update(self._struct(builtin_node(name)))
             if name == _OBJECT_META:
                 for field, text in object_meta_descriptions().items():

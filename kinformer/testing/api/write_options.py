@@ -37,7 +37,7 @@ class WriteOptions:
         force: Take fields from other managers (apply).
         applied: The body is what an apply configuration makes of nothing: its nulls stay, and are refused.
         warnings: The warnings for the client, to which the write adds.
-        user: The user that writes.
+        user: The user that writes, as UserInfo of authentication.k8s.io; empty in a call of the server's own.
         stored_later: A dry run whose caller stores the object itself.
     """
 
@@ -54,7 +54,7 @@ class WriteOptions:
     force: bool = False
     applied: bool = False
     warnings: list[str] = field(default_factory=list)
-    user: str = ""
+    user: Mapping[str, Any] = field(default_factory=dict)
     stored_later: bool = False
 
 

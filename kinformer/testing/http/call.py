@@ -75,7 +75,7 @@ class Call:
         agent = self.request.headers.get("User-Agent", "")
         options = read_write_options(self.params, agent, _KINDS.get(self.info.method, ""), patch=patch)
         options.warnings = self.response.warnings  # a failure is warned of too
-        options.user = self.user
+        options.user = self.user.info()
         return options
 
     async def read_object(self, kind: str, options: WriteOptions | None = None) -> Object:
@@ -159,7 +159,7 @@ class Call:
         if orphan is not None:
             policy = "Orphan" if orphan else "Background"
         return DeleteOptions(
-            user=self.user,
+            user=self.user.info(),
             grace=grace,
             uid=conditions.get("uid", ""),
             resource_version=conditions.get("resourceVersion", ""),

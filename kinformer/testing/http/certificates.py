@@ -140,7 +140,7 @@ def identity_of(connection: Any) -> Identity | None:
         connection: The transport of a request. TLS has verified the certificate.
     """
     shown = connection.get_extra_info("peercert") if connection is not None else None
-    if not shown:
+    if connection is None or not shown:
         return None
     pairs = [pair for part in shown.get("subject", ()) for pair in part]
     groups = tuple(value for name, value in pairs if name == "organizationName")

@@ -356,6 +356,21 @@ async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_b
         assert json.loads(answer.text)["spec"] == nested(350, "a")
 
 
+async def test_a_history_names_the_first_thousand_places_of_a_change_and_the_number_of_the_others() -> None:
+    source = MemorySource()
+    source.set("large", data={f"key-{number:04}": "old" for number in range(3_500)})
+    async with SharedInformer(source) as informer:
+        history = History({"maps": informer})
+        await informer.wait_synced(10)
+        source.set("large", data={f"key-{number:04}": "new" for number in range(3_500)})
+        await until(lambda: history.of("maps", "default/large"))
+        [change] = history.of("maps", "default/large")
+        *named, last = change["differences"]
+        paths = [one["path"] for one in named]
+        assert paths == [f"data.key-{number:04}" for number in range(1_000)]
+        assert last == {"path": "<2,500 more>", "old": None, "new": None}
+
+
 async def test_a_history_names_what_is_nested_too_deeply_to_be_compared() -> None:
     source = MemorySource()
     source.set("deep", data=nested(600, "a"))

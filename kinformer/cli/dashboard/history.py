@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from kinformer import DecodeError, KubeObject, SharedInformer
@@ -19,6 +20,7 @@ __all__ = ["Difference", "History", "differences"]
 _AN_OBJECT = 20  # changes of one object that are kept
 _BYTES = 32 * 1024 * 1024  # bytes of states that all changes together may keep alive
 _LONGEST = 2000  # characters of a value that are shown
+_MOST = 1000  # places of a change that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,10 @@ def _differences(change: _Change) -> list[Difference]:
     if change.old is None:
         return []
     try:
-        return list(differences(_shown(change.old), _shown(change.new)))
+        found = changes(_shown(change.old), _shown(change.new))
+        named = [_named(one) for one in islice(found, _MOST)]
+        more = sum(1 for _ in found)
+        return [*named, Difference(f"<{more:,} more>", None, None)] if more else named
     except (DecodeError, RecursionError):  # nested too deeply to be compared
         return [Difference("<unreadable>", None, None)]
 
@@ -113,9 +118,13 @@ def _shown(obj: KubeObject) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any) -> Iterator[Difference]:
-    """Yield the deepest places in which two JSON values differ; items of a list are matched by name or type."""
-    for path, was, is_now in changes(old, new):
-        yield Difference(path, None if was is ABSENT else _text(was), None if is_now is ABSENT else _text(is_now))
+    """Return the deepest places in which two JSON values differ; items of a list are matched by name or type."""
+    return map(_named, changes(old, new))
+
+
+def _named(place: tuple[str, Any, Any]) -> Difference:
+    path, was, is_now = place
+    return Difference(path, None if was is ABSENT else _text(was), None if is_now is ABSENT else _text(is_now))
 
 
 def _text(value: Any) -> str:

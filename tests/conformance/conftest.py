@@ -178,7 +178,8 @@ async def own_server(request: pytest.FixtureRequest, server_kind: str) -> AsyncI
             yield control_plane
 
 
-async def _new_namespace(server: ClusterServer) -> str:
+async def new_namespace(server: ClusterServer) -> str:
+    """Make a namespace on a server, and return its name."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     site = Site(server, name)
     await site.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -188,13 +189,13 @@ async def _new_namespace(server: ClusterServer) -> str:
 @pytest_asyncio.fixture
 async def site(server: ClusterServer) -> Site:
     """Raw HTTP to the server, in a new namespace; held against its transcript."""
-    return Site(server, await _new_namespace(server))
+    return Site(server, await new_namespace(server))
 
 
 @pytest_asyncio.fixture
 async def namespace(server: ClusterServer) -> str:
     """A new namespace on the server."""
-    return await _new_namespace(server)
+    return await new_namespace(server)
 
 
 @pytest_asyncio.fixture

@@ -220,6 +220,57 @@ async def test_a_quota_may_be_about_some_pods_alone(site: Site) -> None:
     await site.post(site.pods, pod("e", resources, priorityClassName="system-node-critical"))
 
 
+async def test_a_quota_counts_what_claims_ask_for(site: Site) -> None:
+    storage = "gold.storageclass.storage.k8s.io/requests.storage"
+    devices = "gold.deviceclass.resource.k8s.io/devices"
+    path = await quota(site, {storage: "3Gi", "persistentvolumeclaims": "2", devices: "2"})
+    await quota(
+        site,
+        {"persistentvolumeclaims": "0"},
+        "attributes",
+        scopeSelector={
+            "matchExpressions": [{"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["fast"]}]
+        },
+    )
+
+    def claim(name: str, size: str, kind: str, **spec: Any) -> dict[str, Any]:
+        resources = {"requests": {"storage": size}}
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": resources, "storageClassName": kind, **spec}
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
+
+    claims = site.core("persistentvolumeclaims")
+    await settled(site, claims, claim("a", "4Gi", "gold"), 403)
+    for body in (
+        claim("a", "4Gi", "gold"),
+        claim("a", "2Gi", "gold"),
+        claim("b", "2Gi", "gold"),
+        claim("c", "1Gi", "silver", volumeAttributesClassName="fast"),
+        claim("d", "9Gi", "silver"),
+        claim("e", "1Gi", "silver"),
+    ):
+        reply = await site.ask("POST", claims, body, kept=False)
+        site.transcript.answer(site.transcript.request("POST", claims, {}, body), reply.status, {}, _text(reply.json))
+    of_devices = site.of("resource.k8s.io/v1", "resourceclaims")
+    for count in (3, 2):
+        exactly = {"deviceClassName": "gold", "allocationMode": "ExactCount", "count": count}
+        body = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "a"},
+            "spec": {"devices": {"requests": [{"name": "one", "exactly": exactly}]}},
+        }
+        reply = await site.ask("POST", of_devices, body, kept=False)
+        site.transcript.answer(
+            site.transcript.request("POST", of_devices, {}, body), reply.status, {}, _text(reply.json)
+        )
+    await site.get(path)
+
+
+def _text(document: dict[str, Any]) -> str:
+    """What a refusal says; "" for an object, whose defaults are not the matter."""
+    return str(document.get("message", ""))
+
+
 # -- policies ---------------------------------------------------------------------------------------------------------
 
 

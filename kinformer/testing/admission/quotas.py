@@ -50,7 +50,7 @@ def _is_counted(write: Attributes) -> bool:
     if resource.plural == "pods" and resource.builtin:
         deadlines = [("activeDeadlineSeconds" in (one or {}).get("spec", {})) for one in (write.obj, write.old)]
         return deadlines[0] != deadlines[1]
-    return resource.builtin and not resource.group and resource.plural in ("persistentvolumeclaims", "services")
+    return resource.builtin and resource.plural in ("persistentvolumeclaims", "resourceclaims", "services")
 
 
 def _counted(quota: Object, write: Attributes) -> list[str] | None:

@@ -18,6 +18,8 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 # Kinds that may be counted by their bare name.
 _BARE = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services")
+_DEVICES = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES = 32  # of one claim, if it asks for all
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -29,6 +31,10 @@ def _one() -> Amount:
     return Amount("1")
 
 
+def _is_claim_of_devices(resource: ResourceType) -> bool:
+    return resource.builtin and resource.group == "resource.k8s.io" and resource.plural == "resourceclaims"
+
+
 def counted_resources(resource: ResourceType, hard: Iterable[str]) -> list[str]:
     """Which resources of a quota count objects of a kind."""
     return sorted(name for name in hard if _counts(resource, name))
@@ -37,6 +43,8 @@ def counted_resources(resource: ResourceType, hard: Iterable[str]) -> list[str]:
 def _counts(resource: ResourceType, name: str) -> bool:
     if name == _count_name(resource):
         return True
+    if _is_claim_of_devices(resource):
+        return name.endswith(_DEVICES)
     if resource.group or not resource.builtin:
         return False
     if resource.plural == "pods":
@@ -59,6 +67,8 @@ def _counts(resource: ResourceType, name: str) -> bool:
 def usage_of(resource: ResourceType, obj: Object) -> Amounts:
     """What an object takes, of every resource that could count it."""
     found: Amounts = {_count_name(resource): _one()}
+    if _is_claim_of_devices(resource):
+        return found | _device_usage(obj.get("spec") or {})
     if resource.group or not resource.builtin:
         return found
     if resource.plural == "pods":
@@ -105,6 +115,21 @@ def _service_usage(spec: Object) -> Amounts:
     }
 
 
+def _device_usage(spec: Object) -> Amounts:
+    """The devices of each class; of alternatives, the most."""
+    total: dict[str, int] = {}
+    for request in (spec.get("devices") or {}).get("requests") or []:
+        most: dict[str, int] = {}
+        for one in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            kind, mode = one.get("deviceClassName"), one.get("allocationMode") or "ExactCount"
+            count = int(one.get("count") or 1) if mode == "ExactCount" else _MOST_DEVICES
+            if kind:
+                most[kind] = max(count, most.get(kind, 0))
+        for kind, count in most.items():
+            total[kind] = total.get(kind, 0) + count
+    return {f"{kind}{_DEVICES}": Amount(str(count)) for kind, count in total.items()}
+
+
 def _claim_usage(obj: Object) -> Amounts:
     spec = obj.get("spec") or {}
     found: Amounts = {}
@@ -146,9 +171,24 @@ def matches_scopes(resource: ResourceType, obj: Object, spec: Object) -> bool:
     selectors += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     if not selectors:
         return True
-    if resource.group or resource.plural != "pods":
+    if resource.group or not resource.builtin:
         return False
-    return all(_in_scope(obj.get("spec") or {}, one) for one in selectors)
+    if resource.plural == "persistentvolumeclaims":
+        return all(_in_claim_scope(obj, one) for one in selectors)
+    return resource.plural == "pods" and all(_in_scope(obj.get("spec") or {}, one) for one in selectors)
+
+
+def _in_claim_scope(obj: Object, selector: Object) -> bool:
+    if selector.get("scopeName") != "VolumeAttributesClass":
+        return False
+    status = obj.get("status") or {}
+    named = {
+        (obj.get("spec") or {}).get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    }
+    names = [one for one in named if one]
+    return any(_selects(name, selector) for name in names or [""])
 
 
 def _in_scope(spec: Object, selector: Object) -> bool:

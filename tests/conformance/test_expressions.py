@@ -383,7 +383,7 @@ class Kind:
 
 async def test_a_rule_that_cannot_be_compiled_is_refused_with_its_definition(site: Site) -> None:
     kind = Kind(site)
-    for rule in UNCOMPILED:
+    for rule in (*UNCOMPILED, f"{'(' * 300}self.b{')' * 300}"):
         await kind.refused({"rule": rule})
 
 
@@ -429,7 +429,8 @@ async def test_a_rule_that_may_cost_too_much_is_refused(site: Site) -> None:
 async def test_a_rule_within_its_costs_is_taken(site: Site) -> None:
     kind = Kind(site)
     bounded = {"type": "array", "maxItems": 725, "items": {"type": "integer"}}
-    rules = ("self.x.all(a, self.x.all(b, a == b))", "self.x.isSorted() && self.x.sum() > 0")
+    long = " && ".join(f"!(self.x.size() == {1000 + index})" for index in range(400))
+    rules = ("self.x.all(a, self.x.all(b, a == b))", "self.x.isSorted() && self.x.sum() > 0", long)
     await kind.defined(*({"rule": rule} for rule in rules), schema={"type": "object", "properties": {"x": bounded}})
     await site.post(kind.things, kind.thing({"x": [2, 2]}))
     await site.post(kind.things, kind.thing({"x": [2, 1]}))

@@ -9,7 +9,7 @@ from typing import Any
 from kinformer.testing.cel.checker import check
 from kinformer.testing.cel.cost import most
 from kinformer.testing.cel.evaluator import Frame, compiled
-from kinformer.testing.cel.functions import Library
+from kinformer.testing.cel.functions import UNBOUNDED, Library
 from kinformer.testing.cel.lexer import Issues
 from kinformer.testing.cel.library.formats import add_formats
 from kinformer.testing.cel.library.lists import add_lists
@@ -18,7 +18,7 @@ from kinformer.testing.cel.library.patterns import add_patterns
 from kinformer.testing.cel.library.quantity import add_quantities
 from kinformer.testing.cel.library.standard import standard
 from kinformer.testing.cel.library.strings import add_strings
-from kinformer.testing.cel.parser import parse
+from kinformer.testing.cel.parser import DEPTH, parse
 from kinformer.testing.cel.syntax import (
     Bind,
     Call,
@@ -59,7 +59,10 @@ class Program:
 
     def most(self) -> int:
         """What one evaluation costs at most, by the types of the variables."""
-        return most(self._root)
+        try:
+            return most(self._root)
+        except RecursionError:
+            return UNBOUNDED
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> Any:
         """The value; raises `CELError`."""
@@ -89,13 +92,16 @@ def functions() -> Library:
 def compile_expression(text: str, variables: Mapping[str, Type], library: Library | None = None) -> Program:
     """Compiles an expression; raises `CompileError`, or `InstantiationError` if a constant cannot be converted."""
     issues = Issues(text)
-    root = parse(text, issues)
-    if root is not None:
-        check(root, variables, library or functions(), issues)
-    if root is None or issues:
-        raise CompileError(str(issues))
-    _convert_constants(root)
-    return Program(text, root)
+    try:
+        root = parse(text, issues)
+        if root is not None:
+            check(root, variables, library or functions(), issues)
+        if root is None or issues:
+            raise CompileError(str(issues))
+        _convert_constants(root)
+        return Program(text, root)
+    except RecursionError:
+        raise CompileError(f"ERROR: <input>:-1:0: expression recursion limit exceeded: {DEPTH}") from None
 
 
 def _convert_constants(node: Node) -> None:

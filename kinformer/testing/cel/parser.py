@@ -7,7 +7,7 @@ from kinformer.testing.cel.macros import expand
 from kinformer.testing.cel.syntax import Call, Ident, ListLiteral, Literal, MapLiteral, Node, Select, Struct
 from kinformer.testing.cel.values import INT_MAX, INT_MIN
 
-__all__ = ["parse"]
+__all__ = ["DEPTH", "parse"]
 
 _RESERVED = frozenset(
     (
@@ -20,7 +20,7 @@ _STARTS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_DEPTH = 250  # of parentheses and the like (cel-go's limit)
+DEPTH = 250  # of parentheses and the like (cel-go's limit)
 
 
 class _SyntaxError(Exception):
@@ -94,8 +94,8 @@ class _Parser:
 
     def _expression(self) -> Node:
         self._depth += 1
-        if self._depth > _DEPTH:
-            raise self._fail(0, f"expression recursion limit exceeded: {_DEPTH}")
+        if self._depth > DEPTH:
+            raise RecursionError
         found = self._either()
         if self._is("?"):
             at = self._take().at
@@ -106,18 +106,18 @@ class _Parser:
         return found
 
     def _either(self) -> Node:
-        found = self._both()
+        terms, places = [self._both()], []
         while self._is("||"):
-            at = self._take().at
-            found = Call(at, "_||_", [found, self._both()])
-        return found
+            places.append(self._take().at)
+            terms.append(self._both())
+        return _balanced("_||_", terms, places)
 
     def _both(self) -> Node:
-        found = self._relation()
+        terms, places = [self._relation()], []
         while self._is("&&"):
-            at = self._take().at
-            found = Call(at, "_&&_", [found, self._relation()])
-        return found
+            places.append(self._take().at)
+            terms.append(self._relation())
+        return _balanced("_&&_", terms, places)
 
     def _relation(self) -> Node:
         found = self._sum()
@@ -277,3 +277,13 @@ class _Parser:
                 break
         self._expect("}")
         return MapLiteral(token.at, entries)
+
+
+def _balanced(function: str, terms: list[Node], places: list[int]) -> Node:
+    """A chain of `&&` or `||` as a tree that is no deeper than it must be."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = (len(terms) + 1) // 2
+    left = _balanced(function, terms[:middle], places[: middle - 1])
+    right = _balanced(function, terms[middle:], places[middle:])
+    return Call(places[middle - 1], function, [left, right])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from kinformer.testing.cel.format_clauses import check_format
 from kinformer.testing.cel.functions import Library, Overload
 from kinformer.testing.cel.lexer import Issues
+from kinformer.testing.cel.library.format_clauses import check_format
 from kinformer.testing.cel.syntax import (
     Bind,
     Call,

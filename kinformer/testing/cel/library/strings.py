@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from kinformer.testing.cel.format_clauses import Clause, clauses, mismatch
 from kinformer.testing.cel.functions import UNBOUNDED, Library, tenth
+from kinformer.testing.cel.library.format_clauses import Clause, clauses, mismatch
 from kinformer.testing.cel.values import CELError, double_text, kind_of
 
 __all__ = ["add_strings"]

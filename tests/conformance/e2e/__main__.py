@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import sys
 import tempfile
@@ -40,7 +41,9 @@ async def run_suite(server: str, binaries: Path, folder: Path, focus: str, limit
     async with running_cluster(server, binaries, folder) as kubeconfig:
         argv = _arguments(binaries, kubeconfig, report, focus, limit)
         with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(*argv, stdout=output, stderr=output, cwd=folder)
+            # kubectl keeps nothing: what it knows of a server may be from before the definition that a test is about.
+            environ = {**os.environ, "KUBECACHEDIR": os.devnull}
+            process = await asyncio.create_subprocess_exec(*argv, stdout=output, stderr=output, cwd=folder, env=environ)
         try:
             await _wait_with_progress(process, server, log, limit + MARGIN)
         finally:

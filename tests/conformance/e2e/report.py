@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 __all__ = ["Report", "difference", "read_report"]
 
-_LABELS = re.compile(r"\s*\[(It|Conformance|Slow|Serial|Disruptive|sig-api-machinery|[A-Z]\w*:[^\]]*)\]")
+_LABELS = re.compile(r"\s*\[(It|Conformance|Slow|Serial|Disruptive|sig-api-machinery[^\]]*|[A-Z]\w*:[^\]]*)\]")
 
 
 @dataclass

@@ -23,7 +23,7 @@ from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
-from kinformer.testing.http.certificates import Authority, CertificatePair, identity_of
+from kinformer.testing.http.certificates import Authority, identity_of
 from kinformer.testing.http.documents import Documents
 from kinformer.testing.http.durations import check_timeout
 from kinformer.testing.http.endpoints import ResourceEndpoints
@@ -198,8 +198,8 @@ class APIServer(State):
         """The PEM file that verifies the server, until it is left; None if the URL is plain `http`."""
         return None if self._authority is None else self._authority.file
 
-    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
-        """Sign a certificate for a user of these groups, and return it and its key in PEM.
+    def client_certificate(self, user: str, groups: Sequence[str] = ()) -> tuple[bytes, bytes]:
+        """Sign a certificate for a user of these groups, and return it and its key, both in PEM.
 
         Raises:
             RuntimeError: The server has no TLS, or has not been started.

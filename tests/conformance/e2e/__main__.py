@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from kinformer.testing.clusters.assets import ASSETS_VARIABLE
 from tests.conformance.build_assets import BuildError, assets_folder, build_missing, e2e_programs, programs
 from tests.conformance.e2e.cluster import EMBEDDED, REAL, running_cluster
 from tests.conformance.e2e.focus import FOCUS, SKIP
@@ -106,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=LIMIT, metavar="SECONDS", help="for the tests of one server")
     parser.add_argument("--folder", type=Path, help="where logs and reports go; default: a temporary one")
     given = parser.parse_args(argv)
-    binaries = assets_folder()
+    # Always the cache: a folder that KUBEBUILDER_ASSETS names is its owner's to fill.
+    binaries = assets_folder({name: value for name, value in os.environ.items() if name != ASSETS_VARIABLE})
     try:
         build_missing(binaries, [*programs(), *e2e_programs()])
     except BuildError as error:

@@ -36,8 +36,9 @@ __all__ = [
 log = get_logger("kinformer.credentials")
 
 _REREAD = 60.0  # seconds between two reads of a token file: client-go, transport/token_source.go
-_REFUSED_AGAIN = 5.0  # seconds after a renewal in which a 401 causes no other one
+_REFUSED_AGAIN = 5.0  # seconds after a renewal, or after one that failed, in which nothing causes another
 _PLUGIN_TIMEOUT = 60.0  # seconds for a plugin without a terminal
+_MOST_OUTPUT = 1024 * 1024  # bytes of a plugin: a credential is a few KB
 
 
 CredentialKind = Literal["none", "token", "password", "token-file", "exec-plugin", "auth-provider", "api-client"]
@@ -166,13 +167,15 @@ class ExecPlugin:
     """A credential plugin: a program that prints an `ExecCredential` (client-go, plugin/pkg/client/auth/exec).
 
     It runs on entering the client, again when its `expirationTimestamp` is near (a tenth of its lifetime before the
-    end, at most 60 s), and after a 401, but not within 5 s of the last run. Requests that need it meanwhile share one
-    run, which goes on if they are cancelled, because it may take longer than any of them waits; leaving the client
-    kills the program. It gets the terminal only if there is one and `interactiveMode` permits it.
+    end, at most 60 s), and after a 401, but not within 5 s of the last run for one of these reasons: meanwhile the
+    server decides about a credential that has expired by our clock, and a failure is raised again. Requests that need
+    it meanwhile share one run, which goes on if they are cancelled, because it may take longer than any of them waits;
+    leaving the client kills the program. It gets the terminal only if there is one and `interactiveMode` permits it.
 
     Raises:
-        ConfigError: The program does not exist, fails, takes longer than 60 s without a terminal, or does not print an
-            `ExecCredential`; the text has file and field, and the program's output on stderr.
+        ConfigError: The program does not exist, fails, takes longer than 60 s without a terminal, prints more than
+            1 MiB, or does not print an `ExecCredential`; the text has file and field, and the program's output on
+            stderr.
     """
 
     where: str
@@ -190,22 +193,41 @@ class ExecPlugin:
     _flight: SingleFlight[None] = field(init=False, repr=False)
     _ran: bool = field(default=False, init=False, repr=False)
     _pause_until: float = field(default=0.0, init=False, repr=False)  # loop time
+    _failure: str = field(default="", init=False, repr=False)  # of the last run; "" if it did not fail
 
     def __post_init__(self) -> None:
         self._flight = SingleFlight(self._run, lingers=True)
 
     async def authorization(self) -> str | None:
-        if not self._ran or (self._renew_at is not None and time.time() >= self._renew_at):
+        if not self._ran:
             await self._flight.get()
+        elif self._renew_at is not None and time.time() >= self._renew_at:
+            # The clock may be wrong, or was put forward: then every credential has expired as soon as it is there.
+            if not self._is_paused:
+                await self._renew()
+            elif self._failure:
+                raise ConfigError(self._failure)
         return self._authorization
 
     async def renew(self) -> None:
         # Without the pause a hundred informers that all get a 401 would start a hundred programs.
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._pause_until:
-            return
-        await self._flight.get()
-        self._pause_until = loop.time() + _REFUSED_AGAIN  # also if the token is new: one that signs the time always is
+        if not self._is_paused:
+            await self._renew()
+
+    @property
+    def _is_paused(self) -> bool:
+        return asyncio.get_running_loop().time() < self._pause_until
+
+    async def _renew(self) -> None:
+        self._failure, failure = "", None
+        try:
+            await self._flight.get()
+        except ConfigError as error:
+            self._failure, failure = str(error), error
+        # Also if the token is new, because one that signs the time always is.
+        self._pause_until = asyncio.get_running_loop().time() + _REFUSED_AGAIN
+        if failure is not None:
+            raise failure
 
     async def close(self) -> None:
         await self._flight.close()
@@ -227,6 +249,8 @@ class ExecPlugin:
             raise ConfigError(
                 f"{self.where}.command: {self.command} did not end within {_PLUGIN_TIMEOUT:.0f} s"
             ) from None
+        except _TooMuchOutputError:
+            raise ConfigError(f"{self.where}.command: {self.command} printed more than {_MOST_OUTPUT} bytes") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
             raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
@@ -249,14 +273,17 @@ class ExecPlugin:
                 f"{self.where}.apiVersion: {self.api_version}, but {self.command} printed another version"
             )
         token, cert, key = (status.get(name) for name in ("token", "clientCertificateData", "clientKeyData"))
+        if not all(value is None or isinstance(value, str) for value in (token, cert, key)):
+            raise ConfigError(f"{self.where}.command: {self.command} printed a credential that is not text")
         if bool(cert) != bool(key) or not (token or cert):
             raise ConfigError(
                 f"{self.where}.command: {self.command} printed neither a token nor a certificate with its key"
             )
         expires = status.get("expirationTimestamp")
-        self._renew_at = self._deadline(str(expires)) if expires else None
+        renew_at = self._deadline(str(expires)) if expires else None
         what = f"{self.where}.command: the token of {self.command}"
         self._authorization = f"Bearer {header_text(str(token), where=what)}" if token else None
+        self._renew_at = renew_at
         self.identity = (str(cert).encode(errors="replace"), str(key).encode(errors="replace")) if cert else None
         self._ran = True
 
@@ -272,6 +299,10 @@ class ExecPlugin:
 def _has_terminal() -> bool:
     # A daemon has closed it, and then its other methods raise; Python may have started without it.
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+class _TooMuchOutputError(Exception):
+    """A plugin prints more than any credential has."""
 
 
 async def _run_program(
@@ -296,7 +327,15 @@ async def _run_program(
 
 
 async def _all_of(stream: ByteReceiveStream | None) -> bytes:
-    return b"".join([chunk async for chunk in stream]) if stream is not None else b""
+    chunks: list[bytes] = []
+    size = 0
+    if stream is not None:
+        async for chunk in stream:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _MOST_OUTPUT:
+                raise _TooMuchOutputError
+    return b"".join(chunks)
 
 
 class _Configuration(Protocol):

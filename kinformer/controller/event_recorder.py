@@ -31,6 +31,7 @@ from kinformer.exceptions import (
 )
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import DNS_SUBDOMAIN
+from kinformer.reflector.recovery import RETRY_AFTER_CAP
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 
@@ -328,7 +329,7 @@ class EventRecorder:
                     self._give_up(job, error)
                     return
                 pause = _PAUSE * random.random() if attempt == 0 else _PAUSE
-                await asyncio.sleep(max(pause, getattr(error, "retry_after", None) or 0.0))
+                await asyncio.sleep(max(pause, min(getattr(error, "retry_after", None) or 0.0, RETRY_AFTER_CAP)))
             except (KinformerError, UnicodeError) as error:  # the latter: a name of an object that is not UTF-8
                 self._give_up(job, error)
                 return

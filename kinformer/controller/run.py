@@ -18,6 +18,7 @@ from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, R
 from kinformer.controller.sources import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
 from kinformer.objects.meta import split_meta_namespace_key
+from kinformer.reflector.recovery import RETRY_AFTER_CAP
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
 
@@ -269,7 +270,7 @@ class ControllerRun:
         self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
         delay = self._limiter.when(key)
         if isinstance(error, APIError) and error.retry_after is not None:
-            delay = max(delay, error.retry_after)
+            delay = max(delay, min(error.retry_after, RETRY_AFTER_CAP))
         self._note_reason(key, _RETRY)
         self.queue.add_after(key, delay, priority=self.queue.priority(key))
         if isinstance(error, ConflictError):

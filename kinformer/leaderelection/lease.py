@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Self, TypedDict
+from typing import NamedTuple, Self, TypedDict, TypeGuard
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import ConfigError
@@ -32,6 +32,7 @@ JITTER = 1.2  # the longest stretch of a wait between two attempts, as in client
 
 _TICK = 0.5  # seconds; the loop's timers stop while the machine is suspended, so the clock is checked this often
 _SHORTEST = 0.001  # seconds; the loop's clock and the boot clock may differ slightly, which must not cause a hot loop
+_LARGEST = 2**31 - 1  # the numbers of a Lease have 32 bits; a server refuses larger ones
 _OWN_RENEWALS = 16  # renewals whose outcome may be unknown; each is under way for one request at most
 
 
@@ -140,16 +141,26 @@ class Lease:
             name=_text(metadata.get("name")),
             resource_version=_text(metadata.get("resourceVersion")),
             holder=_text(spec.get("holderIdentity")),
-            duration=float(duration) if isinstance(duration, int) and duration > 0 else None,
+            duration=float(duration) if _is_number(duration) and duration > 0 else None,
             acquire_time=_text(spec.get("acquireTime")),
             renew_time=_text(spec.get("renewTime")),
-            transitions=transitions if isinstance(transitions, int) else 0,
+            transitions=transitions if _is_number(transitions) else 0,
         )
 
     @property
     def record(self) -> tuple[object, ...]:
         """The fields that change with every renewal, but not when a label is added."""
         return self.holder, self.duration, self.acquire_time, self.renew_time, self.transitions
+
+    @property
+    def was_released(self) -> bool:
+        """True if its holder gave it back; a Lease whose holder was only taken out by hand looks different."""
+        return not self.holder and self.duration == 1 and bool(self.renew_time) and self.renew_time == self.acquire_time
+
+    @property
+    def is_unused(self) -> bool:
+        """True if it looks as if it had never had a holder, such as one that was created ahead of its use."""
+        return not (self.holder or self.acquire_time or self.renew_time)
 
     @property
     def annotations(self) -> Mapping[str, object]:
@@ -160,6 +171,8 @@ class Lease:
         """Return the document that gives the Lease to a new holder from now on."""
         now = self._next_time(wall)
         transitions = self.transitions + (self.holder != holder or not self.acquire_time)
+        if transitions > _LARGEST:
+            transitions = 0  # a server would refuse the Lease for ever
         return self._with_record(holder, duration, acquire_time=now, renew_time=now, transitions=transitions)
 
     def renewed(self, holder: str, duration: float, wall: float) -> LeaseDocument:
@@ -226,6 +239,10 @@ def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -259,31 +276,47 @@ class LeaseObservation:
 
     Times that others have written are never compared with our clock, because clocks differ. A record that has not
     changed for its duration, on our clock, has expired. This is safe because we saw the record after it was sent, and
-    its sender counts from the sending.
+    its sender counts from the sending. Nor is an edit by hand taken for the end of a holder, which does not know of it
+    until its next renewal: a holder or a record that was taken out, or a duration that was cut down, is waited for as
+    long as our own duration says.
 
     Args:
-        default: Seconds for a record without a duration.
+        default: Seconds for a record without a duration, and the least for any that was not given back.
+        unused_is_free: A Lease that looks as if it had never had a holder is free, unless it was seen with one before.
+
+    Attributes:
+        lease: The Lease that was seen last; None before the first.
+        holder: The identity that held it last, as far as is known; "" if none did.
+        since: The time when its record changed last, on the boot clock.
     """
 
-    __slots__ = ("_default", "lease", "since")
+    __slots__ = ("_default", "_is_free", "_was_used", "holder", "lease", "since")
 
-    def __init__(self, default: float) -> None:
+    def __init__(self, default: float, *, unused_is_free: bool = True) -> None:
         self.lease: Lease | None = None
+        self.holder = ""
         self.since = -math.inf
         self._default = default
+        self._was_used = not unused_is_free
+        self._is_free = True
 
     def observe(self, lease: Lease, arrived: float) -> None:
         """Record an answer that showed `lease`, and when it `arrived` on the boot clock."""
         if self.lease is None or lease.record != self.lease.record:
             self.since = arrived
+        self._is_free = lease.was_released or (lease.is_unused and not self._was_used)
+        self._was_used = self._was_used or not lease.is_unused
+        self.holder = lease.holder or self.holder
         self.lease = lease
 
     @property
     def expires(self) -> float:
-        """The time at which the record expires, on the boot clock; in the past if the Lease has no holder."""
-        if self.lease is None or not self.lease.holder:
+        """The time at which the record expires, on the boot clock; in the past if the Lease was given back."""
+        if self.lease is None or self._is_free:
             return -math.inf
-        return self.since + (self.lease.duration or self._default)
+        # Of a record without a holder the duration says nothing; a huge one must not keep the Lease from everyone.
+        duration = self.lease.duration if self.lease.holder else None
+        return self.since + max(duration or 0.0, self._default)
 
 
 class LeaseValidity:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from kinformer.leaderelection.lease import Lease, LeaseObservation
 from kinformer.sharding.slots import ALL_SLOTS, slots_of_text, slots_text
 
-__all__ = ["EPOCH", "GROUP", "SEEN", "SLOTS_HELD", "ShardMember", "ShardMembers", "annotations_of"]
+__all__ = ["EPOCH", "GROUP", "SEAL", "SEEN", "SLOTS_HELD", "ShardMember", "ShardMembers", "annotations_of"]
 
 GROUP = "kinformer.dev/shard-group"  # the label of the Leases of one group
 SLOTS_HELD = "kinformer.dev/slots"  # annotations
 EPOCH = "kinformer.dev/epoch"
 SEEN = "kinformer.dev/seen"
+SEAL = "kinformer.dev/seal"  # shows if the others were edited by hand since the renewal
+
+_LONGEST = 20  # digits of a number that fits into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +42,38 @@ class ShardMember:
     def from_lease(cls, lease: Lease) -> ShardMember:
         """Read a replica's Lease. An unreadable part is read as the safe value: all slots, and nothing seen."""
         annotations = lease.annotations
+        if _is_edited(lease):
+            return cls.unknown(lease.holder)
         return cls(
             identity=lease.holder,
-            slots=slots_of_text(str(annotations.get(SLOTS_HELD, ""))) if lease.holder else frozenset(),
+            slots=slots_of_text(str(annotations.get(SLOTS_HELD, ""))),
             epoch=_number(annotations.get(EPOCH)) or 0,
             seen=_number(annotations.get(SEEN)),
         )
 
     @classmethod
-    def vanished(cls, lease: Lease) -> ShardMember:
-        """Return a replica whose Lease was deleted while it held it, and may have changed after we last saw it."""
-        return cls(identity=lease.holder, slots=ALL_SLOTS, epoch=0, seen=None)
+    def unknown(cls, identity: str) -> ShardMember:
+        """Return a replica whose Lease was deleted or edited while it held it, and does not show what it holds."""
+        return cls(identity=identity, slots=ALL_SLOTS, epoch=0, seen=None)
 
 
-def annotations_of(slots: Iterable[int], epoch: int, seen: int | None) -> dict[str, str]:
-    """Return the annotations that a replica writes into its Lease."""
-    return {SLOTS_HELD: slots_text(slots), EPOCH: str(epoch), SEEN: "" if seen is None else str(seen)}
+def annotations_of(holder: str, renew_time: str, slots: Iterable[int], epoch: int, seen: int | None) -> dict[str, str]:
+    """Return the annotations that a replica writes into its Lease, with its holder and renewTime."""
+    texts = {SLOTS_HELD: slots_text(slots), EPOCH: str(epoch), SEEN: "" if seen is None else str(seen)}
+    return {**texts, SEAL: _seal(holder, renew_time, texts)}
+
+
+def _seal(holder: str, renew_time: str, annotations: Mapping[str, object]) -> str:
+    parts = [holder, renew_time, *(str(annotations.get(name, "")) for name in (SLOTS_HELD, EPOCH, SEEN))]
+    return f"{renew_time} {blake2b(chr(0).join(parts).encode(errors='replace'), digest_size=8).hexdigest()}"
+
+
+def _is_edited(lease: Lease) -> bool:
+    """True if a Lease is not as its holder wrote it. One of an earlier version, which writes no seal, never is."""
+    seal = lease.annotations.get(SEAL)
+    if not isinstance(seal, str) or seal.partition(" ")[0] != lease.renew_time:
+        return False
+    return seal != _seal(lease.holder, lease.renew_time, lease.annotations)
 
 
 class ShardMembers:
@@ -82,14 +102,19 @@ class ShardMembers:
         """Take over a list of all Leases of the group, which was asked for and arrived at these times."""
         present: dict[str, Lease] = {lease.name: lease for lease in leases if lease.name != self._own}
         for name, lease in present.items():
-            self._observed.setdefault(name, LeaseObservation(self._duration)).observe(lease, arrived)
+            if name not in self._observed:
+                # A replica never writes a Lease without a holder, so one that looks unused was edited.
+                self._observed[name] = LeaseObservation(self._duration, unused_is_free=False)
+            self._observed[name].observe(lease, arrived)
         for name in [name for name in self._observed if name not in present]:
             if asked >= self._observed[name].expires:
                 del self._observed[name]
         self.asked = asked
         # By the time of asking: a replica that renewed after the answer was made may live, though it looks expired now.
         self.living = tuple(
-            ShardMember.from_lease(observation.lease) if name in present else ShardMember.vanished(observation.lease)
+            ShardMember.from_lease(observation.lease)
+            if name in present and observation.lease.holder
+            else ShardMember.unknown(observation.holder)
             for name, observation in self._observed.items()
             if observation.lease is not None and asked < observation.expires
         )
@@ -116,4 +141,5 @@ class ShardMembers:
 
 
 def _number(value: object) -> int | None:
-    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else None
+    is_number = isinstance(value, str) and len(value) <= _LONGEST and value.isascii() and value.isdigit()
+    return int(str(value)) if is_number else None

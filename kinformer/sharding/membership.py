@@ -365,8 +365,9 @@ class ShardMembership:
             lease = await self._leases.get(self._lease_name, timeout)
             if lease is None or not self._own_renewals.wrote(lease):
                 return
-        document = lease.released(self._clock.wall()).annotated({}, annotations_of((), self._epoch, None))
-        await self._leases.update(document, timeout)
+        document = lease.released(self._clock.wall())
+        annotations = annotations_of("", document.renew_time, (), self._epoch, None)
+        await self._leases.update(document.annotated({}, annotations), timeout)
 
     # --- the Lease ------------------------------------------------------------------------------------------------
 
@@ -390,7 +391,8 @@ class ShardMembership:
         else:
             document = self._lease.renewed(self.identity, duration, wall)
             send = self._leases.update
-        annotations = annotations_of(shown, self._epoch, self._work.version_seen())
+        seen = self._work.version_seen()
+        annotations = annotations_of(self.identity, document.renew_time, shown, self._epoch, seen)
         self._own_renewals.note(document)
         sent = self._clock.boot()
         try:

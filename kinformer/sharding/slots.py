@@ -7,6 +7,7 @@ server that can filter by it sends an informer its share alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
@@ -24,6 +25,8 @@ __all__ = [
 
 SLOTS = 256
 ALL_SLOTS = frozenset(range(SLOTS))
+
+_SLOTS_TEXT = re.compile("[0-9a-f]{64}")
 
 _OFFSET, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
 
@@ -73,10 +76,9 @@ def slots_text(slots: Iterable[int]) -> str:
 @lru_cache(maxsize=256)
 def slots_of_text(text: str) -> frozenset[int]:
     """Read the text of `slots_text`; an unreadable text means all slots, because its replica might hold any."""
-    try:
-        bits = int(text, 16) if text else 0
-    except ValueError:
+    if _SLOTS_TEXT.fullmatch(text) is None:
         return ALL_SLOTS
+    bits = int(text, 16)
     return frozenset(slot for slot in range(SLOTS) if bits >> slot & 1)
 
 

@@ -430,3 +430,19 @@ async def test_a_recorder_in_a_cancelled_scope_of_anyio_still_sends_what_it_was_
             await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert len(server.requests) == 1
+
+
+@pytest.mark.virtual_time
+async def test_a_server_that_asks_for_years_of_patience_stops_no_other_event() -> None:
+    server = Server()
+
+    async def fail() -> None:
+        if len(server.requests) == 1:
+            raise TooManyRequestsError(429, "", "", retry_after=1e9)
+
+    server.fail = fail
+    async with recorder(server) as events:
+        events.record(POD, "First")
+        events.record(POD, "Second")
+        await asyncio.sleep(61)
+    assert [body["reason"] for *_, body in server.requests] == ["First", "First", "Second"]

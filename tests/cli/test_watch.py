@@ -88,7 +88,7 @@ async def test_a_watch_ends_by_itself_after_its_duration(server: APIServer, caps
     for name in ("a", "b"):
         server.create(config_map(name, labels={"app": name}))
     kinformer = CommandLine(capsys, server.url)
-    ended = await kinformer("watch", "configmaps", "-o", "name", "-l", "app=b", "--duration", "0.3")
+    ended = await kinformer("watch", "configmaps", "-o", "name", "-l", "app=b", "--duration", "1")
     assert ended == (0, "configmap/b\n", "")
 
 
@@ -136,8 +136,8 @@ async def test_lines_of_json_say_what_an_update_changed(server: APIServer) -> No
 async def test_what_there_is_already_can_be_left_out(server: APIServer, capsys: pytest.CaptureFixture[str]) -> None:
     server.create(config_map("a"))
     kinformer = CommandLine(capsys, server.url)
-    assert (await kinformer("watch", "cm", "-o", "name", "--duration", "0.3")).out == "configmap/a\n"
-    ended = await kinformer("watch", "cm", "-o", "name", "--duration", "0.3", "--changes-only")
+    assert (await kinformer("watch", "cm", "-o", "name", "--duration", "1")).out == "configmap/a\n"
+    ended = await kinformer("watch", "cm", "-o", "name", "--duration", "1", "--changes-only")
     assert ended == (0, "", "")
 
 

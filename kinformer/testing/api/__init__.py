@@ -1,4 +1,4 @@
-"""The verbs: list, watch, create, update, patch, apply and delete, with discovery and OpenAPI. No HTTP here.
+"""The verbs: list, watch, create, update, patch, apply and delete, with discovery. No HTTP here.
 
 May import: `rules`, `store`, `codec`, `kinds`.
 """

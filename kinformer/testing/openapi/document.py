@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kinformer.testing.api.openapi_v2_schema import schema_for_v2
 from kinformer.testing.kinds.builtin_schemas import builtin_node, object_meta_descriptions, recorded
 from kinformer.testing.kinds.resources import Registry, ResourceType
 from kinformer.testing.kinds.schema import Node
+from kinformer.testing.openapi.v2_schema import schema_for_v2
 from kinformer.testing.store.forms import dumps
 
 __all__ = ["openapi_v2", "openapi_v3"]

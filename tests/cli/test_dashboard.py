@@ -144,9 +144,9 @@ def large(number: int, name: str = "large") -> dict[str, Any]:
 async def pulse(share: list[float]) -> None:
     """Append how long the loop was held, again and again."""
     while True:
-        before = time.perf_counter()
+        before = time.thread_time()  # of CPU, which other processes and threads do not change
         await asyncio.sleep(0.001)
-        share.append(time.perf_counter() - before)
+        share.append(time.thread_time() - before)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ async def test_a_request_for_a_large_object_holds_no_loop(
         answer = await client.get(path, params=params)
         pulsing.cancel()
         assert answer.status_code == 200
-        assert max(shares) < 0.5, "seconds that the loop was held"
+        assert max(shares) < 0.5, "seconds of CPU in one turn of the loop"
 
 
 @pytest.mark.parametrize(("size", "is_json"), [(1_000, False), (60_000, False), (70_000, True)])

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kinformer.testing.clusters.control_plane import ControlPlane
-from tests.conformance.conftest import _new_namespace
+from tests.conformance.conftest import new_namespace
 from tests.support.cli import CommandLine, Ended
 
 
@@ -21,7 +21,7 @@ def steps(ended: Ended) -> dict[str, dict[str, Any]]:
 async def test_the_role_that_is_advised_is_the_one_that_was_missing(
     shared_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    namespace = await _new_namespace(shared_control_plane)
+    namespace = await new_namespace(shared_control_plane)
     path = tmp_path / "config"
     shared_control_plane.kubeconfig(path, user="bob")
     config = yaml.safe_load(path.read_text())
@@ -55,7 +55,7 @@ async def test_the_role_that_is_advised_is_the_one_that_was_missing(
 async def test_what_is_counted_and_measured_is_what_there_is(
     shared_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    namespace = await _new_namespace(shared_control_plane)
+    namespace = await new_namespace(shared_control_plane)
     path = tmp_path / "config"
     shared_control_plane.kubeconfig(path)
     async with shared_control_plane.client() as client:

@@ -339,6 +339,14 @@ ERRORS = [
     "'%d'.format([self.port]) == ''",
     "'%d'.format([dyn('a')]) == ''",
     "dyn(self.n) + 'a' == 'a'",
+    "dyn(self.s).exists(x, x == 1)",
+    "dyn(self.n).startsWith('a')",
+    "dyn(self.s) < 1",
+    "self.list[dyn('a')] == 1",
+    "dyn([dyn(1), dyn('a')]).max() == 1",
+    "dyn(self.n) ? true : false",
+    "dyn(self.n) && true",
+    "dyn(self.n).field == 1",
     "int(self.x * 1e300) == 1",
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kinformer.testing.cel.checker import TYPE_NAMES
+from kinformer.testing.cel.functions import Overload
 from kinformer.testing.cel.syntax import (
     Bind,
     Call,
@@ -144,8 +145,7 @@ def _selected(value: Any, field: str, *, optional: bool) -> Any:
             return OptionalValue(value[field]) if optional else value[field]
         if optional:
             return OptionalValue.none()
-        raise CELError(f"no such key: {field}")
-    raise no_overload()
+    raise CELError(f"no such key: {field}")
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------
@@ -163,12 +163,13 @@ def _call(node: Call) -> Run:
     )
     if not certain:
         return lambda frame: _dispatched(frame, node, [run(frame) for run in runs])
-    run_it, cost = overloads[0].run, overloads[0].cost
+    overload = overloads[0]
+    cost = overload.cost
 
     def run(frame: Frame) -> Any:
         values = [one(frame) for one in runs]
         frame.pay(1 if cost is None else cost([size_of(value) for value in values]))
-        return run_it(*values)
+        return _called(overload, values)
 
     return run
 
@@ -178,8 +179,18 @@ def _dispatched(frame: Frame, node: Call, values: Sequence[Any]) -> Any:
     for one in node.overloads:
         if one.takes(kinds):
             frame.pay(1 if one.cost is None else one.cost([size_of(value) for value in values]))
-            return one.run(*values)
+            return _called(one, values)
+    if node.function == "_[_]" and kinds[0] == "list":
+        raise CELError(f"unsupported index type '{kinds[1]}' in list")
     raise no_overload()
+
+
+def _called(overload: Overload, values: Sequence[Any]) -> Any:
+    """The result of a call; what the items of a list or a map are shows here, if their type was dyn."""
+    try:
+        return overload.run(*values)
+    except (TypeError, AttributeError):
+        raise no_overload() from None
 
 
 def _flag(value: Any) -> bool:
@@ -264,7 +275,7 @@ def _optional_index(node: Call) -> Run:
             if not value.present:
                 return value
             value = value.value
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and kind_of(key) in _SCALARS:
             return OptionalValue(value[key]) if key in value else OptionalValue.none()
         if isinstance(value, list) and isinstance(key, int):
             return OptionalValue(value[key]) if 0 <= key < len(value) else OptionalValue.none()
@@ -364,7 +375,8 @@ def _items(value: Any, *, pairs: bool) -> list[tuple[Any, Any]]:
         return list(value.items())
     if isinstance(value, list):
         return list(enumerate(value)) if pairs else [(item, None) for item in value]
-    raise no_overload()
+    name = kind_of(value).removeprefix("google.protobuf.").removesuffix("_type").capitalize()
+    raise CELError(f"got 'types.{name}', expected iterable type")
 
 
 def _bind(node: Bind) -> Run:

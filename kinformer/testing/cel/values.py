@@ -141,9 +141,9 @@ class KeyedList(list[Any]):
         super().__init__(items)
         self.keys = keys
 
-    def key_of(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The fields by which an item is known."""
-        return tuple(item.get(key) for key in self.keys)
+    def key_of(self, item: Any) -> tuple[Any, ...]:
+        """The fields by which an item is known; what is no object is known by itself."""
+        return tuple(item.get(key) for key in self.keys) if isinstance(item, Mapping) else (item,)
 
 
 _KINDS: dict[type, str] = {

@@ -9,10 +9,11 @@ from typing import Any
 
 from kinformer.testing.cel.functions import UNBOUNDED, Library
 from kinformer.testing.cel.library.standard import whole
-from kinformer.testing.cel.values import CELError, Duration, Timestamp, UInt, equal, kind_of, no_overload
+from kinformer.testing.cel.values import CELError, CostExceeded, Duration, Timestamp, UInt, equal, kind_of, no_overload
 
 __all__ = ["add_lists"]
 
+_LONGEST = 1_000_000  # items of a range: each would cost at least 1
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
 
@@ -24,8 +25,16 @@ def _order(one: Any, two: Any) -> int:
     return int(one > two) - int(one < two)
 
 
+def _order_if_any(one: Any, two: Any) -> int:
+    """The order of two items; 0 for those that have none, as cel-go takes it here."""
+    try:
+        return _order(one, two)
+    except (CELError, TypeError):
+        return 0
+
+
 def _is_sorted(items: list[Any]) -> bool:
-    return all(_order(one, two) <= 0 for one, two in pairwise(items))
+    return all(_order_if_any(one, two) <= 0 for one, two in pairwise(items))
 
 
 def _extreme(name: str, wanted: int) -> Callable[[list[Any]], Any]:
@@ -34,7 +43,7 @@ def _extreme(name: str, wanted: int) -> Callable[[list[Any]], Any]:
             raise CELError(f"{name} called on empty list")
         found = items[0]
         for item in items[1:]:
-            if _order(item, found) == wanted:
+            if _order_if_any(item, found) == wanted:
                 found = item
         return found
 
@@ -82,6 +91,12 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
         else:
             found.append(item)
     return found
+
+
+def _range(count: int) -> list[int]:
+    if count > _LONGEST:
+        raise CostExceeded("operation cancelled: actual cost limit exceeded")
+    return list(range(count))
 
 
 def _distinct(items: list[Any]) -> list[Any]:
@@ -141,7 +156,7 @@ def add_lists(library: Library) -> None:
     library.add("sort", *(f"{one}.() -> {one}" for one in of_all), run=_sorted, cost=_squared, size=_length)
     by_keys = (f"list(T).({one}) -> list(T)" for one in of_all)
     library.add("@sortByAssociatedKeys", *by_keys, run=_sorted_by, cost=_squared, size=_length)
-    library.add("lists.range", "(int) -> list(int)", run=lambda count: list(range(count)))
+    library.add("lists.range", "(int) -> list(int)", run=_range)
     library.add("reverse", "list(T).() -> list(T)", run=lambda one: list(reversed(one)), cost=_length, size=_length)
     library.add("distinct", "list(T).() -> list(T)", run=_distinct, cost=_squared, size=_length)
     library.add("sets.contains", "(list(T), list(T)) -> bool", run=_contains_all, cost=_product)

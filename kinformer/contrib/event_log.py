@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from weakref import ref
 
 from kinformer import EventStream, KubeObject, SharedInformer, get_logger
 
-__all__ = ["Change", "EventLog"]
+__all__ = ["Change", "EventLog", "Snapshot"]
 
 log = get_logger("kinformer.contrib.events")
 
@@ -35,6 +36,19 @@ class Change:
     old: KubeObject | None
     new: KubeObject
     deleted: bool
+
+
+class Snapshot:
+    """The objects after one change, by the names of their informers; 8 bytes for each, however many readers it has."""
+
+    __slots__ = ("__weakref__", "number", "objects")
+
+    def __init__(self, number: int, objects: Mapping[str, Sequence[KubeObject]]) -> None:
+        self.number = number
+        self.objects = objects
+
+    def __iter__(self) -> Iterator[tuple[str, KubeObject]]:
+        return ((name, obj) for name, objects in self.objects.items() for obj in objects)
 
 
 class EventLog:
@@ -68,6 +82,7 @@ class EventLog:
         self._changes: deque[Change] = deque()
         self._last = 0
         self._state: dict[str, dict[str, KubeObject]] = {name: {} for name in self._informers}
+        self._snapshot: ref[Snapshot] | None = None
         self._streams: list[EventStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
@@ -161,9 +176,13 @@ class EventLog:
         """The number of the last change; 0 before the first."""
         return self._last
 
-    def snapshot(self) -> list[tuple[str, KubeObject]]:
-        """Return the state after change `last`: objects with the names of their informers."""
-        return [(name, obj) for name, state in self._state.items() for obj in list(state.values())]
+    def snapshot(self) -> Snapshot:
+        """Return the state after change `last`; all that ask for it before the next change share one."""
+        found = self._snapshot() if self._snapshot is not None else None
+        if found is None or found.number != self._last:
+            found = Snapshot(self._last, {name: list(state.values()) for name, state in self._state.items()})
+            self._snapshot = ref(found)
+        return found
 
     def since(self, number: int) -> Sequence[Change] | None:
         """Return the changes after `number`; None if some of them are no longer kept."""

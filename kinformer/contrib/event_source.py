@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from kinformer import KinformerError, KubeObject, LabelSelector, SharedInformer, YieldBudget
-from kinformer.contrib.event_log import Change, EventLog
+from kinformer.contrib.event_log import Change, EventLog, Snapshot
 from kinformer.contrib.shutdown import ends_with_server
 
 __all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
@@ -50,8 +50,8 @@ class Sight(NamedTuple):
 class EventSourceResponse(Response):
     """A response that goes on until the browser leaves, the informers are left, or the server ends.
 
-    A browser costs one chunk and, during its snapshot, a list of references, however slow it is: if it cannot follow,
-    the changes of an object are folded into the last one.
+    A browser costs one chunk and, during its snapshot, a list of references that it shares with all that came before
+    the next change, however slow it is: if it cannot follow, the changes of an object are folded into the last one.
 
     Args:
         log: The changes to send.
@@ -177,23 +177,24 @@ class EventSourceResponse(Response):
         return True
 
     async def _send_snapshot(self, write: Write) -> int:
-        log, matches = self._log, self._matches
-        number = log.last
-        objects = [(source, obj) for source, obj in log.snapshot() if matches is None or matches(obj.labels)]
-        name = log.name_of(number)
-        if not objects:
-            await write(f"id: {name}\n\n".encode())  # not an event, but the browser notes the id
-            return number
-        last = objects.pop()
-
-        def events() -> Iterator[bytes]:
-            for source, obj in objects:
-                yield _event("ADDED", None, self._render("ADDED", source, obj))
-            objects.clear()
-            yield _event("ADDED", name, self._render("ADDED", *last))
-
-        await self._send(events(), write)
+        number = self._log.last
+        await self._send(self._snapshot_events(self._log.snapshot()), write)
         return number
+
+    def _snapshot_events(self, snapshot: Snapshot) -> Iterator[bytes]:
+        name = self._log.name_of(snapshot.number)
+        shown: tuple[str, KubeObject] | None = None
+        for source, obj in snapshot:
+            if not self._shows(obj):
+                yield b""  # labels that do not match take time too
+                continue
+            if shown is not None:
+                yield _event("ADDED", None, self._render("ADDED", *shown))
+            shown = source, obj
+        if shown is None:
+            yield f"id: {name}\n\n".encode()  # not an event, but the browser notes the id
+        else:
+            yield _event("ADDED", name, self._render("ADDED", *shown))
 
     def _events(self, changes: Iterable[Change], *, resumed: bool) -> Iterator[bytes]:
         changes = list(changes)
@@ -235,7 +236,7 @@ class EventSourceResponse(Response):
                 chunk, size = [], 0
             if budget.exhausted():
                 await budget.pause()
-        if chunk:
+        if size:
             await write(b"".join(chunk))
 
 

@@ -34,6 +34,9 @@ _SWEEP_ABOVE = 64  # keys; above it, keys whose writes have all been seen are re
 class _PendingWrite(NamedTuple):
     """A change that an informer should show: the object at `version` or later, or its end if `version` is 0.
 
+    A write that takes the last finalizer of an object in deletion ends it (`ends`): the answer has the version from
+    before, and the cache is behind until the object is gone.
+
     An object that the write has put outside of the selector of the informer is seen if the cache does not have it: then
     nothing is going to come. A cache that has it still is going to hear that it left.
     """
@@ -43,6 +46,7 @@ class _PendingWrite(NamedTuple):
     uid: str
     version: int
     outside: bool = False
+    ends: bool = False
 
     @property
     def target(self) -> tuple[SharedInformer, str]:
@@ -51,6 +55,8 @@ class _PendingWrite(NamedTuple):
     @property
     def seen(self) -> bool:
         cached: KubeObject | None = self.informer.indexer.get_by_key(self.key)
+        if self.ends:
+            return cached is None or (bool(self.uid) and cached.uid != self.uid)
         if not self.version:
             return cached is None or cached.uid != self.uid or cached.deletion_timestamp is not None
         if self.outside and (cached is None or (self.uid and cached.uid != self.uid)):
@@ -59,7 +65,7 @@ class _PendingWrite(NamedTuple):
         return any(version_or_zero(version) >= self.version for version in reached)
 
     async def wait(self) -> None:
-        if self.version and not self.outside:
+        if self.version and not self.outside and not self.ends:
             namespace = self.key.rpartition("/")[0]
             await self.informer.wait_for_resource_version(str(self.version), namespace=namespace)
         else:
@@ -101,7 +107,8 @@ class OwnWrites:
                 self._add_pending(key, _PendingWrite(informer, target, uid, 0))
             elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
                 outside = not informer.selects(answer)
-                self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside))
+                ends = _has_ended(answer)
+                self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside, ends))
 
     def note_object(self, key: str, obj: ApiObject) -> None:
         """Note an object that a program says it wrote, in a reconcile of `key`.
@@ -118,7 +125,8 @@ class OwnWrites:
             written = _selectable(obj, target)
             for informer in self._informers_of(obj):
                 outside = written is not None and not informer.selects(written)
-                self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside))
+                ends = written is not None and _has_ended(written)
+                self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside, ends))
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -231,6 +239,17 @@ def _selectable(obj: ApiObject, key: str) -> KubeObject | None:
         return KubeObject.from_dict(obj)
     except DecodeError:
         return None
+
+
+def _has_ended(obj: KubeObject) -> bool:
+    """True if an answer to a write is the last state of an object: nothing holds up its deletion any more.
+
+    (apiserver, pkg/registry/generic/registry/store.go: ShouldDeleteDuringUpdate. A pod that is given time to end has a
+    grace period above 0.)
+    """
+    if obj.deletion_timestamp is None:
+        return False
+    return not obj.path("metadata.finalizers") and obj.path("metadata.deletionGracePeriodSeconds") == 0
 
 
 def version_or_zero(resource_version: str) -> int:

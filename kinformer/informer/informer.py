@@ -420,7 +420,7 @@ class SharedInformer(Generic[M]):
         return combine_health(
             [reflector.health() for reflector in self._parts.reflectors.values()],
             synced=self.has_synced,
-            stopped=self._stopped or self._error is not None,
+            stopped=self._stopped or self._error is not None or (self._loop is not None and self._loop.is_closed()),
             error=self._error,
             resource_version=self.last_sync_resource_version,
         )

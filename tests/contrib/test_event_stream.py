@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -403,6 +404,50 @@ async def test_a_browser_that_reads_nothing_is_let_go() -> None:
         await asyncio.wait_for(answer({"type": "http", "headers": []}, receive, send), 5)
         await log.close()
     assert sent == ["http.response.start", "http.response.body"]
+
+
+async def test_readers_that_stop_reading_share_what_they_are_sent_first() -> None:
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async with SharedInformer(filled(6000)) as informer:
+        await informer.wait_synced(timeout=10)
+        log = EventLog({"maps": informer})
+        log.start()
+        await until(lambda: log.last == 6000)
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        scope = {"type": "http", "headers": []}
+        readers = [asyncio.create_task(EventSourceResponse(log)(scope, receive, send)) for _ in range(50)]
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+        held = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        await log.close()
+    assert held < 50 * 256 * 1024  # a chunk and its parts each; with references of its own 400 KB more
+
+
+async def test_a_snapshot_is_shared_until_the_next_change() -> None:
+    source = filled(3)
+    async with SharedInformer(source) as informer:
+        log = EventLog({"maps": informer})
+        log.start()
+        await log.wait_synced()
+        await until(lambda: log.last == 3)
+        first = log.snapshot()
+        assert log.snapshot() is first
+        source.set("map-3")
+        await until(lambda: log.last == 4)
+        assert {obj.name for _, obj in log.snapshot()} == {"map-0", "map-1", "map-2", "map-3"}
+        assert {obj.name for _, obj in first} == {"map-0", "map-1", "map-2"}
+        await log.close()
 
 
 # --- folding -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
+from kinformer._runtime.write_log import logged_writes
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.lagging_source import LaggingSource
@@ -153,3 +154,39 @@ async def test_a_write_that_fails_is_not_waited_for(server: APIServer, client: C
         controller = Controller(reconcile, name="test").for_(informer)
         await run_until(controller, finished)
         assert controller.statistics().own_write_waits == 0
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["by the client", "told"])
+async def test_an_object_whose_last_finalizer_a_reconcile_took_is_gone_at_its_next_run(
+    server: APIServer, client: Client, told: bool
+) -> None:
+    """The server answers with the version from before, which the cache has already."""
+    held = config_map("main")
+    held["metadata"]["finalizers"] = ["example.com/clean-up"]
+    async with late(client) as informer:
+        server.create(held)
+        found: list[bool] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            cached = informer.lister.get("main", namespace="default")
+            if cached is not None and cached.deletion_timestamp is None:
+                await client.request("DELETE", f"{PATH}/main")
+            else:
+                found.append(cached is not None)
+                if len(found) == 1:
+                    body = {"metadata": {"finalizers": None}}
+                    if told:
+                        with logged_writes(lambda _: None):  # as another client, whose writes are not seen
+                            answer = await client.request("PATCH", f"{PATH}/main", body=body)
+                        request.wrote(answer)
+                    else:
+                        await client.request("PATCH", f"{PATH}/main", body=body)
+                else:
+                    finished.set()
+            controller.trigger(request)
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert found[:2] == [True, False]
+        assert controller.statistics().own_write_timeouts == 0

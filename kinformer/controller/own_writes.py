@@ -9,7 +9,8 @@ reconcile, this waits).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kinformer._runtime.logs import get_logger
@@ -105,6 +106,9 @@ class OwnWrites:
                 cached = informer.indexer.get_by_key(target)
                 uid = _uid_in_details(answer) or uid_of(answer) or (cached.uid if cached is not None else "")
                 self._add_pending(key, _PendingWrite(informer, target, uid, 0))
+            elif write.method == "DELETE" and not name:
+                for target, uid in _objects_in(answer):
+                    self._add_pending(key, _PendingWrite(informer, target, uid, 0))
             elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
                 outside = not informer.selects(answer)
                 ends = _has_ended(answer)
@@ -284,6 +288,14 @@ def _parse_path(path: str) -> tuple[tuple[str, str], str, str] | None:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     return (group, rest[0]), namespace, rest[1] if len(rest) > 1 else ""
+
+
+def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
+    """Yield the key and uid of each object in the list that answers the delete of a collection."""
+    items = answer.get("items") if isinstance(answer, Mapping) else None
+    for item in items if isinstance(items, list) else ():
+        with suppress(KeyFuncError):
+            yield key_of(item), uid_of(item)
 
 
 def _uid_in_details(answer: object) -> str:

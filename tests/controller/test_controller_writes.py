@@ -190,3 +190,25 @@ async def test_an_object_whose_last_finalizer_a_reconcile_took_is_gone_at_its_ne
         await run_until(controller, finished)
         assert found[:2] == [True, False]
         assert controller.statistics().own_write_timeouts == 0
+
+
+async def test_a_collection_that_a_reconcile_deleted_is_gone_at_its_next_run(server: APIServer, client: Client) -> None:
+    async with late(client) as informer:
+        for name in ("main", "one", "two"):
+            server.create(config_map(name, labels={} if name == "main" else {"app": "x"}))
+        found: list[int] = []
+        finished = asyncio.Event()
+
+        async def reconcile(request: Request) -> None:
+            if request.name != "main":
+                return
+            found.append(len(informer.lister))
+            if len(found) == 1:
+                await client.request("DELETE", PATH, params={"labelSelector": "app=x"})
+            else:
+                finished.set()
+            controller.trigger(request)
+
+        controller = Controller(reconcile, name="test").for_(informer)
+        await run_until(controller, finished)
+        assert found[:2] == [3, 1]

@@ -16,7 +16,7 @@ from kinformer.exceptions import ConfigError
 __all__ = ["TLSMaterials", "is_outdated"]
 
 
-_Stamp: TypeAlias = tuple[int, int] | None  # the time and size of a file
+_Stamp: TypeAlias = tuple[int, int, int] | None  # the time, size and inode of a file
 
 
 class _Context(ssl.SSLContext):
@@ -109,7 +109,7 @@ def _stamp(pem: Pem | None) -> _Stamp:
         found = os.stat(pem.path)  # noqa: PTH116 - the name is a plain string
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_mtime_ns, found.st_size, found.st_ino  # times repeat: images set them to 0
 
 
 def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes) -> None:

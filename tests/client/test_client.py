@@ -999,6 +999,25 @@ class TestTLS:
             ca.write_bytes((certificates / "ca.crt").read_bytes() + b"\n")
             assert await client.request("GET", "/x") == {"peer": None}
 
+    async def test_an_authority_that_was_replaced_by_a_file_of_the_same_time_and_size_is_read_again(
+        self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
+    ) -> None:
+        texts = [(certificates / name).read_bytes() for name in ("client.crt", "ca.crt")]
+        size = max(map(len, texts))
+        old, new = tmp_path / "ca.crt", tmp_path / "new.crt"
+        for file, text in zip((old, new), texts, strict=True):
+            file.write_bytes(text.ljust(size, b"\n"))
+            os.utime(file, (0, 0))
+        cluster = {"certificate-authority": "ca.crt", "tls-server-name": "api.internal"}
+        async with (
+            HttpServer(who, ssl_context=server_context) as server,
+            Client.from_kubeconfig(kubeconfig(tmp_path, server.url, {}, **cluster)) as client,
+        ):
+            with pytest.raises(ConnectError, match="certificate verify failed"):
+                await client.request("GET", "/x")
+            new.replace(old)
+            assert await client.request("GET", "/x") == {"peer": None}
+
     async def test_a_client_certificate_that_was_replaced_is_shown_on_every_connection_from_the_first_401_on(
         self, server_context: ssl.SSLContext, certificates: Path, tmp_path: Path
     ) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from kinformer.exceptions import SelectorError
 
@@ -21,6 +21,7 @@ _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _END = "the end"
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
 class _Token(NamedTuple):
@@ -132,6 +133,27 @@ class LabelSelector:
                 if problem:
                     raise SelectorError(f"label selector {text!r}: {problem}", selector=text)
             requirements.append(LabelRequirement(key, "=", (value,)))
+        return cls(tuple(requirements))
+
+    @classmethod
+    def from_object(cls, selector: Mapping[str, Any]) -> LabelSelector:
+        """Build a selector from its form in an object, `{"matchLabels": ..., "matchExpressions": ...}`.
+
+        As LabelSelectorAsSelector does (apimachinery, pkg/apis/meta/v1/helpers.go), except that the empty selector
+        matches everything and that keys and values are taken as the server let them through.
+
+        Raises:
+            SelectorError: An expression has another operator than In, NotIn, Exists and DoesNotExist.
+        """
+        requirements = [
+            LabelRequirement(key, "=", (value,)) for key, value in (selector.get("matchLabels") or {}).items()
+        ]
+        for expression in selector.get("matchExpressions") or ():
+            operator = _OPERATORS.get(expression.get("operator", ""))
+            if operator is None:
+                raise SelectorError(f"a label selector has no operator {expression.get('operator')!r}")
+            values = tuple(sorted(set(expression.get("values") or ())))
+            requirements.append(LabelRequirement(expression.get("key", ""), operator, values))
         return cls(tuple(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -5,7 +5,6 @@ import gc
 import json
 import logging
 import sys
-import threading
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +18,7 @@ from kinformer.objects.meta import DeletedFinalStateUnknown
 from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import config_map, entry
+from tests.support.reading_threads import reading_threads
 
 BY_NAMESPACE = {NAMESPACE_INDEX: meta_namespace_index_func}
 
@@ -520,39 +520,22 @@ def test_a_relist_is_one_step_for_readers_in_other_threads() -> None:
         indexer.replace([entry(f"n{number}", rv=rv, labels={"app": "web"}) for number in range(20)])
 
     relist(1)
-    torn: list[Any] = []
-    done = threading.Event()
 
     def version(objects: Iterable[KubeObject]) -> int:
         versions = {int(obj.resource_version) for obj in objects}
-        if len(versions) != 1:
-            torn.append(versions)
-        return min(versions, default=0)
+        assert len(versions) == 1, versions
+        return versions.pop()
 
     def read() -> None:
-        while not done.is_set():
-            found = indexer.get_by_key("default/n0")
-            at_least = int(found.resource_version)
-            for name in names:
-                if version(indexer.by_index(name, "all")) < at_least:
-                    torn.append(name)
-            if version(indexer.select(Asked("web"))) < at_least or version(indexer.list()) < at_least:
-                torn.append("all")
+        at_least = int(indexer.get_by_key("default/n0").resource_version)
+        for name in names:
+            assert version(indexer.by_index(name, "all")) >= at_least, name
+        assert version(indexer.select(Asked("web"))) >= at_least
+        assert version(indexer.list()) >= at_least
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    threads = [threading.Thread(target=read) for _ in range(3)]
-    try:
-        for thread in threads:
-            thread.start()
+    with reading_threads(read, count=3, switch_interval=1e-6):
         for rv in range(2, 1500):
             relist(rv)
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(interval)
-    assert torn == []
 
 
 def test_the_old_objects_go_when_the_caller_lets_them_go_and_not_before() -> None:
@@ -670,39 +653,20 @@ def test_readers_in_other_threads_miss_no_object_that_matches_before_and_after()
     ]
     for obj in shapes[0]:
         indexer.add(obj)
-    wrong: list[Any] = []
-    done = threading.Event()
 
     def read() -> None:
-        try:
-            while not done.is_set():
-                if [obj.key for obj in indexer.select(Asked("web"))] != ["default/a"]:
-                    wrong.append("select")
-                if len(indexer.by_index("color", "any")) != 2:
-                    wrong.append("by_index")
-                indexer.index_values("color")
-                indexer.index_keys("color", "any")
-        except RuntimeError as error:
-            wrong.append(error)
+        assert [obj.key for obj in indexer.select(Asked("web"))] == ["default/a"]
+        assert len(indexer.by_index("color", "any")) == 2
+        indexer.index_values("color")
+        indexer.index_keys("color", "any")
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    try:
-        for thread in threads:
-            thread.start()
+    with reading_threads(read):
         for round_ in range(60):
             for pair in shapes:
                 for obj in pair:
                     indexer.update(obj)
             if round_ % 10 == 0:
                 indexer.replace(shapes[-1])
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(interval)
-    assert wrong == []
 
 
 def test_a_cache_of_entries_is_invisible_to_the_garbage_collector() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +9,7 @@ from kinformer.cache.store import Store
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown
 from tests.support.kube import config_map, entry
+from tests.support.reading_threads import reading_threads
 
 
 @dataclass
@@ -119,30 +118,13 @@ def test_readers_in_other_threads_always_see_a_state_of_one_moment() -> None:
     store = Store(lambda number: str(number))
     for number in range(1000):
         store.add(number)
-    wrong: list[Any] = []
-    done = threading.Event()
 
     def read() -> None:
-        try:
-            while not done.is_set():
-                objects = store.list()
-                if len(objects) not in (1000, 1001) or len(set(objects)) != len(objects):
-                    wrong.append(len(objects))
-        except RuntimeError as error:  # "dictionary changed size during iteration"
-            wrong.append(error)
+        objects = store.list()
+        assert len(objects) in (1000, 1001)
+        assert len(set(objects)) == len(objects)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    try:
-        for thread in threads:
-            thread.start()
+    with reading_threads(read):
         for number in range(4000):
             store.add(number + 1000)
             store.delete(number)
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(interval)
-    assert wrong == []

@@ -111,6 +111,30 @@ def test_a_dict_asks_for_equality() -> None:
             LabelSelector.parse(bad)  # type: ignore[arg-type]
 
 
+def test_a_selector_from_an_object_chooses_as_its_text_does() -> None:
+    selector = LabelSelector.from_object(
+        {
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["front", "back"]},
+                {"key": "stage", "operator": "NotIn", "values": ["test"]},
+                {"key": "team", "operator": "Exists"},
+                {"key": "canary", "operator": "DoesNotExist"},
+            ],
+        }
+    )
+    assert str(selector) == "!canary,app=web,stage notin (test),team,tier in (back,front)"
+    assert selector.matches({"app": "web", "tier": "back", "team": "a"})
+    assert not selector.matches({"app": "web", "tier": "back", "team": "a", "canary": ""})
+    assert not selector.matches({"app": "web", "tier": "back", "team": "a", "stage": "test"})
+    assert LabelSelector.from_object({}).matches({"any": "thing"})
+
+
+def test_a_selector_from_an_object_with_an_unknown_operator_names_it() -> None:
+    with pytest.raises(SelectorError, match="Gt"):
+        LabelSelector.from_object({"matchExpressions": [{"key": "cpu", "operator": "Gt", "values": ["1"]}]})
+
+
 def test_nothing_asks_for_nothing() -> None:
     for empty in (None, "", {}):
         selector = LabelSelector.parse(empty)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from kinformer import PodState
+from kinformer import LabelSelector, PodState
 from kinformer.cli.output.ages import age, human_duration
 
 __all__ = [
@@ -105,13 +105,8 @@ def selector_at(path: str = "spec.selector") -> Cell:
     """Show a LabelSelector in the syntax of `-l`."""
 
     def cell(obj: Object) -> str:
-        selector = value_at(obj, path, {})
-        parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-        for one in selector.get("matchExpressions") or ():
-            key, values = one.get("key", ""), ",".join(sorted(one.get("values") or ()))
-            texts = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
-            parts.append((key, str(texts.get(one.get("operator", ""), key))))
-        return ",".join(text for _, text in sorted(parts)) or _NONE
+        requirements = LabelSelector.from_object(value_at(obj, path, {})).requirements
+        return ",".join(str(one) for one in sorted(requirements, key=lambda one: one.key)) or _NONE
 
     return cell
 

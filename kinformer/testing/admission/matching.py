@@ -9,7 +9,7 @@ from kinformer.objects.selectors import LabelSelector
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.lookup import Lookup
 
-__all__ = ["label_selector", "matches"]
+__all__ = ["matches"]
 
 Object = Mapping[str, Any]
 
@@ -19,21 +19,6 @@ _POLICIES = (
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
 )
-_OPERATORS = {
-    "In": "{key} in ({values})",
-    "NotIn": "{key} notin ({values})",
-    "Exists": "{key}",
-    "DoesNotExist": "!{key}",
-}
-
-
-def label_selector(selector: Object) -> LabelSelector:
-    """A selector from its form in an object."""
-    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for one in selector.get("matchExpressions") or []:
-        values = ",".join(one.get("values") or [])
-        terms.append(_OPERATORS[one.get("operator", "")].format(key=one.get("key", ""), values=values))
-    return LabelSelector.parse(",".join(terms))
 
 
 def matches(lookup: Lookup, constraints: Object | None, write: Attributes) -> bool:
@@ -62,13 +47,13 @@ def _selects_namespace(lookup: Lookup, selector: Object, write: Attributes) -> b
     else:
         found = lookup.get("v1/namespaces", "", write.namespace)
         labels = ((found or {}).get("metadata") or {}).get("labels") or {}
-    return label_selector(selector).matches(labels)
+    return LabelSelector.from_object(selector).matches(labels)
 
 
 def _selects_object(selector: Object, write: Attributes) -> bool:
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return True
-    parsed = label_selector(selector)
+    parsed = LabelSelector.from_object(selector)
     return any(parsed.matches(one["metadata"].get("labels") or {}) for one in (write.obj, write.old) if one is not None)
 
 

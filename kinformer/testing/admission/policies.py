@@ -7,9 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+from kinformer.objects.selectors import LabelSelector
 from kinformer.testing.admission.attributes import Attributes
 from kinformer.testing.admission.lookup import Lookup
-from kinformer.testing.admission.matching import label_selector, matches
+from kinformer.testing.admission.matching import matches
 from kinformer.testing.cel.environment import CALL_LIMIT, Program
 from kinformer.testing.cel.evaluator import Lazy
 from kinformer.testing.cel.library.times import parse_timestamp
@@ -122,7 +123,7 @@ class Policies:
             one = self._lookup.get(resource.name, namespace, reference["name"])
             found = [] if one is None else [one]
         else:
-            selector = label_selector(reference.get("selector") or {})
+            selector = LabelSelector.from_object(reference.get("selector") or {})
             everything = self._lookup.list(resource.name, namespace)
             found = [one for one in everything if selector.matches(one["metadata"].get("labels") or {})]
         if not found and reference.get("parameterNotFoundAction", "Deny") == "Deny":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from kinformer.objects.selectors import LabelSelector
 from kinformer.testing.api.write import Writer
 from kinformer.testing.api.write_options import WriteOptions
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.kinds.status import StatusError, bad_request, conflict, failure, internal, invalid
 from kinformer.testing.rules.metadata_rules import invalid_value
-from kinformer.testing.rules.workload_rules import selector_matches
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ledger import Ledger, WriteResult
 from kinformer.testing.store.ownership import FieldManager
@@ -153,7 +153,7 @@ def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None
     for stored in ledger.collection(budgets).snapshot().within(pod["metadata"]["namespace"]).items:
         budget = decode_stored(budgets, stored)
         selector, status = (budget.get("spec") or {}).get("selector"), budget.get("status") or {}
-        if selector is None or not selector_matches(selector, labels):
+        if selector is None or not LabelSelector.from_object(selector).matches(labels):
             continue
         if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
             text = f"The disruption budget {stored.name} is still being processed by the server."

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kinformer.objects.selectors import LabelSelector
+
 __all__ = ["age", "containers", "human_duration", "label_selector", "labels_text", "listed", "or_none", "since"]
 
 Object = Mapping[str, Any]
@@ -69,19 +71,8 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
 
 def label_selector(selector: Object | None) -> str:
     """A LabelSelector in one line."""
-    if selector is None:
-        return "<none>"
-    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for one in selector.get("matchExpressions") or []:
-        key, values = one.get("key", ""), ",".join(sorted(one.get("values") or []))
-        text = {
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        parts.append((key, text.get(one.get("operator", ""), key)))
-    return ",".join(text for _, text in sorted(parts)) or "<none>"
+    requirements = LabelSelector.from_object(selector or {}).requirements
+    return ",".join(str(one) for one in sorted(requirements, key=lambda one: one.key)) or "<none>"
 
 
 def listed(values: Sequence[str], most: int = 3, *, separator: str = ",") -> str:

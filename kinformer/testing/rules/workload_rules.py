@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kinformer.objects.selectors import LabelSelector
 from kinformer.testing.kinds.names import qualified_name
 from kinformer.testing.kinds.status import Causes, cause
 from kinformer.testing.rules.metadata_rules import invalid_value, json_text, label_causes
 from kinformer.testing.rules.pod_rules import pod_update_causes, required, template_causes, unsupported
 
-__all__ = ["at_least", "cron_job_causes", "job_causes", "selector_matches", "workload_causes"]
+__all__ = ["at_least", "cron_job_causes", "job_causes", "workload_causes"]
 
 Object = Mapping[str, Any]
 
@@ -46,23 +47,6 @@ def selector_causes(selector: Object, field: str) -> Causes:
             causes.append(invalid_value(f"{at}.operator", operator, "not a valid selector operator"))
         causes += [invalid_value(f"{at}.key", one.get("key", ""), text) for text in qualified_name(one.get("key", ""))]
     return causes
-
-
-def selector_matches(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a LabelSelector selects these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for one in selector.get("matchExpressions") or []:
-        key, operator, values = one.get("key", ""), one.get("operator"), one.get("values") or []
-        held = {
-            "In": labels.get(key) in values and key in labels,
-            "NotIn": labels.get(key) not in values,
-            "Exists": key in labels,
-            "DoesNotExist": key not in labels,
-        }
-        if not held.get(operator or "", False):
-            return False
-    return True
 
 
 def workload_causes(kind: str, spec: Object, old: Object | None) -> Causes:
@@ -105,7 +89,7 @@ def _selector_and_template(kind: str, spec: Object) -> Causes:
         wrong.append(invalid_value("spec.selector", selector, "invalid label selector"))
     labels = (template.get("metadata") or {}).get("labels")
     causes = list(wrong)
-    if not bad and not (selector is not None and selector_matches(selector, labels or {})):
+    if not bad and not (selector is not None and LabelSelector.from_object(selector).matches(labels or {})):
         causes.append(
             cause(
                 "FieldValueInvalid",

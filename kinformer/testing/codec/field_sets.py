@@ -39,6 +39,7 @@ UNOWNED_METADATA = {
     "selfLink",
     "managedFields",
 }
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _ZERO: tuple[Any, ...] = (None, {}, "", 0)  # what Go writes for fields that were never set
 
 
@@ -46,7 +47,7 @@ def item_element(node: Node, item: Object) -> str:
     """The element of an item of a keyed list."""
     # structured-merge-diff writes the keys of an item in order of the alphabet
     pairs = sorted(zip(node.keys, node.key_of(item), strict=True))
-    return "k:" + json.dumps(dict(pairs), separators=(",", ":"), ensure_ascii=False)
+    return "k:" + _compact(dict(pairs))
 
 
 def member_element(value: Any) -> str:

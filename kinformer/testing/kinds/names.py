@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 __all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
 
@@ -77,13 +78,14 @@ def path_segment(text: str) -> list[str]:
     return [f"may not contain '{char}'" for char in "/%" if char in text]
 
 
-def qualified_name(text: str) -> list[str]:
+@lru_cache(4096)  # the keys of labels are few, and each object repeats them
+def qualified_name(text: str) -> tuple[str, ...]:
     """The key of a label or an annotation: a name, with or without a domain before it."""
     prefix, slash, name = text.rpartition("/")
     if slash and "/" in prefix:
-        return [
-            f"a valid label key {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        return (
+            f"a valid label key {_NAME_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
     wrong = []
     if slash:
         if not prefix:
@@ -91,5 +93,5 @@ def qualified_name(text: str) -> list[str]:
         else:
             wrong += [f"prefix part {one}" for one in dns_subdomain(prefix)]
     if not name:
-        return [*wrong, "name part must be non-empty", f"name part {_NAME_TEXT}"]
-    return wrong + [f"name part {one}" for one in _checked(name, _NAME, _NAME_TEXT, 63)]
+        return (*wrong, "name part must be non-empty", f"name part {_NAME_TEXT}")
+    return (*wrong, *(f"name part {one}" for one in _checked(name, _NAME, _NAME_TEXT, 63)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -26,7 +26,7 @@ class Format(Opaque):
     __slots__ = ("name", "validate")
     cel_type = "kubernetes.NamedFormat"
 
-    def __init__(self, name: str, validate: Callable[[str], list[str]]) -> None:
+    def __init__(self, name: str, validate: Callable[[str], Sequence[str]]) -> None:
         self.name = name
         self.validate = validate
 
@@ -71,7 +71,7 @@ def _bytes(text: str) -> list[str]:
     return [] if text else ["invalid base64"]
 
 
-_FORMATS = {
+_FORMATS: dict[str, Callable[[str], Sequence[str]]] = {
     "dns1123Label": dns_label,
     "dns1123Subdomain": dns_subdomain,
     "dns1035Label": dns_label_1035,
@@ -98,7 +98,7 @@ def _constant(name: str) -> Callable[[], Format]:
 
 def _validate(one: Format, text: str) -> OptionalValue:
     found = one.validate(text)
-    return OptionalValue(found) if found else OptionalValue.none()
+    return OptionalValue(list(found)) if found else OptionalValue.none()
 
 
 def add_formats(library: Library) -> None:

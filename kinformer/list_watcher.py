@@ -271,6 +271,14 @@ class CountedSource(Protocol):
 
 
 @runtime_checkable
+class PathReadingSource(Protocol):
+    """A source that can read the values of JSON paths while it decodes, so that a cache needs no second scan."""
+
+    def read_paths(self, paths: Iterable[str], /) -> None:
+        """Read these paths, beside those of earlier calls, with each object from now on."""
+
+
+@runtime_checkable
 class DecodingSource(Protocol):
     """A source that says whether all that it gives are `KubeObject`s, because it leaves out what it cannot decode."""
 
@@ -329,6 +337,7 @@ class Capabilities:
     snapshots: SnapshotSource | None = None
     selecting: SelectingSource | None = None
     stats: IngestCounts | None = None
+    path_reading: PathReadingSource | None = None
 
 
 @runtime_checkable
@@ -356,6 +365,7 @@ def capabilities_of(source: object) -> Capabilities:
         snapshots=source if isinstance(source, SnapshotSource) else None,
         selecting=source if isinstance(source, SelectingSource) else None,
         stats=source.stats if isinstance(source, CountedSource) else None,
+        path_reading=source if isinstance(source, PathReadingSource) else None,
     )
 
 

@@ -71,7 +71,7 @@ class IndexFunction(Generic[ObjectT]):
         TypeError: `func` is neither a callable nor a path.
     """
 
-    __slots__ = ("_failing", "_told", "errors", "func", "name")
+    __slots__ = ("_failing", "_segments", "_told", "errors", "func", "name")
 
     def __init__(self, name: str, func: IndexFunc[ObjectT] | str) -> None:
         if isinstance(func, str):
@@ -80,12 +80,18 @@ class IndexFunction(Generic[ObjectT]):
             raise TypeError(f"index {name!r}: expected a function or a JSON path such as 'spec.nodeName', got {func!r}")
         self.name = name
         self.func: IndexFunc[ObjectT] = func
+        self._segments = func.path.segments if isinstance(func, PathIndex) else None
         self.errors = 0
         self._told = LogOnce()
         self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
 
     def __call__(self, key: str, obj: ObjectT) -> _Filed:
         """Return the values of an object, each once; None if there are none or the function failed."""
+        if self._segments is not None and isinstance(obj, KubeObject):
+            known = obj._path_values  # what the decoder has read already
+            if known is not None and self._segments in known:
+                self.forget(key)
+                return known[self._segments]
         try:
             values = _texts(self.func(obj))
         except Exception:
@@ -103,6 +109,11 @@ class IndexFunction(Generic[ObjectT]):
         if len(values) == 1:
             return values[0]
         return tuple(values) or None
+
+    @property
+    def path(self) -> str | None:
+        """The JSON path that is the function, if it is one."""
+        return self.func.path.text if isinstance(self.func, PathIndex) else None
 
     def forget(self, key: str) -> None:
         """Forget a deleted object, so that its next failure is logged again."""

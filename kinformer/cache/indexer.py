@@ -190,6 +190,12 @@ class Indexer(Store[ObjectT]):
 
     # --- indexes -----------------------------------------------------------------------------
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths by which objects are indexed, or will be when a build has ended."""
+        indexes = (*self._state.indexes.values(), *self._building.values())
+        return tuple(path for index in indexes if (path := index.function.path) is not None)
+
     def add_indexers(self, indexers: Indexers[ObjectT]) -> None:
         """Add indexes, all or none; the stored objects are indexed at once.
 

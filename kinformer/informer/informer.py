@@ -409,11 +409,13 @@ class SharedInformer(Generic[M]):
         """
         self._own_loop()
         self._parts.indexer.add_indexers(indexers)
+        self._parts.read_paths()
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
         self._own_loop()
         await self._parts.indexer.build_indexers(indexers)
+        self._parts.read_paths()
 
     def health(self) -> InformerHealth:
         """How well the cache follows the server, at this moment."""

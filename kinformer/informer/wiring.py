@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
 from kinformer.informer.options import InformerOptions
-from kinformer.list_watcher import IngestCounts, ListerWatcher, capabilities_of
+from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
@@ -55,6 +55,7 @@ class Wiring:
         processor: Applies the queue to the cache and tells the handlers.
         sources: As the user gave them, by scope.
         decoders: The decoder around each source that does not decode by itself.
+        path_readers: The sources that read the paths of indexes while they decode.
         transforms: The transform around each source, if there is one.
         reflectors: By scope.
         snapshots: The snapshot, if there is one.
@@ -67,6 +68,7 @@ class Wiring:
     sources: Mapping[Scope, ListerWatcher]
     decoders: list[DecodingListerWatcher] = field(default_factory=list)
     transforms: list[TransformingListerWatcher] = field(default_factory=list)
+    path_readers: list[PathReadingSource] = field(default_factory=list)
     reflectors: dict[Scope, Reflector] = field(default_factory=dict)
     snapshots: SnapshotHooks | None = None
 
@@ -99,6 +101,9 @@ class Wiring:
         queue.direct = processor.apply_now
         wiring = cls(indexer, queue, schedule, processor, sources)
         stacked = wiring._stack(options)
+        readers = (capabilities_of(source).path_reading for source in stacked.values())
+        wiring.path_readers = [reader for reader in readers if reader is not None]
+        wiring.read_paths()
         if options.snapshot is not None:
             wiring.snapshots = wiring._keep(stacked, name, options)
         wiring.reflectors = {
@@ -118,6 +123,11 @@ class Wiring:
     def cluster(self) -> str | None:
         """Which cluster the cache is of, or None while that is not known."""
         return next((reflector.cluster for reflector in self.reflectors.values() if reflector.cluster), None)
+
+    def read_paths(self) -> None:
+        """Let the sources read the paths by which the cache is indexed, with each object from now on."""
+        for reader in self.path_readers:
+            reader.read_paths(self.indexer.paths)
 
     def selects(self, obj: KubeObject) -> bool:
         """True if the object, as the server has just answered it, may be among those that the sources give."""

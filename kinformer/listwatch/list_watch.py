@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -216,6 +216,14 @@ class ListWatch:
     def keep(self, obj: KubeObject) -> KubeObject:
         """An object of an earlier time, in the form in which this source gives objects."""
         return self._decoder.keep(obj)
+
+    def read_paths(self, paths: Iterable[str]) -> None:
+        """Read the values of these paths with each object from now on, as the index of a cache asks for.
+
+        Raises:
+            ConfigError: A path does not parse.
+        """
+        self._decoder.read_paths(paths)
 
     def selects(self, obj: KubeObject) -> bool:
         """Whether the object, as a server has just answered it, may be among those of this source.

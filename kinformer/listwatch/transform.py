@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.exceptions import ConfigError, DecodeError, KinformerError
-from kinformer.list_watcher import ListerWatcher, WatchEvent
+from kinformer.list_watcher import Capabilities, ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.json_path import Projection
 from kinformer.objects.object import KubeObject, UndecodableObject
@@ -75,6 +76,15 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         # What the source has kept of managedFields is the transform's to keep or not.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the inner source, except that paths are read of what the transform returns."""
+        return dataclasses.replace(super().capabilities, path_reading=self)
+
+    def read_paths(self, paths: Iterable[str]) -> None:
+        """Read the values of these paths with each transformed object from now on."""
+        self._decoder.read_paths(paths)
 
     def convert_event(self, event: WatchEvent) -> WatchEvent:
         """Return the event with the transformed object; BOOKMARKs, and objects that are unknown, stay as they are."""

@@ -18,16 +18,23 @@ __all__ = [
     "JSONPath",
     "PathIndex",
     "PathTree",
+    "PathValues",
     "Projection",
+    "Segments",
     "covers",
     "parse_path",
     "path_value",
     "struct_of",
+    "text_of",
     "tree_of",
 ]
 
 Segment = str | int | None
 """A key, an index, or None for the wildcard `[*]`."""
+
+Segments: TypeAlias = tuple[Segment, ...]
+PathValues: TypeAlias = dict[Segments, str | None]
+"""The texts of the values at some paths, None for those that are missing or null; arrays and objects are left out."""
 
 _NAME = re.compile(r"""(?:[^\s.\[\]'"\\]|\\.)+""")
 _BRACKET = re.compile(r"""\[\s*(?:(?P<index>-?\d{1,9})|(?P<any>\*)|'(?P<single>[^']*)'|"(?P<double>[^"]*)")\s*\]""")
@@ -209,6 +216,11 @@ def path_value(raw: bytes, path: str, default: object = None) -> Any:
     return parse_path(path).value(raw, default)
 
 
+def text_of(value: str | float) -> str:
+    """Return a text as it is, and a number or boolean as it is written in JSON."""
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
 class PathIndex:
     """An index function that returns the values of a path as texts. Those of equal paths are equal.
 
@@ -228,7 +240,7 @@ class PathIndex:
 
     def _text(self, value: object) -> str:
         if isinstance(value, (bool, int, float)):
-            return _encode(value).decode()
+            return text_of(value)
         raise TypeError(
             f"the index path {self.path.text!r} ends at a {type(value).__name__}, expected a text, number or boolean"
         )

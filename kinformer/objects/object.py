@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError
-from kinformer.objects.json_path import parse_path, path_value
+from kinformer.objects.json_path import PathValues, parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
 from kinformer.objects.types import JSON, M_co
@@ -115,6 +115,8 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     _labels: dict[str, str]
     owner_references: tuple[OwnerReference, ...]
     _data: bytes
+    # The values of some paths, which were read when the object was decoded; shared, like the labels.
+    _path_values: PathValues | None = None
 
     @classmethod
     def from_json(cls, raw: bytes | bytearray | memoryview | str) -> KubeObject:
@@ -307,7 +309,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     def _view(self) -> ObjectView:
         head = (self.key, self.namespace, self.uid, self.resource_version, self.api_version, self.kind)
-        return ObjectView(*head, self._labels, self.owner_references, self.raw)
+        return ObjectView(*head, self._labels, self.owner_references, self.raw, self._path_values)
 
 
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]

@@ -22,15 +22,16 @@ class PackedObject(KubeObject, frozen=True, gc=False, eq=False):
         program.
     """
 
-    _packing: Packing
+    _packing: Packing | None = None
 
     @property
     def raw(self) -> bytes:
         """The JSON as it is kept: without managedFields, unless these were requested."""
+        assert self._packing is not None
         return self._packing.unpack(self)
 
     def _view(self) -> ObjectView:
-        return _PackedView(*_head(self), self._data, None, self._packing)
+        return _PackedView(*_head(self), self._data, self._path_values, None, self._packing)
 
     def __reduce__(self) -> tuple[object, ...]:
         return KubeObject, (*_head(self), self.raw)  # a packing belongs to one process
@@ -52,12 +53,12 @@ class _PackedView(ObjectView, frozen=True, gc=True, eq=False):
 
 def packed(obj: KubeObject, data: bytes, packing: Packing) -> PackedObject:
     """Return the same object with the packed JSON `data`."""
-    return PackedObject(*_head(obj), data, packing)
+    return PackedObject(*_head(obj), data, obj._path_values, packing)
 
 
 def with_json(obj: KubeObject, raw: bytes) -> KubeObject:
-    """Return the same object with the JSON `raw`."""
-    return KubeObject(*_head(obj), raw)
+    """Return the same object with the JSON `raw`, which has the same values at the paths that were read."""
+    return KubeObject(*_head(obj), raw, obj._path_values)
 
 
 def _head(obj: KubeObject) -> tuple[object, ...]:

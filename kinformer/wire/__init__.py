@@ -1,5 +1,5 @@
 """Parsing: turns the bytes of a response into objects. Nothing here outlives a request or touches a socket.
 
 May import: `objects` and below.
-Reading order: lines, list_parser, decoder, fast_path.
+Reading order: lines, list_parser, documents, decoder, fast_path.
 """

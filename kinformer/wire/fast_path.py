@@ -7,9 +7,8 @@ gives up instead of guessing, and a property test checks that it agrees with `ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from sys import intern
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,13 +16,12 @@ from kinformer.exceptions import MALFORMED
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
+from kinformer.wire.documents import EMPTY, Document, Documents, MarkedDocument, MarkedMetadata, Metadata
 from kinformer.wire.field_packing import FieldLayout
+from kinformer.wire.interning import SharedValues
 from kinformer.wire.lines import Lines
 
-__all__ = ["FastPath", "Metadata", "ObjectPrefix", "decode_untyped", "without_managed_fields"]
-
-K = TypeVar("K")
-V = TypeVar("V")
+__all__ = ["FastPath", "ObjectPrefix", "without_managed_fields"]
 
 MANAGED_FIELDS = b',"managedFields":'
 """The bytes before the value of managedFields, as servers write them."""
@@ -32,7 +30,6 @@ _MARK = MANAGED_FIELDS + b"1"  # replaces the managedFields that are cut, while 
 _LENGTH = len(MANAGED_FIELDS)
 _BRACKETS = 8  # opening brackets of metadata that are tried before `find` takes over
 
-_EMPTY = msgspec.Raw()
 _UNUSUAL: tuple[type[Exception], ...] = (*MALFORMED, IndexError)  # IndexError: a line of a few bytes
 
 _new_tuple = tuple.__new__  # a third of the cost of WatchEvent(...), which is a Python function
@@ -141,74 +138,6 @@ def _is_object(text: bytes) -> bool:
     return True
 
 
-class _Head(msgspec.Struct, gc=False, rename="camel"):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    labels: msgspec.Raw = _EMPTY
-    owner_references: msgspec.Raw = _EMPTY
-
-
-class Metadata(_Head, gc=False, rename="camel"):
-    """The metadata of an object that its attributes need; labels and owner references as they were written."""
-
-    managed_fields: msgspec.Raw = _EMPTY
-
-
-class _Untyped(msgspec.Struct, gc=False):
-    metadata: Metadata
-
-
-# For an object with a mark instead of its managedFields; any other value of that name is rejected by its type.
-class _MarkedMetadata(_Head, gc=False, rename="camel"):
-    managed_fields: int = 0
-
-
-class _Marked(msgspec.Struct, gc=False):
-    metadata: _MarkedMetadata
-
-
-decode_untyped = msgspec.json.Decoder(_Untyped).decode
-_decode_marked = msgspec.json.Decoder(_Marked).decode
-
-
-# At most twice as many are held. 30,000 Pods of a real cluster have some 1,000 label sets; if every object has labels
-# of its own, sharing costs some 10 MB.
-_SHARED = 16_384
-
-
-class SharedValues(dict[K, V]):
-    """Interns values: `shared[key]` is one and the same value for equal keys, as long as they keep coming.
-
-    There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
-    that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
-    stay shared.
-
-    Args:
-        make: Makes the value of a key.
-        limit: Values of one generation.
-    """
-
-    __slots__ = ("_limit", "_make", "_old")
-
-    def __init__(self, make: Callable[[K], V], limit: int = _SHARED) -> None:
-        super().__init__()
-        self._make = make
-        self._limit = limit
-        self._old: dict[K, V] = {}
-
-    def __missing__(self, key: K) -> V:
-        value = self._old.get(key)
-        if value is None:
-            value = self._make(key)
-        if len(self) >= self._limit:
-            self._old = dict(self)
-            self.clear()
-        self[key] = value
-        return value
-
-
 def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
 
@@ -223,10 +152,11 @@ class FastPath:
     Attributes:
         prefix: The prefix of the objects of this resource, as far as it is known.
         cutting: True if the last object had managedFields, and they are not kept.
+        documents: Decodes what the attributes of an object need, and the values that its cache is indexed by.
         labels, owners, namespaces: The values that the objects of one decoder share.
     """
 
-    __slots__ = ("_keep", "_layout", "cutting", "labels", "namespaces", "owners", "prefix")
+    __slots__ = ("_keep", "_layout", "cutting", "documents", "labels", "namespaces", "owners", "prefix")
 
     def __init__(self, *, keep_managed_fields: bool, layout: FieldLayout | None) -> None:
         self._keep = keep_managed_fields
@@ -234,6 +164,7 @@ class FastPath:
         self.labels = SharedValues(_make_labels)
         self.owners = SharedValues(decode_owner_references)
         self.namespaces: SharedValues[str, str] = SharedValues(intern)
+        self.documents = Documents()
         self.prefix = UNKNOWN
         self.cutting = False
 
@@ -252,11 +183,12 @@ class FastPath:
         labels, owners, namespaces, keep, layout = self.labels, self.owners, self.namespaces, self._keep, self._layout
         cutting, name_of_them, length = self.cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
         data, start, is_ascii = lines.data, lines.start, lines.is_ascii
-        view, find, begins, decode, append = memoryview(data), data.find, data.startswith, decode_untyped, found.append
-        decode_marked, mark = _decode_marked, _MARK
+        view, find, begins, append, mark = memoryview(data), data.find, data.startswith, found.append, _MARK
+        decode, decode_marked, values_of = self.documents.plain, self.documents.marked, self.documents.values_of
         type_, text, before, brace = NO_LINE
         read = 0
-        metadata: Metadata | _MarkedMetadata
+        document: Document | MarkedDocument
+        metadata: Metadata | MarkedMetadata
         try:
             for end in lines.ends[lines.read : lines.read + most]:
                 last = end - 1
@@ -277,8 +209,9 @@ class FastPath:
                 # Strict: if there is more than the object this raises, and `event` finds out what it is.
                 if value < 0:
                     raw = data[first:last]
-                    metadata = decode(raw).metadata
-                    if metadata.managed_fields is not _EMPTY and not keep:
+                    document = decode(raw)
+                    metadata = document.metadata
+                    if metadata.managed_fields is not EMPTY and not keep:
                         break
                 else:
                     # Cut up to the first closing bracket. If that is inside a string, or closes another array, the rest
@@ -286,7 +219,8 @@ class FastPath:
                     # rejects it. The mark is read back only if the managedFields are those of the object itself.
                     head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
                     raw = b"".join((head, tail))
-                    metadata = decode_marked(b"".join((head, mark, tail))).metadata
+                    document = decode_marked(b"".join((head, mark, tail)))
+                    metadata = document.metadata
                     if not metadata.managed_fields:
                         break
                 name, namespace = metadata.name, metadata.namespace
@@ -302,8 +236,9 @@ class FastPath:
                     api_version,
                     kind,
                     labels[bytes(metadata.labels)],
-                    () if metadata.owner_references is _EMPTY else owners[bytes(metadata.owner_references)],
+                    () if metadata.owner_references is EMPTY else owners[bytes(metadata.owner_references)],
                     raw,
+                    None if values_of is None else values_of(document),
                 )
                 append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
                 start = end + 1

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -259,7 +260,7 @@ async def test_what_the_inner_source_can_do_beside_list_and_watch_is_asked_of_it
     source = TransformingListerWatcher(Source(), strip)
     assert isinstance(source, ListerWatcher)
     found = capabilities_of(source)
-    assert found == capabilities_of(source._inner)
+    assert found == replace(capabilities_of(source._inner), path_reading=source)
     assert found.tip is not None
     assert await found.tip.tip() == ServerTip("9")
     assert found.presence is not None

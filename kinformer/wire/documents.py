@@ -1,0 +1,177 @@
+"""The documents of objects: the parts of their JSON that are decoded when they arrive.
+
+An object's attributes need its metadata. Values at JSON paths, by which a cache is indexed, are read in the same scan
+of the bytes: 0.1 us each for a Pod of 8 KB, against 3 us for another scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
+from sys import intern
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
+from kinformer.objects.types import JSON
+from kinformer.wire.interning import SharedValues
+
+_Field: TypeAlias = tuple[Any, ...]  # name, key, type, and the default if there is one
+
+__all__ = ["EMPTY", "Document", "Documents", "MarkedDocument", "MarkedMetadata", "Metadata", "TypedDocument"]
+
+EMPTY = msgspec.Raw()
+"""The value of a part that is missing."""
+
+_BETWEEN = b"\0"  # occurs in no JSON
+_LONGEST = 512  # bytes of values that objects share; others are read from the object when they are needed
+
+
+class _Head(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: msgspec.Raw = EMPTY
+    owner_references: msgspec.Raw = EMPTY
+
+
+class Metadata(_Head, gc=False, rename="camel"):
+    """The metadata of an object that its attributes need; labels and owner references as they were written."""
+
+    managed_fields: msgspec.Raw = EMPTY
+
+
+class MarkedMetadata(_Head, gc=False, rename="camel"):
+    """The metadata of an object with a mark, 1, in the place of its managedFields; any other value is rejected."""
+
+    managed_fields: int = 0
+
+
+_KNOWN = ("apiVersion", "kind")
+_KNOWN_METADATA = ((), *((name,) for name in Metadata.__struct_encode_fields__))
+
+
+class Document(Protocol):
+    """A decoded object: its metadata, and the structs that lead to its values."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+class MarkedDocument(Protocol):
+    """A decoded object with a mark, 1, in the place of its managedFields."""
+
+    @property
+    def metadata(self) -> MarkedMetadata: ...
+
+
+class TypedDocument(Document, Protocol):
+    """A decoded object with its kind and apiVersion; None if they are missing."""
+
+    @property
+    def kind(self) -> str | None: ...
+    @property
+    def api_version(self) -> str | None: ...
+
+
+_decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
+
+
+class Documents:
+    """Decodes the documents of one resource.
+
+    Beside the metadata and the values at the paths, an object is skipped, which checks that it is JSON.
+
+    Args:
+        paths: JSON paths whose values are read with each object. Left out are paths with an index or a wildcard, and
+            those that lead through a decoded part of the metadata or through the value of another path.
+
+    Attributes:
+        paths: The paths that were asked for.
+        plain: Decodes an object.
+        marked: Decodes an object with a mark in the place of its managedFields.
+        typed: Decodes an object with its kind and apiVersion.
+        values_of: Returns the values of a decoded object, or None if they must be read from the object itself. None
+            instead of a function if there are no paths.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self.paths = tuple(dict.fromkeys(paths))
+        root = _readable(self.paths)
+        self._found: list[tuple[str, Segments]] = []  # attributes in the decoded document, segments of the path
+        metadata = self._fields(root.keys.pop("metadata", PathTree()), ("metadata",), ("metadata",))
+        values = self._fields(root, (), ())
+        plain, marked = _struct(metadata, Metadata), _struct(metadata, MarkedMetadata)
+        kind: list[_Field] = [("kind", "kind", str | None, None), ("api_version", "apiVersion", str | None, None)]
+        self.plain: Callable[[bytes], Document] = _decoder([("metadata", "metadata", plain), *values])
+        self.marked: Callable[[bytes], MarkedDocument] = _decoder([("metadata", "metadata", marked), *values])
+        self.typed: Callable[[bytes], TypedDocument] = _decoder([("metadata", "metadata", plain), *values, *kind])
+        self._find = attrgetter(*(attributes for attributes, _ in self._found)) if self._found else None
+        self._shared: SharedValues[bytes, PathValues] = SharedValues(self._texts)
+        self.values_of = self._values_of if self._found else None
+
+    def _values_of(self, document: Document | MarkedDocument) -> PathValues | None:
+        assert self._find is not None
+        try:
+            found = self._find(document)
+        except AttributeError:
+            return None  # one of the values on the way is null
+        key = bytes(found) if len(self._found) == 1 else _BETWEEN.join(found)
+        return self._shared[key] if len(key) <= _LONGEST else None
+
+    def _texts(self, key: bytes) -> PathValues:
+        texts: PathValues = {}
+        for (_, segments), raw in zip(self._found, key.split(_BETWEEN), strict=True):
+            value = _decode_any(raw) if raw else None
+            if not isinstance(value, (dict, list)):
+                texts[segments] = None if value is None else intern(text_of(value))
+        return texts
+
+    def _fields(self, node: PathTree, attributes: tuple[str, ...], keys: tuple[str, ...]) -> list[_Field]:
+        fields: list[_Field] = []
+        for number, (key, child) in enumerate(node.keys.items()):
+            place = (*attributes, f"v{number}")
+            if child.whole:
+                self._found.append((".".join(place), (*keys, key)))
+                fields.append((place[-1], key, msgspec.Raw, EMPTY))
+            else:
+                inner = _struct(self._fields(child, place, (*keys, key)))
+                fields.append((place[-1], key, inner | None, msgspec.field(default_factory=partial(_same, inner()))))
+        return fields
+
+
+def _readable(paths: Iterable[str]) -> PathTree:
+    """Return the tree of those paths that are read with a document."""
+    root = PathTree()
+    for path in paths:
+        segments = parse_path(path).segments
+        if not all(isinstance(segment, str) for segment in segments):
+            continue
+        if segments[0] in _KNOWN or (segments[0] == "metadata" and segments[1:2] in _KNOWN_METADATA):
+            continue
+        node = root
+        for segment in segments:
+            if node.whole:
+                break
+            node = node.child(segment)
+        else:
+            node.whole = not node.keys
+    return root
+
+
+def _struct(fields: Iterable[_Field], *bases: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Make a struct of fields: their name, key, type, and default if they have one."""
+    fields = list(fields)
+    members = [(name, *rest) for name, _, *rest in fields]
+    return msgspec.defstruct("Document", members, bases=bases, rename={name: key for name, key, *_ in fields}, gc=False)
+
+
+def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(_struct(fields)).decode
+
+
+def _same(value: msgspec.Struct) -> msgspec.Struct:
+    return value

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Generic, TypeAlias
 
-from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
+from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, TableCopies, stored, tables_of
 from kinformer.cache.store import Keys, Objects, objects_of
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ObjectT
@@ -179,10 +179,12 @@ class LabelGroups(Generic[ObjectT]):
 class LabelGroupsFork(LabelGroups[ObjectT]):
     """A copy-on-write copy of groups; see `IndexFork`."""
 
-    __slots__ = ("_copies", "origin")
+    __slots__ = ("_copies", "_own_members", "origin")
 
     def __init__(self, origin: LabelGroups[ObjectT]) -> None:
         self.origin = origin
+        # By namespace and id of the labels: the members of groups that are this fork's own already.
+        self._own_members: dict[str, dict[int, dict[str, ObjectT]]] = {}
         self.spaces = origin.spaces
         self._others = origin._others
         self._changes = 0
@@ -190,15 +192,28 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
 
     def put(self, key: str, old: ObjectT | None, new: ObjectT) -> None:
         """Note that `new` will be stored, in place of `old` if there is one."""
+        if old is None and isinstance(new, KubeObject):
+            own = self._own_members.get(new.namespace)
+            if own is not None:
+                members = own.get(id(new._labels) if new._labels else NO_LABELS)
+                if members is not None and len(members) < PARTITION_AT:
+                    members[key] = new
+                    return
         for obj in (old, new):
             if isinstance(obj, KubeObject):
                 self._own(obj)
         super().put(key, old, new)
+        if isinstance(new, KubeObject):
+            number = id(new._labels) if new._labels else NO_LABELS
+            grown = self.spaces[new.namespace][number][1]
+            if isinstance(grown, dict):
+                self._own_members.setdefault(new.namespace, {})[number] = grown
 
     def remove(self, key: str, old: ObjectT) -> None:
         """Note that `old` will no longer be stored."""
         if isinstance(old, KubeObject):
             self._own(old)
+            self._own_members.pop(old.namespace, None)  # a group without members goes
         super().remove(key, old)
 
     def settled(self) -> LabelGroups[ObjectT]:

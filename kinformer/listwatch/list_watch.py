@@ -280,7 +280,12 @@ class ListWatch:
     async def _items(
         self, body: Body, header: PageHeader, options: ListOptions
     ) -> AsyncGenerator[builtins.list[KubeObject], None]:
-        splitter = ListSplitter(self._item, max_item_bytes=self._max_event_bytes, max_list_bytes=self._max_list_bytes)
+        splitter = ListSplitter(
+            self._item,
+            decode_many=self._decoder.items,
+            max_item_bytes=self._max_event_bytes,
+            max_list_bytes=self._max_list_bytes,
+        )
         budget = YieldBudget()
         reader = BodyReader(body, budget, DecodeError)
         while chunk := await reader.read():

@@ -175,6 +175,17 @@ class EntryDecoder:
         except MALFORMED as error:
             self._refuse(raw, error)
 
+    def items(
+        self, data: bytes, start: int, ends: list[int], gap: int, api_version: str, kind: str, found: list[KubeObject]
+    ) -> int:
+        """Decode items of a list that look like those before them, and append them to `found`; returns how many.
+
+        The first begins at `start`, each ends at one of `ends`, with `gap` bytes between two. An item that looks
+        otherwise, or cannot be kept, is for `item`, and so are those after it.
+        """
+        stamp = b"" if self.fast.prefix.kind else self._stamp(kind, api_version)
+        return self.fast.read_items(data, start, ends, gap, stamp, intern(kind), intern(api_version), found)
+
     def _entry(self, raw: bytes, api_version: str, kind: str, documents: Documents) -> KubeObject:
         text, known_kind, known_version, brace, _ = self.fast.prefix
         document: Document

@@ -93,7 +93,7 @@ class Documents:
         paths: The paths that were asked for.
         plain: Decodes an object.
         marked: Decodes an object with a mark in the place of its managedFields.
-        typed: Decodes an object with its kind and apiVersion.
+        typed, typed_marked: Decode its kind and apiVersion too.
         values_of: Returns the values of a decoded object, or None if they must be read from the object itself. None
             instead of a function if there are no paths.
     """
@@ -109,6 +109,9 @@ class Documents:
         self.plain: Callable[[bytes], Document] = _decoder([("metadata", "metadata", plain), *values])
         self.marked: Callable[[bytes], MarkedDocument] = _decoder([("metadata", "metadata", marked), *values])
         self.typed: Callable[[bytes], TypedDocument] = _decoder([("metadata", "metadata", plain), *values, *kind])
+        self.typed_marked: Callable[[bytes], MarkedDocument] = _decoder(
+            [("metadata", "metadata", marked), *values, *kind]
+        )
         self._find = attrgetter(*(attributes for attributes, _ in self._found)) if self._found else None
         self._shared: SharedValues[bytes, PathValues] = SharedValues(self._texts)
         self.values_of = self._values_of if self._found else None

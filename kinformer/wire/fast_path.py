@@ -7,8 +7,9 @@ gives up instead of guessing, and a property test checks that it agrees with `ev
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from sys import intern
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from kinformer.exceptions import MALFORMED
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
-from kinformer.wire.documents import EMPTY, Document, Documents, MarkedDocument, MarkedMetadata, Metadata
+from kinformer.wire.documents import EMPTY, Documents
 from kinformer.wire.field_packing import FieldLayout
 from kinformer.wire.interning import SharedValues
 from kinformer.wire.lines import Lines
@@ -142,8 +143,27 @@ def _make_labels(raw: bytes) -> dict[str, str]:
     return (_decode_labels(raw) or {}) if raw else {}
 
 
+class _Form(NamedTuple):
+    """The form of the lines of a watch, or of the items of a list.
+
+    `lines` has the prefixes by the first letter of their type, for lines; `first` is the prefix of the first, or of all
+    items. `end_of_event` are the bytes of a line after its object, and `gap` those between two lines or items.
+    `untyped` is True if the objects have no kind and apiVersion; `stamp` takes the place of their first brace then.
+    """
+
+    lines: dict[int, LinePrefix]
+    first: LinePrefix
+    end_of_event: int
+    gap: int
+    is_ascii: bool
+    untyped: bool
+    stamp: bytes
+    kind: str
+    api_version: str
+
+
 class FastPath:
-    """Reads the lines of a watch that have the form in which servers write them.
+    """Reads the lines of a watch, and the items of a list, that have the form in which servers write them.
 
     Args:
         keep_managed_fields: Keep managedFields.
@@ -169,34 +189,68 @@ class FastPath:
         self.cutting = False
 
     def read(self, lines: Lines, most: int, found: list[WatchEvent]) -> None:
-        """Read lines in the usual form, and append their events to `found`.
+        """Read lines of a watch in the usual form, and append their events to `found`.
 
         Stops after `most` of them, and before a line of another form or with an object that cannot be kept:
-        `EntryDecoder.event` handles those. This is the hot path of a watch: the steps of `event`, written as one loop
-        that reads the bytes in place. It accepts only prefixes that `event` has accepted before. Bytes inside dropped
-        managedFields are not validated, so garbage there, which `event` rejects, is accepted.
+        `EntryDecoder.event` handles those. It accepts only prefixes that `event` has accepted before.
         """
-        prefixes = self.prefix.lines
-        if not prefixes:
-            return
-        _, kind, api_version, _, _ = self.prefix
+        prefix = self.prefix
+        if prefix.lines:
+            ends = lines.ends[lines.read : lines.read + most]
+            form = _Form(prefix.lines, NO_LINE, 1, 1, lines.is_ascii, False, b"", prefix.kind, prefix.api_version)
+            read, lines.start = self._read(lines.data, lines.start, ends, form, found)
+            lines.read += read
+
+    def read_items(
+        self,
+        data: bytes,
+        start: int,
+        ends: list[int],
+        gap: int,
+        stamp: bytes,
+        kind: str,
+        api_version: str,
+        found: list[KubeObject],
+    ) -> int:
+        """Read items of a list in the usual form, and append their objects to `found`; returns the number of items.
+
+        The first begins at `start`, each ends at one of `ends`, and `gap` bytes are between two. `stamp`, `kind` and
+        `api_version` are those of items that do not have them. Stops as `read` does; `EntryDecoder.item` handles the
+        others.
+        """
+        prefix = self.prefix
+        if not prefix.brace:
+            return 0
+        item = LinePrefix("", prefix.text, 0, prefix.brace)
+        if prefix.kind:
+            stamp, kind, api_version = b"", prefix.kind, prefix.api_version
+        form = _Form({}, item, 0, gap, data.isascii(), not prefix.kind, stamp, kind, api_version)
+        return self._read(data, start, ends, form, found)[0]
+
+    def _read(self, data: bytes, start: int, ends: Iterable[int], form: _Form, found: list[Any]) -> tuple[int, int]:
+        """Read lines or items; returns how many, and the offset at which the next one begins.
+
+        This is the hot path of watches and lists: the steps of `event` and `item`, written as one loop that reads the
+        bytes in place. Bytes inside dropped managedFields are not validated, so garbage there, which `event` rejects,
+        is accepted.
+        """
+        prefixes, (type_, text, before, brace), end_of_event, gap, is_ascii, untyped, stamp, kind, api_version = form
         labels, owners, namespaces, keep, layout = self.labels, self.owners, self.namespaces, self._keep, self._layout
         cutting, name_of_them, length = self.cutting, MANAGED_FIELDS, len(MANAGED_FIELDS)
-        data, start, is_ascii = lines.data, lines.start, lines.is_ascii
         view, find, begins, append, mark = memoryview(data), data.find, data.startswith, found.append, _MARK
-        decode, decode_marked, values_of = self.documents.plain, self.documents.marked, self.documents.values_of
-        type_, text, before, brace = NO_LINE
+        documents = self.documents
+        values_of = documents.values_of
+        decode: Callable[[bytes], Any] = documents.typed if untyped else documents.plain
+        decode_marked: Callable[[bytes], Any] = documents.typed_marked if untyped else documents.marked
         read = 0
-        document: Document | MarkedDocument
-        metadata: Metadata | MarkedMetadata
         try:
-            for end in lines.ends[lines.read : lines.read + most]:
-                last = end - 1
+            for end in ends:
+                last = end - end_of_event
                 if not begins(text, start):  # of another type than the last line
                     type_, text, before, brace = prefixes.get(data[start + 9], NO_LINE)
                     if not begins(text, start):
                         break
-                if data[last] != 0x7D:
+                if data[end - 1] != 0x7D:
                     break
                 first = start + before
                 value = -1
@@ -213,18 +267,20 @@ class FastPath:
                     metadata = document.metadata
                     if metadata.managed_fields is not EMPTY and not keep:
                         break
+                    if stamp:
+                        raw = stamp + raw[1:]
                 else:
                     # Cut up to the first closing bracket. If that is inside a string, or closes another array, the rest
                     # has an open string or, unless bytes are missing, a bracket too many: it is not JSON, and decoding
                     # rejects it. The mark is read back only if the managedFields are those of the object itself.
                     head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
-                    raw = b"".join((head, tail))
+                    raw = b"".join((stamp, head[1:], tail) if stamp else (head, tail))
                     document = decode_marked(b"".join((head, mark, tail)))
                     metadata = document.metadata
                     if not metadata.managed_fields:
                         break
                 name, namespace = metadata.name, metadata.namespace
-                if not name:
+                if not name or (untyped and (document.kind is not None or document.api_version is not None)):
                     break
                 if not is_ascii:
                     data[start:end].decode()  # msgspec does not check that the parts it skips are UTF-8
@@ -240,10 +296,10 @@ class FastPath:
                     raw,
                     None if values_of is None else values_of(document),
                 )
-                append(_new_tuple(WatchEvent, (type_, obj if layout is None else layout.kept(obj))))
-                start = end + 1
+                kept = obj if layout is None else layout.kept(obj)
+                append(_new_tuple(WatchEvent, (type_, kept)) if type_ else kept)
+                start = end + gap
                 read += 1
         except _UNUSUAL:
-            pass  # `event` finds out what is wrong
-        lines.start = start
-        lines.read += read
+            pass  # `event` or `item` finds out what is wrong
+        return read, start

@@ -113,6 +113,10 @@ def _check_object(item: bytes, api_version: str, kind: str) -> bytes:
     return item
 
 
+def _none(*_: object) -> int:
+    return 0
+
+
 class ListSplitter(Generic[T]):
     """Cuts the body of a LIST into items, in order, while the body arrives.
 
@@ -129,6 +133,9 @@ class ListSplitter(Generic[T]):
             texts are those of the list for its items if they come before them, else "". Must raise DecodeError unless
             the bytes are exactly one JSON object. If it returns None the item is left out. Without it, `feed` returns
             the bytes of the items.
+        decode_many: Decodes the items of a chunk that look alike, in one call, and returns how many it took; `decode`
+            gets the next one. Called with (chunk, offset of the first item, offsets at which each ends, bytes between
+            two, apiVersion, kind, list to append to). It must take no more than `decode` would.
         max_item_bytes: The maximum length of one item in bytes.
         max_list_bytes: The maximum length of the list in bytes.
 
@@ -139,10 +146,12 @@ class ListSplitter(Generic[T]):
         self,
         decode: Callable[[bytes, str, str], T | None] | None = None,
         *,
+        decode_many: Callable[[bytes, int, list[int], int, str, str, list[T]], int] | None = None,
         max_item_bytes: int = MAX_ITEM_BYTES,
         max_list_bytes: int = MAX_LIST_BYTES,
     ) -> None:
         self._decode = decode or cast("Callable[[bytes, str, str], T]", _check_object)
+        self._decode_many = decode_many or _none
         self._max = max_item_bytes
         self._max_list = max_list_bytes
         self._state = _State.HEAD
@@ -314,21 +323,27 @@ class ListSplitter(Generic[T]):
     def _cut(self, found: list[T]) -> bool:
         """Take items at separators; returns True if the current item has to be walked."""
         data, separator = self._buffer, self._separator
-        start = 0
-        search = self._search
-        while (at := data.find(separator, search)) >= 0:
+        start, ends = 0, self._ends()
+        at, whole = 0, bytes(data) if ends else b""
+        gap = self._gap - 1
+        while at < len(ends):
+            if not self._wrong_cuts and len(data) <= self._max:
+                at += self._decode_many(whole, start, ends[at:], gap, self.api_version, self.kind, found)
+                start = ends[at - 1] + gap if at else start
+                if at == len(ends):
+                    break
+            end = ends[at]
+            at += 1
             try:
-                self._take(self._slice(start, at + 1), found)
+                self._take(whole[start:end], found)
             except DecodeError:
-                if at + 1 - start > self._max:
+                if end - start > self._max:
                     raise
                 self._wrong_cuts += 1
-                search = at + 1
                 if self._wrong_cuts >= _MAX_WRONG_CUTS:
                     break
             else:
-                start = at + self._gap
-                search = start
+                start = end + gap
         del data[:start]
         if self._wrong_cuts >= _MAX_WRONG_CUTS:
             self._walk_from_here()
@@ -342,6 +357,16 @@ class ListSplitter(Generic[T]):
             self._walk_from_here()
             return True
         return False
+
+    def _ends(self) -> list[int]:
+        """Return the offsets at which items end, if no separator is within one."""
+        find, separator, gap = self._buffer.find, self._separator, self._gap
+        ends: list[int] = []
+        at = find(separator, self._search)
+        while at >= 0:
+            ends.append(at + 1)
+            at = find(separator, at + gap)
+        return ends
 
     def _walk_from_here(self) -> None:
         self._separator = b""

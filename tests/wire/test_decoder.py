@@ -3,8 +3,10 @@ from __future__ import annotations
 import gc
 import json
 import timeit
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +22,8 @@ from kinformer.exceptions import (
 from kinformer.list_watcher import WatchEvent
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.lines import LineFramer
+from kinformer.wire.list_parser import ListSplitter
+from tests.wire.list_items import kept_by
 
 MANAGED = [{"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {".": {}}}}}]
 META: dict[str, Any] = {
@@ -471,3 +475,61 @@ def test_decoding_costs_less_than_half_of_making_dicts() -> None:
         return min(timeit.repeat(work, number=200, repeat=7))
 
     assert cost(decode) < 0.6 * cost(lambda: json.loads(text))
+
+
+ITEM_METADATA: list[Any] = [
+    META,
+    {"name": "a", "managedFields": MANAGED},
+    {"managedFields": MANAGED, "name": "first"},
+    {"name": "a", "managedFields": []},
+    {"name": "a", "managedFields": None},
+    {"name": "a", "managedFields": [{"manager": "a]b"}, {"manager": "}],"}]},
+    {"name": "a", "managedFields": [[1], [{"a": [2]}]]},
+    {**META, "labels": {"n": 1}},
+    {**META, "labels": {"a": '},{"metadata":{'}},
+    {**META, "annotations": ODD_ANNOTATIONS},
+    {"uid": "without a name"},
+    {"name": "grün"},
+    {"name": 1},
+    "none",
+]
+ITEMS = st.builds(
+    lambda metadata, rest, typed: {**(typed if typed.get("kind") else {}), "metadata": metadata, **rest, **typed},
+    st.sampled_from(ITEM_METADATA),
+    st.sampled_from([{}, {"data": {"a": "1"}}, {"spec": [{"metadata": {"x": 1}}, {"metadata": {}}]}, *RESTS]),
+    st.sampled_from([{}, {}, {}, {"kind": "X", "apiVersion": "x.io/v1"}, {"apiVersion": "v2"}, {"kind": None}]),
+)
+
+
+def fields_of_items(splitter: ListSplitter[Any], body: bytes, cuts: list[int]) -> tuple[list[Any], str]:
+    """The objects of a list with all that they hold, and the error that ends it, if any."""
+    found: list[Any] = []
+    bounds = sorted({0, len(body), *(cut % (len(body) + 1) for cut in cuts)})
+    try:
+        for start, end in pairwise(bounds):
+            found += [msgspec.structs.astuple(obj) for obj in splitter.feed(body[start:end])]
+        splitter.close()
+    except DecodeError as error:
+        return found, str(error)
+    return found, ""
+
+
+@given(
+    st.lists(ITEMS, max_size=8),
+    st.sampled_from(["ConfigMapList", "List", ""]),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(0, 10_000), max_size=4),
+)
+def test_the_items_of_a_list_are_the_same_read_one_by_one_and_many_at_once(
+    items: list[Any], kind: str, keep: bool, spaced: bool, cuts: list[int]
+) -> None:
+    document = {"kind": kind, "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": items}
+    body = json.dumps(document, separators=None if spaced else (",", ":")).encode()
+    one, many = (EntryDecoder(keep_managed_fields=keep) for _ in range(2))
+    for decoder in (one, many):
+        decoder.read_paths(["data.a"])
+    by_one = fields_of_items(ListSplitter(kept_by(one)), body, cuts)
+    by_many = fields_of_items(ListSplitter(kept_by(many), decode_many=many.items), body, cuts)
+    assert by_many == by_one
+    assert many.errors == one.errors

@@ -73,10 +73,12 @@ def known_or_new(known: Known[ObjectT] | None, obj: ObjectT) -> ObjectT:
     """Return the stored object of the same uid and resourceVersion, or `obj`: a relist needs no second copy."""
     if known is None:
         return obj
-    held = known(obj.key if isinstance(obj, KubeObject) else key_of(obj))
-    if held is None:
+    if isinstance(obj, KubeObject) and known(obj.key) is None:
         return obj
     version, uid = resource_version_of(obj), uid_of(obj)
-    if version and uid and resource_version_of(held) == version and uid_of(held) == uid:
+    if not version or not uid:
+        return obj
+    held = known(key_of(obj))
+    if held is not None and resource_version_of(held) == version and uid_of(held) == uid:
         return held
     return obj

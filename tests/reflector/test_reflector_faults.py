@@ -402,7 +402,7 @@ async def test_after_a_refused_connection_the_server_is_asked_how_far_it_is() ->
     async with running(reflector, 30):
         source.rv = "20"
         await asyncio.sleep(110)
-        assert source.versions("watch") == ["50", "50", "20"]
+        assert source.versions("watch")[:3] == ["50", "50", "20"]
         assert dict(reflector.relists) == {"rewind": 1}
 
 

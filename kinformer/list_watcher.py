@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from anyio import CapacityLimiter
+
 from kinformer.exceptions import ConfigError
 
 __all__ = [
@@ -255,6 +257,14 @@ class SelectingSource(Protocol):
         ...
 
 
+@runtime_checkable
+class ThreadedSource(Protocol):
+    """A source whose informers share a limiter of the worker threads of their handlers."""
+
+    @property
+    def handler_limiter(self) -> CapacityLimiter: ...
+
+
 class IngestCounts(Protocol):
     """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
 
@@ -338,6 +348,11 @@ class Capabilities:
     selecting: SelectingSource | None = None
     stats: IngestCounts | None = None
     path_reading: PathReadingSource | None = None
+    threads: ThreadedSource | None = None
+
+    def handler_limiter(self) -> CapacityLimiter | None:
+        """Return the limiter of worker threads; None is that of the event loop."""
+        return None if self.threads is None else self.threads.handler_limiter
 
 
 @runtime_checkable
@@ -366,6 +381,7 @@ def capabilities_of(source: object) -> Capabilities:
         selecting=source if isinstance(source, SelectingSource) else None,
         stats=source.stats if isinstance(source, CountedSource) else None,
         path_reading=source if isinstance(source, PathReadingSource) else None,
+        threads=source if isinstance(source, ThreadedSource) else None,
     )
 
 

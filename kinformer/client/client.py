@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -40,6 +41,7 @@ __all__ = ["Client"]
 T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 30.0  # seconds: an API server aborts a request after 60, and few take one
+_HANDLER_THREADS = 40  # as anyio has it for the threads of a loop
 _ERROR_BODY = 64 * 1024  # bytes of the body of an error that are read
 _MOST_BYTES = 1024 * 1024 * 1024  # of a response that is held as a whole; a longer one has no end, or is for `stream`
 
@@ -79,6 +81,8 @@ class Client:
         self._given: object = None  # the ApiClient of `from_api_client`
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
+        self.handler_limiter = anyio.CapacityLimiter(_HANDLER_THREADS)
+        """Limits the worker threads of handlers with `thread=True`, of all informers of this client together; 40."""
 
     @classmethod
     def from_kubeconfig(

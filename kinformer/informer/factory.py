@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.loops import require_loop
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
@@ -170,8 +171,7 @@ class SharedInformerFactory:
         """
         if self._left:
             raise RuntimeError("the factory has been left")
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError(f"for_resource({str(resource)!r}): the factory belongs to another event loop")
+        require_loop(self._loop, f"for_resource({str(resource)!r})", "the factory")
         ResourceOptions.refuse_unknown(options)
         if model is not None:
             check_model(model)

@@ -16,6 +16,7 @@ from typing import Any, Generic, Self, Unpack
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.loops import require_loop
 from kinformer._runtime.tasks import Tasks
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import IndexView, Lister
@@ -90,9 +91,8 @@ class SharedInformer(Generic[M]):
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(self._options.metrics, self)
-        self._handlers = HandlerSet(
-            self.name, self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler
-        )
+        by = (self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler)
+        self._handlers = HandlerSet(self.name, *by, limiter=source.handler_limiter)
         self._fail_fast = FailFast()
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
@@ -199,7 +199,7 @@ class SharedInformer(Generic[M]):
 
     def refuse_leaving(self) -> None:
         """Raise RuntimeError where `leave` would."""
-        self._own_loop()
+        self._own_loop("leaving")
         self._handlers.refuse_inside(f"informer {self.name} cannot be left")
 
     def refuse_inside_handlers(self, what: str) -> None:
@@ -235,12 +235,11 @@ class SharedInformer(Generic[M]):
         if self._options.on_error is not None:
             self._options.on_error(self, error)
 
-    def _own_loop(self) -> None:
-        if self._loop is not None and asyncio.get_running_loop() is not self._loop:
-            raise RuntimeError(f"informer {self.name} belongs to another event loop")
+    def _own_loop(self, method: str) -> None:
+        require_loop(self._loop, method, f"informer {self.name}")
 
     def _usable(self, what: str) -> None:
-        self._own_loop()
+        self._own_loop(what)
         if self._error is not None:
             raise self._error
         if self._stopped:
@@ -271,7 +270,7 @@ class SharedInformer(Generic[M]):
             APIError: With `fail_fast`, the second 401, 403 or 404.
             StoppedError: The informer has been left; what it crashed of, if it crashed.
         """
-        self._own_loop()
+        self._own_loop("wait_synced")
         if self.has_synced:
             return
         try:
@@ -346,6 +345,7 @@ class SharedInformer(Generic[M]):
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         queue_size: int | None = 1024,
         name: str | None = None,
+        thread: bool = False,
     ) -> HandlerRegistration:
         """Have callbacks called for what is in the cache, as adds, and for every change; at any time before the stop.
 
@@ -361,14 +361,18 @@ class SharedInformer(Generic[M]):
                 initial ring, bounds memory and is never reached by a handler that keeps up. With None they are never
                 folded: each change is one call, and as many wait as a slow handler lets wait.
             name: For `statistics().pending` and the log; default: the handler's own name.
+            thread: Call plain functions in a worker thread, in order and one at a time, so that they may block. The
+                informers of a client share `Client.handler_limiter`.
 
         Raises:
             StoppedError: The informer has been left.
-            ConfigError: There is no callback, or both a handler and callbacks.
+            ConfigError: There is no callback, or both a handler and callbacks; with `thread` a coroutine function.
         """
         target = Handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
         period = self._options.resync_period if resync_period is None else resync_period
-        return self._handlers.add(target, name=name, queue_size=queue_size, only=filter, resync_period=period)
+        return self._handlers.add(
+            target, name=name, queue_size=queue_size, only=filter, resync_period=period, thread=thread
+        )
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
         """Call a handler no more. Idempotent.
@@ -379,7 +383,7 @@ class SharedInformer(Generic[M]):
         Raises:
             RuntimeError: `drain` from inside the handler itself.
         """
-        self._own_loop()
+        self._own_loop("remove_event_handler")
         await self._handlers.remove(registration, drain=drain)
 
     def events(
@@ -407,13 +411,13 @@ class SharedInformer(Generic[M]):
         Raises:
             ValueError: Another function is known under one of the names; then none is added.
         """
-        self._own_loop()
+        self._own_loop("add_indexers")
         self._parts.indexer.add_indexers(indexers)
         self._parts.read_paths()
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
-        self._own_loop()
+        self._own_loop("build_indexers")
         await self._parts.indexer.build_indexers(indexers)
         self._parts.read_paths()
 

@@ -65,12 +65,15 @@ class ModelInformer(SharedInformer[M]):
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         queue_size: int | None = 1024,
         name: str | None = None,
+        thread: bool = False,
     ) -> HandlerRegistration:
         """See `SharedInformer.add_event_handler`; callbacks and filter get objects with the model."""
         target = _ModelHandler(self._reads_as, handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
         period = self._options.resync_period if resync_period is None else resync_period
         only = None if filter is None else self._reads_as.reading(filter)
-        return self._handlers.add(target, name=name, queue_size=queue_size, only=only, resync_period=period)
+        return self._handlers.add(
+            target, name=name, queue_size=queue_size, only=only, resync_period=period, thread=thread
+        )
 
     def events(
         self,

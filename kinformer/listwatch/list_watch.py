@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from anyio import CapacityLimiter
+
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.client.body import Body, BodyReader
@@ -123,6 +125,11 @@ class ListWatch:
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
+
+    @property
+    def handler_limiter(self) -> CapacityLimiter:
+        """The client's limiter of worker threads, for handlers with `thread=True`."""
+        return self.client.handler_limiter
 
     async def list(self, options: ListOptions) -> ListPage:
         """One page; returns with the head of the answer, and `items` come as their bytes arrive.

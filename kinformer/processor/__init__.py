@@ -1,5 +1,5 @@
 """The processor: applies queued changes to the cache, then delivers them to each handler through its mailbox.
 
 May import: `queue`, `cache` and below.
-Reading order: processor, mailbox, handler, event_stream.
+Reading order: processor, mailbox, handler, thread_runner, event_stream.
 """

@@ -21,6 +21,7 @@ log = get_logger("kinformer.handler")
 
 _MAX_CALLS = 32  # calls between two looks at the clock, at most; fewer if calls are slow
 _LONG = 0.0005  # seconds between two looks above which the number of calls is halved
+_HOLDS = 0.1  # seconds for which a plain callback may hold the event loop before the log names it
 
 Callback = Callable[..., object]
 
@@ -34,6 +35,10 @@ class Handler:
     Args:
         handler: An object with some of the callbacks as methods.
         on_add, on_update, on_delete: The callbacks, instead of a handler.
+
+    Attributes:
+        name: For the log and statistics.
+        has_plain: True if one of the callbacks, at least, is no coroutine function: it may hold the event loop.
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.
@@ -64,9 +69,20 @@ class Handler:
                 "add_event_handler: got no handler and no callback; pass a handler, on_add, on_update or on_delete"
             )
         self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
+        callbacks = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
+        self._coroutine_functions = [name for name, callback in callbacks.items() if is_coroutine_function(callback)]
+        self.has_plain = len(self._coroutine_functions) < sum(callback is not None for callback in callbacks.values())
         self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
         self.on_update = on_update
         self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
+
+    def refuse_coroutines(self) -> None:
+        """Raise ConfigError if a callback is a coroutine function, which cannot run in a worker thread."""
+        if self._coroutine_functions:
+            raise ConfigError(
+                f"add_event_handler(thread=True): {self._coroutine_functions[0]} of handler {self.name} is a coroutine "
+                "function, which runs on the event loop; pass a plain function, or leave out thread=True"
+            )
 
     def call(self, call: Notification) -> object:
         """Make a call and return its result, which may be an awaitable."""
@@ -83,6 +99,11 @@ class Handler:
             obj = view(new)
             return self.on_update(view(old) if kind == UPDATE else obj, obj)
         return None
+
+
+def is_coroutine_function(callback: object) -> bool:
+    """True if calling it gives a coroutine: a coroutine function, a partial of one, or an object with such a call."""
+    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
 
 
 def _takes(callback: Callback | None, name: str) -> bool:
@@ -149,7 +170,15 @@ class HandlerRunner:
         self.observe: Callable[[float], None] | None = None
         self._on_error = on_error
         self._logged = LogOnce()
+        self._named = False  # as one that holds the loop
         self._resource = resource
+
+    def is_caller(self) -> bool:
+        """True if this is asked from inside the handler."""
+        try:
+            return self.task is not None and asyncio.current_task() is self.task
+        except RuntimeError:  # a thread without an event loop
+            return False
 
     async def run(self) -> None:
         """Make calls until the mailbox is closed and, if it drains, empty."""
@@ -158,7 +187,8 @@ class HandlerRunner:
         update = self.handler.on_update
         pace = _Pace()
         left = pace.step
-        started = 0.0
+        started, awaits = 0.0, False
+        clocked = observe is not None or self.handler.has_plain
         while not mailbox.closed:
             call = plain.popleft() if plain and not mailbox.folds else take()
             if call is None:
@@ -167,8 +197,8 @@ class HandlerRunner:
                 await mailbox.wait()
                 pace.waited()
                 continue
-            if observe is not None:
-                started = perf_counter()
+            if clocked:
+                started, awaits = perf_counter(), False
             try:
                 # Nearly all calls are updates of coroutine functions: they are inlined, which saves a function call.
                 if call[0] == UPDATE and update is not None:
@@ -180,6 +210,7 @@ class HandlerRunner:
                 else:
                     result = make(call)
                 if type(result) is CoroutineType or (result is not None and inspect.isawaitable(result)):
+                    awaits = True
                     await result
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
@@ -192,12 +223,31 @@ class HandlerRunner:
             finally:
                 if call[4]:  # only initial adds are waited for
                     mailbox.finished(call)
-                if observe is not None:
-                    observe(perf_counter() - started)
+                if clocked and (observe is not None or perf_counter() - started > _HOLDS):
+                    self._clocked(call, perf_counter() - started, awaits=awaits)
             left -= 1
             if not left:
                 await pace.look()
                 left = pace.step
+
+    def _clocked(self, call: Notification, seconds: float, *, awaits: bool) -> None:
+        """Pass on how long a call took; name the handler, once, if it held the loop for all that time."""
+        if self.observe is not None:
+            self.observe(seconds)
+        if awaits or seconds < _HOLDS or self._named:
+            return
+        self._named = True
+        log.warning(
+            "handler %s held the event loop for %.1f s on %s of %s: make it a coroutine function that awaits, "
+            "or pass thread=True to add_event_handler",
+            self.mailbox.name,
+            seconds,
+            call[0],
+            call[1],
+            resource=self._resource,
+            key=call[1],
+            reason="loop_held",
+        )
 
     def _failed(self, call: Notification, error: BaseException) -> None:
         self._on_error()
@@ -263,7 +313,7 @@ class HandlerRegistration:
 
     def refuse_inside(self, method: str) -> None:
         """Raise RuntimeError if the handler itself calls a method that would wait for the handler."""
-        if self.runner.task is not None and asyncio.current_task() is self.runner.task:
+        if self.runner.is_caller():
             raise RuntimeError(
                 f"{method} was called inside handler {self.name} and would wait for it; call it from another task"
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import anyio
+
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import ConfigError, StoppedError
@@ -15,6 +17,7 @@ from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRun
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
+from kinformer.processor.thread_runner import ThreadRunner
 
 __all__ = ["HandlerSet"]
 
@@ -32,6 +35,7 @@ class HandlerSet:
         admit: Called with the name of a method that adds a handler or stream; raises if the informer accepts none any
             more.
         observer: Called with the name of a handler; returns a function that takes the seconds of each call, or None.
+        limiter: Returns the limiter of worker threads; None is that of the event loop.
 
     Attributes:
         errors: The number of calls of handlers and filters that raised.
@@ -45,6 +49,7 @@ class HandlerSet:
         tasks: Tasks,
         admit: Callable[[str], None],
         observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
+        limiter: Callable[[], anyio.CapacityLimiter | None] = lambda: None,
     ) -> None:
         self.errors = 0
         self._informer = informer
@@ -53,6 +58,7 @@ class HandlerSet:
         self._tasks = tasks
         self._admit = admit
         self._observer = observer
+        self._limiter = limiter
         self._started = False
         self._runners: list[HandlerRunner] = []
         self._streams: list[OpenStream] = []
@@ -60,12 +66,25 @@ class HandlerSet:
     # --- adding and removing ----------------------------------------------------------------------------
 
     def add(
-        self, handler: Handler, *, name: str | None, queue_size: int | None, only: Filter | None, resync_period: float
+        self,
+        handler: Handler,
+        *,
+        name: str | None,
+        queue_size: int | None,
+        only: Filter | None,
+        resync_period: float,
+        thread: bool = False,
     ) -> HandlerRegistration:
-        """Add a handler: it gets the cache as initial adds, and then every change."""
+        """Add a handler: it gets the cache as initial adds, and then every change; `thread` calls it in a thread."""
         self._admit("add_event_handler")
+        if thread:
+            handler.refuse_coroutines()
         mailbox = self._mailbox(name or handler.name, queue_size, only)
-        runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
+        runner: HandlerRunner
+        if thread:
+            runner = ThreadRunner(handler, mailbox, self._count_error, resource=self._informer, limiter=self._limiter())
+        else:
+            runner = HandlerRunner(handler, mailbox, self._count_error, resource=self._informer)
         self._attach(mailbox, resync_period)
         self._runners.append(runner)
         if self._started:
@@ -165,7 +184,7 @@ class HandlerSet:
     def refuse_inside(self, refusal: str) -> None:
         """Raise RuntimeError if this is called from inside a handler that the caller would wait for."""
         for runner in self._runners:
-            if runner.task is not None and asyncio.current_task() is runner.task:
+            if runner.is_caller():
                 raise RuntimeError(f"{refusal} from inside its handler {runner.mailbox.name}")
 
     async def finish(self, deadline: float) -> None:

@@ -56,6 +56,7 @@ class Mailbox:
             its key and the error.
 
     Attributes:
+        queue_size: As given; `sys.maxsize` for None.
         coalesced: The number of calls that were folded into others.
         closed: True if it accepts nothing more and hands out nothing more.
         draining: True if it accepts nothing more and hands out what it has.
@@ -63,6 +64,7 @@ class Mailbox:
             directly: it gets the same as from `take`, and saves a function call.
         folds: True while it folds or replays.
         folding: The waiting calls while it folds, including those that were folded away.
+        held: The number of calls that the reader has taken and not begun yet; they count as waiting.
     """
 
     def __init__(
@@ -74,15 +76,16 @@ class Mailbox:
         on_filter_error: Callable[[str, BaseException], None] | None = None,
     ) -> None:
         self.name = name
+        self.queue_size = sys.maxsize if queue_size is None else queue_size
         self.coalesced = 0
         self.closed = False
         self.draining = False
-        self._queue_size = sys.maxsize if queue_size is None else queue_size
         self._filter = filter
         self._on_filter_error = on_filter_error
         self.plain: deque[Notification] = deque()
         self.folds = False
         self.folding: deque[PendingCall] = deque()
+        self.held = 0
         self._newest: dict[str, PendingCall] | None = None  # by key; None while nothing is folded
         self._replays: deque[Iterator[KubeObject]] = deque()
         self._replay_left = 0
@@ -104,7 +107,7 @@ class Mailbox:
         if not batch:
             return
         self._initial_left += initial
-        if self._newest is None and len(self.plain) + len(batch) <= self._queue_size:
+        if self._newest is None and len(self.plain) + len(batch) <= self.queue_size:
             self.plain.extend(batch)
         else:
             self._fold(batch)
@@ -191,7 +194,7 @@ class Mailbox:
             self._waiter = None
 
     def __len__(self) -> int:
-        return len(self.plain) + len(self.folding) - self._folded_away + self._replay_left
+        return len(self.plain) + len(self.folding) - self._folded_away + self._replay_left + self.held
 
     @property
     def has_synced(self) -> bool:
@@ -278,7 +281,7 @@ class Mailbox:
             else:
                 del newest[key]
             self._forget_initial(before)
-            if self._folded_away > max(self._queue_size, len(self.folding) // 2):
+            if self._folded_away > max(self.queue_size, len(self.folding) // 2):
                 self._compact()
 
     def _compact(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from benchmarks.soak.blocking_follower import BlockingFollower
 from benchmarks.soak.chaos import EmbeddedChaos, RealChaos
 from benchmarks.soak.followers import SHAPES, Follower
 from benchmarks.soak.writers import NAMESPACES, Writers
@@ -61,7 +62,11 @@ class Soak:
         self.writers = Writers(client, rate=rate, seed=seed)
         chaos: Any = EmbeddedChaos if isinstance(server, APIServer) else RealChaos
         self.chaos: EmbeddedChaos | RealChaos = chaos(server, client, self.writers, seed)
-        self.followers = [Follower(client, shape, seed + number) for number, shape in enumerate(SHAPES)]
+        connect = {"url": server.url} if isinstance(server, APIServer) else {"kubeconfig": server.kubeconfig}
+        self.followers: list[Follower | BlockingFollower] = [
+            *(Follower(client, shape, seed + number) for number, shape in enumerate(SHAPES)),
+            BlockingFollower(connect, seed + len(SHAPES)),
+        ]
         self.checkpoints = 0
 
     async def run(self, seconds: float) -> None:
@@ -96,7 +101,7 @@ class Soak:
             await asyncio.sleep(0.05)
         wrong: list[str] = []
         for follower in self.followers:
-            await asyncio.wait_for(follower.informer.wait_handlers_synced(), _SETTLED)
+            await asyncio.wait_for(follower.handlers_synced(), _SETTLED)
             wrong += follower.faults(self.writers.truths[follower.shape.kind], contents[follower.shape.kind])
         if wrong:
             raise Disagreement("\n".join(wrong[:20]))

@@ -16,8 +16,16 @@ from benchmarks.soak.chaos import whole
 from benchmarks.soak.truth import Mark, State, Truth, how_it_lies
 from benchmarks.soak.writers import CONFIG_MAPS, NAMESPACES, WIDGETS, Kind
 from kinformer import Backoff, Client, HandlerRegistration, SharedInformer, SharedInformerFactory
+from kinformer.informer.options import ResourceKeywords
 
-__all__ = ["SHAPES", "Follower", "Shape"]
+__all__ = ["QUICK", "SHAPES", "Follower", "Replica", "Shape", "difference"]
+
+# Short times, so that minutes hold many lives of a stream.
+QUICK: ResourceKeywords = {
+    "idle_timeout": 4.0,  # above the 3 s that a server waits to get as far as a list asks
+    "watch_timeout": 10.0,
+    "backoff": Backoff(initial=0.05, factor=2.0, maximum=1.0, jitter=1.0, reset_after=5.0),
+}
 
 _HANDLERS = 4  # at the most at one informer; the first stays from the start to the end
 
@@ -84,12 +92,26 @@ class Replica:
 
     async def on_add(self, obj: Any) -> None:
         await self._take_time()
+        self.added(obj)
+
+    async def on_update(self, old: Any, new: Any) -> None:
+        await self._take_time()
+        self.updated(old, new)
+
+    async def on_delete(self, obj: Any) -> None:
+        await self._take_time()
+        self.deleted(obj)
+
+    async def _take_time(self) -> None:
+        if self._slowness:
+            await asyncio.sleep(self._choice.random() * self._slowness)
+
+    def added(self, obj: Any) -> None:
         if obj.key in self.objects:
             self.wrong.append(f"an add of {obj.key}, which was there")
         self._tell(obj.key, (obj.uid, obj.resource_version))
 
-    async def on_update(self, old: Any, new: Any) -> None:
-        await self._take_time()
+    def updated(self, old: Any, new: Any) -> None:
         had = self.objects.get(new.key)
         if had is None:
             self.wrong.append(f"an update of {new.key}, which was not there")
@@ -97,15 +119,10 @@ class Replica:
             self.wrong.append(f"an update of {new.key} from {(old.uid, old.resource_version)}, which had been {had}")
         self._tell(new.key, (new.uid, new.resource_version))
 
-    async def on_delete(self, obj: Any) -> None:
-        await self._take_time()
+    def deleted(self, obj: Any) -> None:
         if obj.key not in self.objects:
             self.wrong.append(f"a delete of {obj.key}, which was not there")
         self._tell(obj.key, None)
-
-    async def _take_time(self) -> None:
-        if self._slowness:
-            await asyncio.sleep(self._choice.random() * self._slowness)
 
     def _tell(self, key: str, mark: Mark) -> None:
         self.seen.setdefault(key, []).append(mark)
@@ -118,7 +135,7 @@ class Replica:
         """What is wrong with what it was told."""
         wrong = list(self.wrong)
         if self.objects != truth.present(self.shows):
-            wrong.append(f"its objects differ from the truth in {_difference(self.objects, truth.present(self.shows))}")
+            wrong.append(f"its objects differ from the truth in {difference(self.objects, truth.present(self.shows))}")
         for key, seen in self.seen.items():
             lie = how_it_lies(seen, truth.history(key, self.shows))
             if lie:
@@ -147,13 +164,7 @@ class Follower:
         self._begin()
 
     def _begin(self) -> None:
-        # Short times, so that minutes hold many lives of a stream.
-        self._factory = SharedInformerFactory(
-            self._client,
-            idle_timeout=4.0,  # above the 3 s that a server waits to get as far as a list asks
-            watch_timeout=10.0,
-            backoff=Backoff(initial=0.05, factor=2.0, maximum=1.0, jitter=1.0, reset_after=5.0),
-        )
+        self._factory = SharedInformerFactory(self._client, **QUICK)
         shape = self.shape
         options = {"indexers": {"index": shape.index}, **shape.options}
         if shape.restarts:
@@ -222,6 +233,10 @@ class Follower:
         cached = {obj.key: (obj.uid, obj.resource_version) for obj in self._objects()}
         return cached != truth.present(self.shape.shows) or any(self.informer.statistics().pending.values())
 
+    async def handlers_synced(self) -> None:
+        """Until every handler has finished the adds that it started with."""
+        await self.informer.wait_handlers_synced()
+
     def _objects(self) -> list[Any]:
         return [obj for obj in self.informer.lister if obj.namespace in NAMESPACES]
 
@@ -231,7 +246,7 @@ class Follower:
         cached = {obj.key: obj for obj in self._objects()}
         present = truth.present(self.shape.shows)
         if {key: (obj.uid, obj.resource_version) for key, obj in cached.items()} != present:
-            wrong.append(f"the cache differs from the truth in {_difference(cached, present)}")
+            wrong.append(f"the cache differs from the truth in {difference(cached, present)}")
         elif self.shape.whole:
             different = [key for key, obj in cached.items() if obj.to_dict() != contents[key]]
             if different:
@@ -250,7 +265,7 @@ class Follower:
         has = {value: set(indexer.index_keys("index", value)) for value in indexer.index_values("index")}
         has = {value: mine for value, keys in has.items() if (mine := {k for k in keys if k.startswith(NAMESPACES)})}
         if has != right:
-            return [f"the index differs from the objects in {_difference(has, right)}"]
+            return [f"the index differs from the objects in {difference(has, right)}"]
         namespaces = {namespace: {key for key in cached if key.startswith(f"{namespace}/")} for namespace in NAMESPACES}
         if {namespace: set(indexer.index_keys("namespace", namespace)) for namespace in NAMESPACES} != namespaces:
             return ["the namespace index differs from the objects"]
@@ -262,6 +277,6 @@ class Follower:
             replica.forget()
 
 
-def _difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+def difference(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     keys = sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
     return [f"{key}: {one.get(key)} / {other.get(key)}" for key in keys[:3]]

@@ -19,7 +19,7 @@ from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream
 from kinformer.processor.handler import Handler, HandlerRegistration
-from kinformer.processor.mailbox import Mailbox
+from kinformer.processor.mailbox import Mailbox, Notification
 
 __all__ = ["ModelInformer", "with_model"]
 
@@ -168,8 +168,8 @@ class _ModelStream(EventStream[M]):
         super().__init__(mailbox, attach=attach, detach=detach)
         self._read = model.read
 
-    async def __anext__(self) -> InformerEvent[M]:
-        event = await super().__anext__()
+    def _event(self, call: Notification) -> InformerEvent[M]:
+        event = super()._event(call)
         obj, old = event.object, event.old
         seen = self._read(obj)
         return InformerEvent(

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self
 
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, Mailbox
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, Mailbox, Notification
 
 __all__ = ["EventStream", "InformerEvent", "OpenStream"]
 
@@ -110,6 +110,25 @@ class EventStream(Generic[M]):
         finally:
             self._reading = False
         mailbox.finished(call)
+        return self._event(call)
+
+    async def read(self, limit: int) -> list[InformerEvent[M]]:
+        """Wait for the next event, and return it with those that wait behind it, `limit` at most; none at the end.
+
+        Raises:
+            RuntimeError: Another task reads.
+            BaseException: What the informer crashed of, if it crashed.
+        """
+        try:
+            events = [await anext(self)]
+        except StopAsyncIteration:
+            return []
+        while len(events) < limit and (call := self.mailbox.take()) is not None:
+            self.mailbox.finished(call)
+            events.append(self._event(call))
+        return events
+
+    def _event(self, call: Notification) -> InformerEvent[M]:
         kind, _, old, new, flag = call
         obj = view(new)
         return InformerEvent(

@@ -23,6 +23,7 @@ from tests.docs.documentation import DOCS, ROOT
 
 PUBLIC = [
     "kinformer",
+    "kinformer.blocking",
     "kinformer.testing",
     "kinformer.testing.faults",
     "kinformer.contrib.fastapi",

@@ -41,6 +41,7 @@ from kinformer import (
     SharedInformer,
     SharedInformerFactory,
     Store,
+    blocking,
     condition_of,
     discover,
     has_condition,
@@ -158,6 +159,37 @@ async def streams(pods: SharedInformer[Pod]) -> None:
             assert_type(event, InformerEvent[Pod])
             assert_type(event.object.model, Pod)
             assert_type(event.old, KubeObject[Pod] | None)
+
+
+# --- for threads ---------------------------------------------------------------------------------------
+
+
+def threads(url: str) -> None:
+    with blocking.Informers(url=url, resync_period=0) as informers:
+        pods = informers.for_resource("v1/pods", model=Pod, label_selector="app=web")
+        assert_type(pods, blocking.Informer[Pod])
+        assert_type(pods is informers.for_resource("v1/pods", model=Pod, label_selector="app=web"), bool)
+        assert_type(informers.for_resource("v1/nodes"), blocking.Informer[None])
+        assert_type(pods.lister, Lister[KubeObject[Pod]])
+        pods.wait_synced(timeout=30, fail_fast=True)
+        pods.wait_synced("soon")  # type: ignore[arg-type]
+        pods.wait_synced(timeuot=30)  # type: ignore[call-arg]
+        with pods.events(filter=lambda pod: pod.model.spec.node_name == "n1") as events:
+            assert_type(events, blocking.EventStream[Pod])
+            assert_type(events.get(timeout=1), InformerEvent[Pod])
+            for event in events:
+                assert_type(event.object.model, Pod)
+        for event in pods.events():
+            assert_type(event.old, KubeObject[Pod] | None)
+        registration = pods.add_event_handler(on_update=lambda old, new: print(old.model.spec, new.model.spec))
+        assert_type(registration, blocking.HandlerRegistration)
+        pods.add_event_handler(NodeHandler())  # type: ignore[arg-type]
+        pods.add_indexers({"node": lambda pod: [pod.model.spec.node_name]})
+        pods.wait_for_resource_version("7", namespace="default", timeout=10)
+        answer = informers.request("PATCH", "/api/v1/namespaces/default/pods/web", body={"metadata": {}})
+        assert_type(answer, KubeObject | dict[str, Any])
+        informers.request("GET")  # type: ignore[call-arg]
+        assert_type(informers.text("/readyz"), str)
 
 
 # --- without a model -----------------------------------------------------------------------------------

@@ -1,0 +1,25 @@
+"""Informers for programs with threads and without an event loop.
+
+::
+
+    from kinformer import blocking
+
+    def main() -> None:
+        with blocking.Informers() as informers:
+            pods = informers.for_resource("v1/pods")
+            pods.wait_synced(timeout=30)
+            for event in pods.events():
+                print(event.type, event.object.key)
+
+`Informers` runs a client and a factory on an event loop in a thread of its own, and everything here may be called from
+any thread. The listers are those of the informers themselves: they read memory, and no call goes to that thread.
+
+May import: `informer` and below.
+Reading order: informers, informer, event_stream, loop_thread.
+"""
+
+from kinformer.blocking.event_stream import EventStream
+from kinformer.blocking.informer import HandlerRegistration, Informer
+from kinformer.blocking.informers import Informers
+
+__all__ = ["EventStream", "HandlerRegistration", "Informer", "Informers"]

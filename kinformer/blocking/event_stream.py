@@ -1,0 +1,122 @@
+"""The event stream for threads: an iterator over the changes of an informer, which blocks until there is one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Generic, Self
+
+from kinformer.blocking.loop_thread import LoopThread
+from kinformer.exceptions import StoppedError
+from kinformer.objects.types import M
+from kinformer.processor.event_stream import EventStream as AsyncEventStream
+from kinformer.processor.event_stream import InformerEvent
+
+__all__ = ["EventStream"]
+
+_TOGETHER = 64  # events that come from the loop's thread in one go, at most
+
+
+class EventStream(Generic[M]):
+    """A context manager and iterator over `InformerEvent`s; made by `Informer.events`.
+
+    ``with pods.events() as events: for event in events`` leaves it at the end of the block. It is registered on
+    entering, like a handler that is added late: it begins with the objects of the cache. A `for` over a stream that was
+    not entered does both, and leaves it when the loop ends or is broken off. The iteration ends when the informer is
+    left, by any thread, and raises the informer's error if it crashed. One thread may read at a time; Ctrl-C interrupts
+    the wait, and loses no event.
+    """
+
+    def __init__(self, loop_thread: LoopThread, make: Callable[[], AsyncEventStream[M]]) -> None:
+        self._loop_thread = loop_thread
+        self._make = make
+        self._stream: AsyncEventStream[M] | None = None
+        self._events: deque[InformerEvent[M]] = deque()  # that have come, and were not given out yet
+        self._left = False
+
+    @property
+    def has_synced(self) -> bool:
+        """True if every initial add has been read."""
+        waiting = any(event.is_in_initial_list for event in tuple(self._events))
+        return self._stream is not None and self._stream.has_synced and not waiting
+
+    def __enter__(self) -> Self:
+        if self._stream is not None or self._left:
+            raise RuntimeError("an event stream is entered once; ask the informer for another one")
+        self._loop_thread.call("events", self._attach)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._left:
+            self._left = True
+            self._events.clear()
+            try:
+                self._loop_thread.call("events", self._detach)
+            except StoppedError:  # the informers have been left, and the stream with them
+                return
+
+    def __iter__(self) -> Iterator[InformerEvent[M]]:
+        if self._stream is not None or self._left:
+            return self
+        return self._entered()
+
+    def __next__(self) -> InformerEvent[M]:
+        try:
+            return self.get()
+        except StoppedError:
+            raise StopIteration from None
+
+    def get(self, timeout: float | None = None) -> InformerEvent[M]:
+        """Return the next event.
+
+        Args:
+            timeout: Seconds; None waits for as long as it takes.
+
+        Raises:
+            TimeoutError: No event came in time; none is lost.
+            StoppedError: The stream has ended: it, or its informer, was left.
+        """
+        if self._stream is None:
+            raise RuntimeError("the event stream has not been entered; use `with`, or `for event in informer.events()`")
+        while True:
+            try:
+                return self._events.popleft()
+            except IndexError:
+                pass
+            if self._left or not self._loop_thread.call("events", partial(self._fill, timeout)):
+                raise StoppedError("the event stream has ended")
+
+    def _entered(self) -> Iterator[InformerEvent[M]]:
+        with self:
+            while True:
+                try:
+                    event = self.get()
+                except StoppedError:
+                    return
+                yield event
+
+    # --- on the loop --------------------------------------------------------------------------------------
+
+    async def _attach(self) -> None:
+        stream = self._make()
+        await stream.__aenter__()
+        self._stream = stream
+
+    async def _detach(self) -> None:
+        if self._stream is not None:
+            await self._stream.__aexit__(None, None, None)
+
+    async def _fill(self, timeout: float | None) -> bool:
+        """Wait for events, and put them where the reader finds them even if it was interrupted; False at the end."""
+        assert self._stream is not None
+        if self._events:
+            return True
+        async with asyncio.timeout(timeout):
+            events = await self._stream.read(_TOGETHER)
+        self._events.extend(events)
+        return bool(events)

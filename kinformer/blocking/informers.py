@@ -1,0 +1,197 @@
+"""A connection and its informers, for threads: a client and a factory on an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import os
+import ssl as ssl_module
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, Unpack, cast, overload
+from weakref import WeakValueDictionary
+
+from kinformer.blocking.informer import Informer
+from kinformer.blocking.loop_thread import Awaited, LoopThread
+from kinformer.cache.indexer import Indexers
+from kinformer.client.client import Client
+from kinformer.client.config import Compression
+from kinformer.exceptions import ConfigError
+from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.options import ResourceKeywords
+from kinformer.informer.statistics import InformerStatistics
+from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.object import KubeObject
+from kinformer.objects.types import M
+from kinformer.reflector.health import InformerHealth
+
+__all__ = ["Informers"]
+
+
+class Informers:
+    """A client and a `SharedInformerFactory` for threads; ``with`` connects, starts and stops them.
+
+    Without arguments it finds the server as `Client()` does. Everything may be called from any thread. Leaving delivers
+    what waits for handlers within `shutdown_timeout`, ends every iteration over events and every wait in other threads,
+    and ends the thread. An interpreter that exits without leaving does not wait for it. After a fork the child needs
+    one of its own.
+
+    Args:
+        url, token, ssl: As of `Client.from_url`.
+        kubeconfig, context: As of `Client.from_kubeconfig`.
+        in_cluster: As `Client.in_cluster`.
+        api_client: As of `Client.from_api_client`: an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
+        compression: As of `Client`.
+        indexers, **defaults: As of `SharedInformerFactory`: any option of `for_resource` but `model`, as the default
+            for all informers.
+
+    Raises:
+        ConfigError: An option that does not exist, or options of two ways to a server.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        ssl: ssl_module.SSLContext | bool | None = None,
+        kubeconfig: str | os.PathLike[str] | None = None,
+        context: str | None = None,
+        in_cluster: bool = False,
+        api_client: Any = None,
+        compression: Compression = "auto",
+        indexers: Indexers | None = None,
+        **defaults: Unpack[ResourceKeywords],
+    ) -> None:
+        ways = {
+            "url": url is not None,
+            "kubeconfig": kubeconfig is not None or context is not None,
+            "in_cluster": in_cluster,
+            "api_client": api_client is not None,
+        }
+        chosen = [way for way, given in ways.items() if given]
+        if len(chosen) > 1:
+            raise ConfigError(f"{' and '.join(chosen)} are different ways to a server; pass one of them")
+        if chosen != ["url"] and (token is not None or ssl is not None):
+            raise ConfigError(
+                f"{'token' if token is not None else 'ssl'} goes with url; the other ways bring their own"
+            )
+        if url is not None:
+            self._client = Client.from_url(url, token=token, ssl=ssl, compression=compression)
+        elif chosen == ["kubeconfig"]:
+            self._client = Client.from_kubeconfig(kubeconfig, context=context, compression=compression)
+        elif in_cluster:
+            self._client = Client.in_cluster(compression=compression)
+        elif api_client is not None:
+            self._client = Client.from_api_client(api_client, compression=compression)
+        else:
+            self._client = Client(compression=compression)
+        self._factory = SharedInformerFactory(self._client, indexers=indexers, **defaults)
+        self._loop_thread = LoopThread("blocking.Informers")
+        # One face for each informer, for as long as the program holds it: asking twice gives the same.
+        self._faces: WeakValueDictionary[int, Informer[Any]] = WeakValueDictionary()
+
+    def __enter__(self) -> Self:
+        self._loop_thread.open(self._running())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for informer in self._factory.informers:
+            informer.refuse_inside_handlers("leaving")
+        self._loop_thread.close(error)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        async with self._client, self._factory:
+            yield
+
+    # --- informers --------------------------------------------------------------------------------------
+
+    @overload
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: type[M],
+        indexers: Indexers[KubeObject[M]] | None = None,
+        **options: Unpack[ResourceKeywords],
+    ) -> Informer[M]: ...
+    @overload
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: None = None,
+        indexers: Indexers[KubeObject[None]] | None = None,
+        **options: Unpack[ResourceKeywords],
+    ) -> Informer[None]: ...
+    def for_resource(
+        self,
+        resource: str | GroupVersionResource,
+        *,
+        model: type[Any] | None = None,
+        indexers: Indexers | None = None,
+        **options: Unpack[ResourceKeywords],
+    ) -> Informer[Any]:
+        """Return the informer for a resource, which starts at once; asking twice for the same returns the same.
+
+        The arguments and errors are those of `SharedInformerFactory.for_resource`. Functions among the options (a
+        transform, `on_error`, index functions) run on the loop's thread, so they must not block.
+        """
+        ask = cast("Callable[..., SharedInformer[Any]]", self._factory.for_resource)
+        informer: SharedInformer[Any] = self._loop_thread.call(
+            f"for_resource({str(resource)!r})", partial(ask, resource, model=model, indexers=indexers, **options)
+        )
+        return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
+
+    def release(self, informer: Informer[Any]) -> None:
+        """Give an informer back; when its last holder has, it is stopped. See `SharedInformerFactory.release`.
+
+        Raises:
+            ValueError: It is not of this factory, or was released as often as it was asked for.
+            RuntimeError: Called from inside one of its handlers.
+        """
+        informer._informer.refuse_inside_handlers("release")
+        self._loop_thread.call("release", partial(self._factory.release, informer._informer))
+
+    def wait_for_cache_sync(
+        self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
+    ) -> None:
+        """Wait until every informer has its first full list; see `SharedInformerFactory.wait_for_cache_sync`."""
+        if handlers:
+            for informer in self._factory.informers:
+                informer.refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
+        wait = partial(self._factory.wait_for_cache_sync, timeout, fail_fast=fail_fast, handlers=handlers)
+        self._loop_thread.call("wait_for_cache_sync", wait)
+
+    def health(self) -> Mapping[str, InformerHealth]:
+        """Return the health of each informer, by resource."""
+        return self._factory.health()
+
+    def statistics(self) -> Mapping[str, InformerStatistics]:
+        """Return the statistics of each informer, by resource."""
+        return self._factory.statistics()
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    request = Awaited(Client.request, of="_client")
+    """Send a request, and return the decoded response: `Client.request`."""
+
+    text = Awaited(Client.text, of="_client")
+    """GET a text, such as a pod's log: `Client.text`."""
+
+    @property
+    def server(self) -> str:
+        """The URL of the server. Raises RuntimeError before entering."""
+        return self._client.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context or of the service account; "default" if neither names one."""
+        return self._client.namespace
+
+    def __repr__(self) -> str:
+        return f"<blocking.Informers of {self._client!r}>"

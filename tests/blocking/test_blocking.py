@@ -1,0 +1,581 @@
+"""`kinformer.blocking`: programs with threads, each in a worker thread while the server runs on the test's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from kinformer import (
+    Client,
+    ConfigError,
+    ForbiddenError,
+    KubeObject,
+    NotFoundError,
+    NotSyncedError,
+    SharedInformer,
+    SharedInformerFactory,
+    StoppedError,
+    blocking,
+)
+from kinformer.testing import APIServer
+from tests.support.kube import config_map
+from tests.support.waiting import until
+
+T = TypeVar("T")
+
+
+async def in_thread(program: Callable[[], T], seconds: float = 30) -> T:
+    """Run a blocking program in a thread of its own, and return its result."""
+    return await asyncio.wait_for(asyncio.to_thread(program), seconds)
+
+
+def loop_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "kinformer event loop"]
+
+
+def make(server: APIServer, name: str, **fields: Any) -> KubeObject:
+    return KubeObject.from_dict(server.create({"apiVersion": "v1", "kind": "ConfigMap", **config_map(name, **fields)}))
+
+
+# --- informers -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_blocking_program_reads_waits_writes_and_hears_of_changes(server: APIServer) -> None:
+    make(server, "a")
+
+    def program() -> list[tuple[str, str]]:
+        heard: list[tuple[str, str]] = []
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default", indexers={"x": "data.x"})
+            assert maps is informers.for_resource("v1/configmaps", namespace="default")
+            maps.wait_synced(timeout=10)
+            assert [obj.key for obj in maps.lister.list()] == ["default/a"]
+            registration = maps.add_event_handler(
+                on_add=lambda obj: heard.append(("add", obj.name)),
+                on_update=lambda old, new: heard.append(("update", new.name)),
+            )
+            registration.wait_synced(timeout=10)
+            answer = informers.request(
+                "PATCH", "/api/v1/namespaces/default/configmaps/a", body={"data": {"x": "seven"}}
+            )
+            assert isinstance(answer, KubeObject)
+            maps.wait_for_resource_version(answer.resource_version, timeout=10)
+            assert [obj.key for obj in maps.lister.by_index("x", "seven")] == ["default/a"]
+            assert maps.wait_for("default/a", lambda obj: obj and obj.path("data.x") == "seven", timeout=10)
+            assert maps.health().live
+            assert informers.health()["v1/configmaps"].synced
+            assert informers.statistics()["v1/configmaps"].objects == 1
+            assert "ok" in informers.text("/readyz")
+            maps.add_indexers({"name": lambda obj: [obj.name]})
+            assert maps.indexer.index_values("name") == ["a"]
+        assert not maps.health().live
+        return heard
+
+    assert await in_thread(program) == [("add", "a"), ("update", "a")]
+    assert not loop_threads()
+
+
+async def test_the_listers_are_those_of_the_informer(server: APIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SharedInformer[Any]] = []
+    original = SharedInformerFactory._make
+
+    def note(self: SharedInformerFactory, *args: Any) -> SharedInformer[Any]:
+        made.append(original(self, *args))
+        return made[-1]
+
+    monkeypatch.setattr(SharedInformerFactory, "_make", note)
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps")
+            assert maps.lister is made[0].lister
+            assert maps.indexer is made[0].indexer
+
+    await in_thread(program)
+
+
+async def test_informers_may_be_asked_for_and_handlers_added_from_any_thread(server: APIServer) -> None:
+    for number in range(5):
+        make(server, f"a-{number}")
+    heard: dict[int, set[str]] = {number: set() for number in range(8)}
+    calling: set[int] = set()
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            faces: list[blocking.Informer[None]] = []
+
+            def follow(number: int) -> None:
+                maps = informers.for_resource("v1/configmaps", namespace="default")
+                faces.append(maps)
+
+                def on_add(obj: KubeObject) -> None:
+                    time.sleep(0.01)
+                    calling.add(threading.get_ident())
+                    heard[number].add(obj.name)
+
+                maps.add_event_handler(on_add=on_add).wait_synced(timeout=10)
+
+            threads = [threading.Thread(target=follow, args=(number,)) for number in heard]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert all(face is faces[0] for face in faces)
+            assert len(faces) == 8
+            assert not {thread.ident for thread in loop_threads()} & calling
+
+    await in_thread(program)
+    assert all(names == {f"a-{number}" for number in range(5)} for names in heard.values())
+
+
+async def test_a_handler_in_a_thread_may_wait_and_write_by_the_informers(server: APIServer) -> None:
+    make(server, "a")
+    done = threading.Event()
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+
+            def on_add(obj: KubeObject) -> None:
+                if obj.name == "a":
+                    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}
+                    informers.request("POST", "/api/v1/namespaces/default/configmaps", body=body)
+                    assert maps.wait_for("default/b", lambda found: found is not None, timeout=10)
+                    done.set()
+
+            maps.add_event_handler(on_add=on_add)
+            assert done.wait(10)
+
+    await in_thread(program)
+
+
+async def test_models_are_typed_and_read(server: APIServer) -> None:
+    make(server, "a", data={"x": "1"})
+
+    class ConfigMap(msgspec.Struct):
+        data: dict[str, str]
+
+    def program() -> str:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default", model=ConfigMap)
+            assert maps is informers.for_resource("v1/configmaps", namespace="default", model=ConfigMap)
+            for event in maps.events():
+                return event.object.model.data["x"]
+        raise AssertionError
+
+    assert await in_thread(program) == "1"
+
+
+async def test_what_the_server_refuses_is_the_error_that_a_coroutine_gets() -> None:
+    async with APIServer(users={"t": "reader"}, rules=[("reader", "list", "v1/pods")]) as server:
+
+        def program() -> None:
+            with blocking.Informers(url=server.url, token="t") as informers:
+                secrets = informers.for_resource("v1/secrets")
+                with pytest.raises(ForbiddenError):
+                    secrets.wait_synced(10, fail_fast=True)
+                with pytest.raises(NotSyncedError, match="v1/secrets"):
+                    informers.wait_for_cache_sync(0.05)
+                with pytest.raises(ForbiddenError):
+                    informers.request("GET", "/api/v1/secrets")
+                with pytest.raises(TimeoutError, match="is absent"):
+                    informers.for_resource("v1/pods").wait_for("default/x", lambda pod: pod, timeout=0.05)
+
+        await in_thread(program)
+
+
+async def test_released_informers_end_and_asking_again_makes_another(server: APIServer) -> None:
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            one = informers.for_resource("v1/configmaps")
+            informers.release(one)
+            assert one.health().state == "stopped"
+            with pytest.raises(StoppedError):
+                one.add_event_handler(on_add=print)
+            two = informers.for_resource("v1/configmaps")
+            assert two is not one
+            two.wait_synced(10)
+
+    await in_thread(program)
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+async def test_events_are_an_iterator_that_ends_when_the_informers_are_left(server: APIServer) -> None:
+    make(server, "a")
+    heard: list[tuple[str, str, bool]] = []
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            synced = threading.Event()
+
+            def read() -> None:
+                with maps.events() as events:
+                    for event in events:
+                        heard.append((event.type, event.object.name, event.is_in_initial_list))
+                        if events.has_synced:
+                            synced.set()
+
+            reading = threading.Thread(target=read)
+            reading.start()
+            assert synced.wait(10)
+            informers.request("DELETE", "/api/v1/namespaces/default/configmaps/a")
+            while len(heard) < 2:
+                time.sleep(0.01)
+        reading.join(10)
+        assert not reading.is_alive()
+
+    await in_thread(program)
+    assert heard == [("ADDED", "a", True), ("DELETED", "a", False)]
+
+
+async def test_a_loop_over_events_that_is_broken_off_leaves_the_stream(server: APIServer) -> None:
+    for number in range(200):
+        make(server, f"a-{number}")
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            names = []
+            for event in maps.events(name="mine"):
+                names.append(event.object.name)
+                if len(names) == 150:
+                    assert "mine" in maps.statistics().pending
+                    break
+            assert len(set(names)) == 150
+            assert "mine" not in maps.statistics().pending
+
+    await in_thread(program)
+
+
+async def test_the_next_event_is_waited_for_as_long_as_is_said_and_none_is_lost(server: APIServer) -> None:
+    make(server, "a")
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            events = maps.events(filter=lambda obj: obj.namespace == "default")
+            with pytest.raises(RuntimeError, match="has not been entered"):
+                events.get()
+            with events:
+                assert events.get(timeout=10).object.name == "a"
+                with pytest.raises(TimeoutError):
+                    events.get(timeout=0.02)
+                for name in "bcd":
+                    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+                    informers.request("POST", "/api/v1/namespaces/default/configmaps", body=body)
+                assert [events.get(timeout=10).object.name for _ in "bcd"] == ["b", "c", "d"]
+            with pytest.raises(StoppedError):
+                events.get(timeout=1)
+            with pytest.raises(RuntimeError, match="entered once"):
+                events.__enter__()
+
+    await in_thread(program)
+
+
+# --- entering and leaving --------------------------------------------------------------------------------------------
+
+
+async def test_leaving_delivers_what_waits_for_handlers_and_ends_waits_of_other_threads(server: APIServer) -> None:
+    for number in range(10):
+        make(server, f"a-{number}")
+    heard: list[str] = []
+    ended: list[BaseException] = []
+
+    def program() -> float:
+        def on_add(obj: KubeObject) -> None:
+            time.sleep(0.02)
+            answer = informers.request("GET", f"/api/v1/namespaces/default/configmaps/{obj.name}")
+            heard.append(answer["metadata"]["name"])
+
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            maps.wait_synced(10)
+
+            def wait(call: Callable[[], object]) -> None:
+                try:
+                    call()
+                except StoppedError as error:
+                    ended.append(error)
+
+            calls: list[Callable[[], object]] = [
+                lambda: maps.wait_for("default/never", lambda obj: obj),
+                lambda: maps.wait_for_resource_version(str(10**9)),
+            ]
+            waiting = [threading.Thread(target=wait, args=(call,)) for call in calls]
+            for thread in waiting:
+                thread.start()
+            time.sleep(0.1)
+            maps.add_event_handler(on_add=on_add)
+            left = time.monotonic()
+        for thread in waiting:
+            thread.join(10)
+        with pytest.raises(StoppedError, match="has been left"):
+            informers.request("GET", "/version")
+        with pytest.raises(StoppedError, match="for_resource"):
+            informers.for_resource("v1/pods")
+        with pytest.raises(RuntimeError, match="entered once"):
+            informers.__enter__()
+        return time.monotonic() - left
+
+    assert await in_thread(program) < 5
+    assert sorted(heard) == sorted(f"a-{number}" for number in range(10))
+    assert len(ended) == 2
+    assert not loop_threads()
+
+
+async def test_leaving_while_a_handler_never_returns_ends_within_the_deadline(
+    server: APIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(server, "a")
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def program() -> float:
+        def stuck(obj: KubeObject) -> None:
+            begun.set()
+            goes_on.wait(30)
+
+        with blocking.Informers(url=server.url, shutdown_timeout=0.3) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            maps.add_event_handler(on_add=stuck, name="stuck")
+            assert begun.wait(10)
+            left = time.monotonic()
+        return time.monotonic() - left
+
+    assert await in_thread(program) < 5
+    goes_on.set()
+    assert "handler stuck still runs in its worker thread" in caplog.text
+    assert not loop_threads()
+
+
+async def test_an_error_within_goes_on_and_the_thread_ends(server: APIServer) -> None:
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            informers.for_resource("v1/pods").wait_synced(10)
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        await in_thread(program)
+    assert not loop_threads()
+
+
+async def test_entering_that_fails_raises_the_reason_and_leaves_no_thread(tmp_path: Path) -> None:
+    def program() -> None:
+        with blocking.Informers(kubeconfig=tmp_path / "none"):
+            raise AssertionError
+
+    with pytest.raises(ConfigError, match="none: No such file"):
+        await in_thread(program)
+    assert not loop_threads()
+
+
+async def test_waiting_from_where_it_would_wait_for_itself_is_refused(server: APIServer) -> None:
+    make(server, "a")
+    refused: list[str] = []
+
+    def attempt(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            done = threading.Event()
+
+            def on_add(obj: KubeObject) -> None:
+                registered.wait(10)
+                attempt(lambda: registration.wait_synced(1))
+                attempt(lambda: maps.remove_event_handler(registration, drain=True))
+                attempt(lambda: informers.wait_for_cache_sync(1, handlers=True))
+                attempt(lambda: informers.release(maps))
+                attempt(lambda: informers.__exit__(None, None, None))
+                done.set()
+
+            def only(obj: KubeObject) -> bool:
+                attempt(lambda: maps.wait_synced(1))
+                return True
+
+            maps.wait_synced(10)
+            registered = threading.Event()
+            registration = maps.add_event_handler(on_add=on_add, filter=only, name="mine")
+            registered.set()
+            assert done.wait(10)
+
+    await in_thread(program)
+    assert len(refused) == 6
+    assert "on the thread of the event loop of blocking.Informers" in refused[0]
+    assert all("mine" in text for text in refused[1:])
+
+
+async def test_what_was_not_entered_says_so(server: APIServer) -> None:
+    informers = blocking.Informers(url=server.url)
+    with pytest.raises(RuntimeError, match=r"for_resource\('v1/pods'\): blocking.Informers has not been entered"):
+        informers.for_resource("v1/pods")
+    with pytest.raises(RuntimeError, match=r"request: blocking\.Informers has not been entered"):
+        informers.request("GET", "/version")
+
+
+# --- ways to a server, and arguments ---------------------------------------------------------------------------------
+
+
+def kubeconfig_of(server: APIServer, namespace: str = "default") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "one",
+        "contexts": [
+            {"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}
+            for name, namespace in (("one", "default"), ("two", "second"))
+        ],
+        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+
+
+async def test_the_ways_to_a_server_are_those_of_a_client(
+    server: APIServer, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(kubeconfig_of(server)))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    api_client = client.api_client
+
+    def program() -> list[str]:
+        ways: list[dict[str, Any]] = [
+            {},
+            {"kubeconfig": file},
+            {"context": "two"},
+            {"url": server.url},
+            {"api_client": api_client},
+        ]
+        namespaces = []
+        for way in ways:
+            with blocking.Informers(**way) as informers:
+                assert informers.server == server.url
+                informers.for_resource("v1/configmaps").wait_synced(10)
+                namespaces.append(informers.namespace)
+        return namespaces
+
+    assert await in_thread(program, 60) == ["default", "default", "second", "default", "default"]
+
+
+def test_two_ways_to_a_server_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="url and in_cluster are different ways"):
+        blocking.Informers(url="http://127.0.0.1:1", in_cluster=True)
+    with pytest.raises(ConfigError, match="token goes with url"):
+        blocking.Informers(token="t")
+    with pytest.raises(ConfigError, match="unknown option 'page_sise'"):
+        blocking.Informers(page_sise=3)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("face", "behind", "less"),
+    [
+        (blocking.Informers.for_resource, SharedInformerFactory.for_resource, set()),
+        (blocking.Informers.release, SharedInformerFactory.release, set()),
+        (blocking.Informers.wait_for_cache_sync, SharedInformerFactory.wait_for_cache_sync, set()),
+        (blocking.Informer.add_event_handler, SharedInformer.add_event_handler, {"thread"}),
+        (blocking.Informer.remove_event_handler, SharedInformer.remove_event_handler, set()),
+        (blocking.Informer.events, SharedInformer.events, set()),
+        (blocking.Informer.add_indexers, SharedInformer.add_indexers, set()),
+    ],
+)
+def test_each_method_has_the_parameters_of_the_one_behind_it(face: Any, behind: Any, less: set[str]) -> None:
+    def parameters(function: Any) -> dict[str, tuple[object, object]]:
+        found = inspect.signature(function).parameters
+        return {name: (found[name].kind, found[name].default) for name in found if name not in less}
+
+    assert parameters(face) == parameters(behind)
+
+
+def test_the_derived_methods_show_the_signature_and_the_text_of_those_behind_them() -> None:
+    informers = blocking.Informers(url="http://127.0.0.1:1")
+    assert list(inspect.signature(informers.request).parameters)[:3] == ["method", "path", "body"]
+    assert informers.request.__doc__ == Client.request.__doc__
+    assert not inspect.iscoroutinefunction(informers.request)
+
+
+def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
+    """A member that is added to the informer has to be thought of here."""
+    without = {
+        "build_indexers": "`add_indexers` builds in slices",
+        "run": "for task groups",
+        "start_tasks": "for the factory",
+        "leave": "for the factory",
+        "refuse_leaving": "for the factory",
+        "refuse_inside_handlers": "for the factory",
+        "lists_applied": "for tests",
+        "crash": "`health().last_error`",
+        "started": "it always is",
+        "optional": "an option that the program gave",
+        "shutdown_timeout": "an option that the program gave",
+        "snapshot_file": "an option that the program gave",
+        "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
+        "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
+        "selects": "for controllers",
+    }
+    there = {name for name in dir(SharedInformer) if not name.startswith("_")}
+    assert there - set(dir(blocking.Informer)) == set(without)
+    factory = {name for name in dir(SharedInformerFactory) if not name.startswith("_")}
+    assert factory - set(dir(blocking.Informers)) == {"informers"}
+
+
+async def test_coroutine_functions_are_refused_as_handlers(server: APIServer) -> None:
+    async def on_add(obj: KubeObject) -> None: ...
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps")
+            with pytest.raises(ConfigError, match=r"on_add .* is a coroutine function"):
+                maps.add_event_handler(on_add=on_add)
+
+    await in_thread(program)
+
+
+async def test_it_survives_a_restart_of_the_server(server: APIServer) -> None:
+    make(server, "a")
+    heard: list[tuple[str, str]] = []
+    stop = threading.Event()
+
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            with maps.events() as events:
+                while not stop.is_set():
+                    try:
+                        event = events.get(timeout=0.05)
+                    except TimeoutError:
+                        continue
+                    heard.append((event.type, event.object.name))
+
+    running = asyncio.ensure_future(in_thread(program))
+    await until(lambda: heard == [("ADDED", "a")])
+    await server.restart()
+    server.delete("v1/configmaps", "default", "a")
+    make(server, "b")
+    await until(lambda: len(heard) == 3, 20)
+    stop.set()
+    await running
+    assert sorted(heard[1:]) == [("ADDED", "b"), ("DELETED", "a")]
+
+
+async def test_missing_objects_are_errors_of_the_request(server: APIServer) -> None:
+    def program() -> None:
+        with blocking.Informers(url=server.url) as informers, pytest.raises(NotFoundError):
+            informers.request("GET", "/api/v1/namespaces/default/pods/none")
+
+    await in_thread(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic
 
@@ -57,6 +57,7 @@ class Informer(Generic[M]):
     Attributes:
         indexer: The cache by key and by index; the very object that the informer has.
         lister: The cache by name, namespace and selector; the very object that the informer has.
+        by_key: The cache as a mapping; the very object that the informer has.
     """
 
     def __init__(self, loop_thread: LoopThread, informer: SharedInformer[M]) -> None:
@@ -64,6 +65,7 @@ class Informer(Generic[M]):
         self._informer = informer
         self.indexer: IndexView[KubeObject[M]] = informer.indexer
         self.lister: Lister[KubeObject[M]] = informer.lister
+        self.by_key: Mapping[str, KubeObject[M]] = informer.by_key
 
     @property
     def name(self) -> str:

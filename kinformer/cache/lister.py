@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, Protocol, TypeAlias
 
+from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
@@ -43,6 +44,35 @@ class ReadableIndexer(Protocol[ObjectT]):
     def __len__(self) -> int: ...
 
 
+log = get_logger("kinformer.lister")
+
+_MOST_HINTS = 1000
+_hinted: set[str] = set()  # selectors that have been logged as namespaces
+
+
+def _require_text(method: str, namespace: object) -> None:
+    if not isinstance(namespace, str):
+        raise TypeError(
+            f"{method}: namespace={namespace!r} must be one name, a text; for several, ask for each of them"
+        )
+
+
+def _require_name(name: str, namespace: str) -> None:
+    if "/" in name:
+        raise ValueError(
+            f"get({name!r}): {name!r} is a key, and the namespace is {namespace!r}; use the mapping `by_key` of the "
+            f"informer, or get({name.rpartition('/')[2]!r}, namespace={name.partition('/')[0]!r})"
+        )
+
+
+def _refuse_text(obj: object) -> None:
+    if isinstance(obj, str):
+        raise TypeError(
+            f"{obj!r} in lister: a lister holds objects, not keys; use `{obj!r} in informer.by_key`, or "
+            "`lister.get(name, namespace=...) is not None`"
+        )
+
+
 @lru_cache(maxsize=512)
 def _parse(selector: str) -> LabelSelector:
     # Programs use the same few selectors over and over; a parsed one costs a dict entry.
@@ -66,11 +96,15 @@ class Lister(Generic[ObjectT]):
         """Return the object of this name, or None if there is none.
 
         Raises:
-            ValueError: No namespace was given, and the objects here have one.
+            ValueError: No namespace was given, and the objects here have one; or one was given, and the name is a key.
         """
         namespace = namespace or self.default_namespace
         if namespace:
-            return self._get(f"{namespace}/{name}")
+            found = self._get(f"{namespace}/{name}")
+            if found is None:
+                _require_text("get", namespace)
+                _require_name(name, namespace)
+            return found
         found = self._get(name)
         if found is None:
             self._require_no_namespace(name)
@@ -78,6 +112,7 @@ class Lister(Generic[ObjectT]):
 
     def by_namespace(self, namespace: str) -> NamespaceLister[ObjectT]:
         """Return the reads of one namespace; `""` is all of them, as in client-go (`NamespaceAll`)."""
+        _require_text("by_namespace", namespace)
         return NamespaceLister(self, namespace)
 
     def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[ObjectT]:
@@ -87,13 +122,19 @@ class Lister(Generic[ObjectT]):
 
         Raises:
             SelectorError: The selector does not parse; `position` says where.
+            TypeError: `namespace` is no text.
         """
+        if namespace is not None:
+            _require_text("list", namespace)
         if label_selector is not None:
             selector = (
                 _parse(label_selector) if isinstance(label_selector, str) else LabelSelector.parse(label_selector)
             )
             if selector:
-                return self._indexer.select(selector.matches, namespace or None)
+                found = self._indexer.select(selector.matches, namespace or None)
+                if not found and isinstance(label_selector, str):
+                    self._hint_at_namespace(label_selector)
+                return found
         return self._indexer.in_namespace(namespace) if namespace else self._indexer.list()
 
     def by_index(self, index: str, value: str) -> Objects[ObjectT]:
@@ -125,6 +166,29 @@ class Lister(Generic[ObjectT]):
     def __iter__(self) -> Iterator[ObjectT]:
         """Iterate over a snapshot of the objects."""
         return iter(self._indexer.list())
+
+    def __contains__(self, obj: object) -> bool:
+        """True if the cache has an object that equals this one.
+
+        Raises:
+            TypeError: It is a text: a lister holds objects, and keys are in `by_key` of the informer.
+        """
+        _refuse_text(obj)
+        return obj in self._indexer.list()
+
+    def _hint_at_namespace(self, selector: str) -> None:
+        """Log, once for each text, that a selector that selects nothing is the name of a namespace with objects."""
+        if selector not in _hinted and self._indexer.in_namespace(selector):
+            if len(_hinted) < _MOST_HINTS:
+                _hinted.add(selector)
+            log.warning(
+                "list(%r) found nothing: it reads %r as a label selector, objects with a label of that name; "
+                "for those of a namespace: list(namespace=%r)",
+                selector,
+                selector,
+                selector,
+                reason="namespace_as_selector",
+            )
 
     def _require_no_namespace(self, name: str) -> None:
         if "/" not in name and "/" in (self._indexer.any_key() or ""):
@@ -161,6 +225,11 @@ class NamespaceLister(Generic[ObjectT]):
     def __iter__(self) -> Iterator[ObjectT]:
         """Iterate over a snapshot of the objects of the namespace."""
         return iter(self.list())
+
+    def __contains__(self, obj: object) -> bool:
+        """True if the namespace has an object that equals this one; TypeError for a text, as of `Lister`."""
+        _refuse_text(obj)
+        return obj in self.list()
 
 
 class IndexView(Generic[ObjectT]):

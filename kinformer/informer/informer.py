@@ -19,6 +19,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.loops import require_loop
 from kinformer._runtime.tasks import Tasks
 from kinformer.cache.indexer import Indexers
+from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
 from kinformer.informer.fail_fast import FailFast
@@ -89,6 +90,8 @@ class SharedInformer(Generic[M]):
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         self.lister: Lister[KubeObject[M]] = Lister(self._parts.indexer, default_namespace=source.namespace or "")
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
+        self.by_key: Mapping[str, KubeObject[M]] = KeyView(self.indexer)
+        """The cache as a mapping: ``informer.by_key["default/web-1"]``; iterating takes a snapshot."""
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(self._options.metrics, self)
         by = (self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler)
@@ -397,12 +400,9 @@ class SharedInformer(Generic[M]):
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`; never with None.
         """
+        period = self._options.resync_period
         return self._handlers.stream(
-            name or "events",
-            queue_size=queue_size,
-            only=filter,
-            resync_period=self._options.resync_period,
-            make=EventStream,
+            name or "events", queue_size=queue_size, only=filter, resync_period=period, make=EventStream
         )
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:

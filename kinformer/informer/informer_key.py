@@ -60,6 +60,8 @@ class InformerIdentity:
 def _namespaces(resource: GroupVersionResource, one: str | None, several: Iterable[str] | None) -> tuple[str, ...]:
     if one is not None and several is not None:
         raise ConfigError(f"{resource}: give namespace or namespaces, not both")
+    if one is not None and not isinstance(one, str):
+        raise ConfigError(f"{resource}: namespace={one!r} must be one name, a text; for several use namespaces=")
     if isinstance(several, str):
         raise ConfigError(f"{resource}: namespaces={several!r} is one string; use namespace=")
     if several is None:

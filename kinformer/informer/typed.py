@@ -11,6 +11,7 @@ from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from kinformer.cache.indexer import Indexer, Indexers
+from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
@@ -44,7 +45,7 @@ class ModelInformer(SharedInformer[M]):
     """See `with_model`."""
 
     # The differences from the informer have a slot here; the rest is its own state, in its own dict.
-    __slots__ = ("_informer", "_reads_as", "indexer", "lister")
+    __slots__ = ("_informer", "_reads_as", "by_key", "indexer", "lister")
 
     def __init__(self, informer: SharedInformer, model: type[M]) -> None:
         informer = informer._informer if isinstance(informer, ModelInformer) else informer
@@ -52,6 +53,7 @@ class ModelInformer(SharedInformer[M]):
         self._informer: SharedInformer = informer
         self._reads_as: Model[M] = Model(model, informer.name)
         self.indexer = _ModelIndexView(informer._parts.indexer, self._reads_as)
+        self.by_key = KeyView(self.indexer)
         self.lister = Lister(self.indexer, default_namespace=informer.lister.default_namespace)
 
     def add_event_handler(

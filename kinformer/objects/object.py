@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 import msgspec
 
 from kinformer.exceptions import MALFORMED, DecodeError
+from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.json_path import PathValues, parse_path, path_value
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
@@ -301,6 +302,9 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         version = f" rv={self.resource_version}" if self.resource_version else ""
         return f"<{self.kind or 'object'} {self.key or '(no name)'}{version}>"
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in HINTS]
+
     def __copy__(self) -> KubeObject:
         return self
 
@@ -312,6 +316,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         return ObjectView(*head, self._labels, self.owner_references, self.raw, self._path_values)
 
 
+add_hints(KubeObject)
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
 
 force_setattr = cast("Callable[[KubeObject, str, object], None]", msgspec.structs.force_setattr)

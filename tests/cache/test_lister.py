@@ -139,3 +139,57 @@ def test_a_selector_over_shared_label_sets_is_much_faster_than_asking_each_objec
 
     scan = best(lambda: [obj for obj in pods.list() if selector.matches(obj.labels)])
     assert best(lambda: pods.list("app=app-7,tier")) < scan / 10
+
+
+# --- what would mislead -----------------------------------------------------------------------------------------------
+
+
+def test_a_key_in_a_lister_is_an_error_that_names_the_mapping() -> None:
+    pods = lister()
+    for view in (pods, pods.by_namespace("shop")):
+        with pytest.raises(TypeError, match=r"'shop/web-0' in informer\.by_key"):
+            assert "shop/web-0" in view
+    assert pods.get("web-0", namespace="shop") in pods
+    assert pods.get("web-0", namespace="shop") in pods.by_namespace("shop")
+    assert pods.get("web-0", namespace="shop") not in pods.by_namespace("bank")
+    assert entry("other", namespace="shop") not in pods
+    assert 7 not in pods
+
+
+def test_a_key_in_the_place_of_a_name_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"'shop/web-0' is a key.*get\('web-0', namespace='shop'\)"):
+        lister().get("shop/web-0", namespace="shop")
+    with pytest.raises(ValueError, match="is a key"):
+        lister(default_namespace="shop").get("shop/web-0")
+
+
+def test_several_namespaces_in_the_place_of_one_are_an_error_that_says_so() -> None:
+    pods = lister()
+    several: Any = ["shop", "bank"]
+    calls = {
+        "list": lambda: pods.list(namespace=several),
+        "get": lambda: pods.get("web-0", namespace=several),
+        "by_namespace": lambda: pods.by_namespace(several),
+    }
+    for name, call in calls.items():
+        with pytest.raises(TypeError, match=rf"{name}: namespace=\['shop', 'bank'\] must be one name"):
+            call()
+
+
+def test_a_namespace_that_is_read_as_a_selector_is_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    indexer = Indexer(indexers=BY_NAMESPACE)
+    indexer.add(entry("a", namespace="team-01", labels={"team-02": "x"}))
+    indexer.add(entry("b", namespace="team-02"))
+    pods = Lister(indexer)
+    for _ in range(3):
+        assert pods.list("team-01") == []
+    [record] = caplog.records
+    assert record.getMessage() == (
+        "list('team-01') found nothing: it reads 'team-01' as a label selector, objects with a label of that name; "
+        "for those of a namespace: list(namespace='team-01')"
+    )
+    assert vars(record)["reason"] == "namespace_as_selector"
+    assert keys(pods.list("team-02")) == ["team-01/a"]  # a label of that name: it is what it seems
+    assert pods.list("team-03") == []
+    assert pods.list("app=web") == []
+    assert len(caplog.records) == 1

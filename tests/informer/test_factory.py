@@ -286,3 +286,10 @@ async def test_two_caches_that_fail_at_once_are_one_error_and_none_is_left_over(
             await wait(client)
     gc.collect()
     assert not left_over
+
+
+async def test_several_namespaces_in_the_place_of_one_are_an_error_that_names_the_option(client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        several: Any = ["team-a", "team-b"]
+        with pytest.raises(ConfigError, match=r"v1/pods: namespace=\['team-a', 'team-b'\] .* use namespaces="):
+            factory.for_resource("v1/pods", namespace=several)

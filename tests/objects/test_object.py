@@ -423,3 +423,28 @@ def test_an_index_of_a_path_gives_text() -> None:
 def test_reading_a_path_of_malformed_bytes_fails() -> None:
     with pytest.raises(DecodeError, match=r"spec\.nodeName"):
         parse_path("spec.nodeName").read(b'{"spec":{"nodeName":')
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("spec", 'use obj["spec"]'),
+        ("metadata", "obj.labels"),
+        ("age", "obj.creation_timestamp"),
+        ("phase", 'obj.path("status.phase")'),
+        ("resourceVersion", "obj.resource_version"),
+    ],
+)
+def test_an_attribute_that_objects_do_not_have_is_an_error_that_names_the_way(name: str, way: str) -> None:
+    obj = KubeObject.from_dict({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"x": 1}})
+    for one in (obj, view(obj)):
+        with pytest.raises(AttributeError) as raised:
+            getattr(one, name)
+        assert way in str(raised.value)
+        assert f"<Pod a> has no attribute {name!r}" in str(raised.value)
+        assert not hasattr(one, name)
+        assert getattr(one, name, 7) == 7
+        assert name not in dir(one)
+    assert "labels" in dir(obj)
+    with pytest.raises(AttributeError, match="no attribute 'whatever'"):
+        obj.whatever  # type: ignore[attr-defined]  # noqa: B018

@@ -9,7 +9,7 @@ there is none to silence, so what must not pass is held too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
@@ -109,6 +109,9 @@ def reads(pods: SharedInformer[Pod]) -> None:
     assert_type(pods.lister.by_namespace("default").list(), list[KubeObject[Pod]])
     assert_type(pods.lister.by_index("node", "n1"), list[KubeObject[Pod]])
     assert_type([other.model for other in pods.lister], list[Pod])
+    assert_type(pods.by_key, Mapping[str, KubeObject[Pod]])
+    assert_type(pods.by_key["default/web"].model, Pod)
+    pod.spec if pod else None  # type: ignore[attr-defined]  # noqa: B018
     pods.add_indexers({"node": lambda pod: [pod.model.spec.node_name], "phase": "status.phase"})
 
 

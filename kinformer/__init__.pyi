@@ -14,6 +14,7 @@ from kinformer.client.config import ConnectionInfo as ConnectionInfo
 from kinformer.client.discovery import APIResource as APIResource
 from kinformer.client.discovery import Discovery as Discovery
 from kinformer.client.discovery import discover as discover
+from kinformer.client.retries import ClientStatistics as ClientStatistics
 from kinformer.controller.applier import Applier as Applier
 from kinformer.controller.controller import Controller as Controller
 from kinformer.controller.event_recorder import EventRecorder as EventRecorder

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -130,7 +130,20 @@ class ConnectError(KinformerError, ConnectionError):
 
     Covers names that do not resolve, refused and reset connections, TLS failures, proxies that refuse, responses that
     do not come in time, and bodies that break off. It is a `ConnectionError` (and so an `OSError`) too.
+
+    Attributes:
+        lost: True if a connection that had been made was lost, before the response or within it. A request that only
+            reads may then be sent again.
     """
+
+    lost = False
+
+    @classmethod
+    def of_lost_connection(cls, message: str) -> Self:
+        """Make the error of a connection that was lost."""
+        error = cls(message)
+        error.lost = True
+        return error
 
 
 class APIError(KinformerError):

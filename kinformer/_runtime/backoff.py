@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from kinformer._runtime.clock import SYSTEM
 from kinformer.exceptions import ConfigError
 
-__all__ = ["Backoff", "BackoffState"]
+__all__ = ["RETRY_AFTER_CAP", "Backoff", "BackoffState"]
+
+RETRY_AFTER_CAP = 60.0  # seconds; a server that requests more is mistaken, or has been taken over
 
 
 _LOWEST = {"initial": 0.0, "factor": 1.0, "maximum": 0.0, "jitter": 0.0, "reset_after": 0.0}

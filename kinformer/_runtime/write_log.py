@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-__all__ = ["Write", "logged_writes", "note_write"]
+__all__ = ["Write", "is_logged", "logged_writes", "note_write"]
 
 _READS = ("GET", "HEAD", "OPTIONS")
 
@@ -43,10 +43,15 @@ def logged_writes(log: Callable[[Write], None]) -> Iterator[None]:
         _log.set(before)
 
 
+def is_logged(method: str) -> bool:
+    """True if a request with this method would be logged now."""
+    return _log.get() is not None and method not in _READS
+
+
 def note_write(method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object) -> None:
     """Log a request that has been answered, unless it only reads or is a dry run."""
     log = _log.get()
-    if log is not None and method not in _READS and not _is_dry_run(method, path, params or {}, body):
+    if log is not None and is_logged(method) and not _is_dry_run(method, path, params or {}, body):
         log(Write(method, path, answer))
 
 

@@ -109,7 +109,7 @@ def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
 
 async def _names(client: Client, path: str) -> Offers:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-    answer: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept})
+    answer: Any = await client.request("GET", path, params={"limit": _MOST}, headers={"Accept": accept}, retries=0)
     return [(item["metadata"]["name"], "") for item in answer.get("items") or ()]
 
 

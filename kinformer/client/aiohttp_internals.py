@@ -16,15 +16,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from weakref import WeakSet
 
 import aiohttp
+import msgspec
 from aiohttp import StreamReader
+from aiohttp.payload import BytesPayload
 
 from kinformer._runtime.fence import check_fences
 from kinformer.client.tls import is_outdated
-from kinformer.exceptions import KinformerError
+from kinformer.exceptions import MALFORMED, KinformerError
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -38,6 +40,7 @@ __all__ = [
     "FencedRequest",
     "abort_on_cancel",
     "has_all",
+    "json_body",
     "keepalive_socket",
     "low_watermark",
     "on_a_current_connection",
@@ -195,6 +198,20 @@ def without_close_notify(transport: asyncio.Transport | None) -> None:
     """
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         transport.abort()
+
+
+# --- requests ------------------------------------------------------------------------------------------
+
+
+def json_body(request: aiohttp.ClientRequest) -> object:
+    """Return the body of a request that was given as text or bytes, decoded; None if it is no JSON, or has none."""
+    body = request.body
+    if not isinstance(body, BytesPayload):  # text is one too
+        return None
+    try:
+        return cast("object", msgspec.json.decode(body.decode()))
+    except MALFORMED:
+        return None
 
 
 # --- sockets -------------------------------------------------------------------------------------------

@@ -10,14 +10,20 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from kinformer.client.aiohttp_internals import on_a_current_connection, request_class
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.write_log import is_logged, note_write
+from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.credentials import CredentialKind
 from kinformer.client.proxy import environment_proxy
+from kinformer.client.responses import decode_answer
+from kinformer.client.retries import Exchange, Sender
 from kinformer.client.transport import Transport
-from kinformer.exceptions import ConfigError
+from kinformer.exceptions import ConfigError, DecodeError
 
 __all__ = ["ApiClientBridge", "connection_of"]
+
+log = get_logger("kinformer.client")
 
 
 class ApiClientBridge:
@@ -26,7 +32,7 @@ class ApiClientBridge:
     Importing kubernetes_asyncio costs 0.6-1.2 s and 38 MB, so this module does that only when one is made.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, sender: Sender) -> None:
         from kubernetes_asyncio.client import ApiClient, Configuration
 
         connection = transport.connection
@@ -50,7 +56,13 @@ class ApiClientBridge:
             connector_owner=False,
             read_bufsize=2**21,
             request_class=request_class(),
-            middlewares=(_only_to(connection.server), on_a_current_connection, transport.connecting),
+            middlewares=(
+                _logged(connection.server),
+                _in_turn(sender),
+                _only_to(connection.server),
+                on_a_current_connection,
+                transport.connecting,
+            ),
         )
 
     async def close(self) -> None:
@@ -89,6 +101,36 @@ class ApiClientBridge:
 
         configuration.api_key["BearerToken"] = transport.authorization
         configuration.refresh_api_key_hook = refresh
+
+
+def _logged(server: str) -> aiohttp.ClientMiddlewareType:
+    """Make a middleware that logs writes, so that a controller knows of them as of those by `Client.request`."""
+    prefix = URL(server).path.rstrip("/")
+
+    async def logged(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        response = await handler(request)
+        if 200 <= response.status < 300 and is_logged(request.method):
+            body = await response.read()  # the response keeps it for its reader
+            try:
+                answer: object = decode_answer(body)
+            except DecodeError as error:
+                log.debug("%s %s: %s", request.method, request.url.path, error, reason=error)
+                answer = {}  # of a proxied service, say
+            path = request.url.path.removeprefix(prefix)
+            note_write(request.method, path, answer, params=request.url.query, body=json_body(request))
+        return response
+
+    return logged
+
+
+def _in_turn(sender: Sender) -> aiohttp.ClientMiddlewareType:
+    """Make a middleware that waits for the client's own limit."""
+
+    async def in_turn(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        await sender.wait_for_turn(Exchange(request.method, str(request.url.with_query(None)), 0))
+        return await handler(request)
+
+    return in_turn
 
 
 def _only_to(server: str) -> aiohttp.ClientMiddlewareType:

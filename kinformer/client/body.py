@@ -94,7 +94,8 @@ class Body:
             if self._cut_is_end:
                 log.debug("%s was cut: %s", self._what, error, reason=error)
                 return b""
-            raise ConnectError(f"{self._what}: the body broke off: {reason_of(error)}") from error
+            text = f"{self._what}: the body broke off: {reason_of(error)}"
+            raise ConnectError.of_lost_connection(text) from error
         self._pace.note(len(chunk), SYSTEM.perf() - before)
         return chunk
 

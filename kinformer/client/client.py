@@ -7,11 +7,10 @@ import os
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -20,16 +19,17 @@ from kinformer._runtime.tasks import Coro
 from kinformer._runtime.write_log import note_write
 from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import (
-    Compression,
+    ClientKeywords,
+    ClientOptions,
     Connection,
     ConnectionInfo,
-    check_compression,
     from_url,
     load_in_cluster,
 )
 from kinformer.client.kubeconfig import context_names, load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer, failure
-from kinformer.client.transport import Body, Transport
+from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
+from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.exceptions import ConnectError, DecodeError
 from kinformer.objects.object import KubeObject
 
@@ -67,17 +67,22 @@ class Client:
             list arrived in a seventh of the time, over 1 Gbit/s in half of it, and cost less CPU too. A watch is not
             compressed, because each event would be a gzip member of its own, except for the initial stream of a server
             that can (1.37). See docs/transport.md.
+        rate: Requests a second that this client sends at most; None, the default, sets no limit, because servers
+            protect themselves (API Priority and Fairness). It holds for `request`, `text`, the lists of informers and
+            `api_client`; not for watches, nor for the Leases of elections and shards, which have deadlines.
+        burst: Requests that may be sent at once after a pause; None: twice the rate, 1 at least.
+        metrics: A sink for the requests that are sent again, and for the waits that `rate` causes.
 
     Raises:
-        ConfigError: `compression` is none of the three.
+        ConfigError: An option that cannot work; the text names it.
     """
 
-    def __init__(self, *, compression: Compression = "auto") -> None:
-        check_compression(compression)
-        self._compression: Compression = compression
+    def __init__(self, **options: Unpack[ClientKeywords]) -> None:
+        self._options = ClientOptions(**options)
         self._load: Callable[[], Awaitable[Connection]] = _in_thread(load_default)
         self._connection: Connection | None = None
         self._transport: Transport | None = None
+        self._sender = Sender("", None, None)
         self._given: object = None  # the ApiClient of `from_api_client`
         self._bridge: ApiClientBridge | None = None
         self._flights: dict[Hashable, SingleFlight[Any]] = {}
@@ -90,21 +95,21 @@ class Client:
         path: str | os.PathLike[str] | None = None,
         *,
         context: str | None = None,
-        compression: Compression = "auto",
+        **options: Unpack[ClientKeywords],
     ) -> Self:
         """Make a client of a kubeconfig file.
 
         Args:
             path: The file; None uses the files of KUBECONFIG, merged, else `~/.kube/config`.
             context: The context; None uses the current one of the file.
-            compression: See `Client`.
+            **options: `compression`, `rate`, `burst` and `metrics`; see `Client`.
         """
-        return cls._loading(_in_thread(lambda: load_kubeconfig(path, context=context)), compression)
+        return cls._loading(_in_thread(lambda: load_kubeconfig(path, context=context)), options)
 
     @classmethod
-    def in_cluster(cls, *, compression: Compression = "auto") -> Self:
+    def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
         """Make a client of the service account of this pod; its token is read again when the kubelet renews it."""
-        return cls._loading(_in_thread(load_in_cluster), compression)
+        return cls._loading(_in_thread(load_in_cluster), options)
 
     @classmethod
     def from_url(
@@ -113,7 +118,7 @@ class Client:
         *,
         token: str | None = None,
         ssl: ssl_module.SSLContext | bool | None = None,
-        compression: Compression = "auto",
+        **options: Unpack[ClientKeywords],
     ) -> Self:
         """Make a client of a URL: `kubectl proxy`, a test server.
 
@@ -122,23 +127,23 @@ class Client:
             token: A bearer token.
             ssl: A context with the authorities and certificates to use; False verifies nothing; None (the default)
                 trusts the authorities of the system.
-            compression: See `Client`.
+            **options: `compression`, `rate`, `burst` and `metrics`; see `Client`.
 
         Raises:
             ConfigError: The URL cannot be that of a server (at once, not on entering).
         """
         connection = from_url(url, token=token, ssl_=ssl)
-        return cls._loading(_at_once(lambda: connection), compression)
+        return cls._loading(_at_once(lambda: connection), options)
 
     @classmethod
-    def from_api_client(cls, api_client: Any, *, compression: Compression = "auto") -> Self:
+    def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
         """Make a client of the configuration and credentials of an existing `ApiClient` of kubernetes_asyncio.
 
         The ApiClient still belongs to the program: it is not closed on leaving, and none of its connections is used.
         """
         from kinformer.client.api_client_bridge import connection_of
 
-        client = cls._loading(_at_once(lambda: connection_of(api_client)), compression)
+        client = cls._loading(_at_once(lambda: connection_of(api_client)), options)
         client._given = api_client
         return client
 
@@ -155,8 +160,8 @@ class Client:
         return context_names(path)
 
     @classmethod
-    def _loading(cls, load: Callable[[], Awaitable[Connection]], compression: Compression) -> Self:
-        client = cls(compression=compression)
+    def _loading(cls, load: Callable[[], Awaitable[Connection]], options: ClientKeywords) -> Self:
+        client = cls(**options)
         client._load = load
         return client
 
@@ -167,8 +172,10 @@ class Client:
         if self._connection is not None:
             raise RuntimeError("a client can be entered once; make another one")
         self._connection = await self._load()
-        transport = Transport(self._connection, user_agent=f"kinformer/{_version()}", compression=self._compression)
+        options = self._options
+        transport = Transport(self._connection, user_agent=f"kinformer/{_version()}", compression=options.compression)
         await transport.open()
+        self._sender = Sender(transport.host, options.limit(), options.metrics)
         self._transport = transport
         return self
 
@@ -216,7 +223,7 @@ class Client:
         if self._bridge is None:
             from kinformer.client.api_client_bridge import ApiClientBridge
 
-            self._bridge = ApiClientBridge(self._opened())
+            self._bridge = ApiClientBridge(self._opened(), self._sender)
         return self._bridge.api_client
 
     async def request(
@@ -228,8 +235,13 @@ class Client:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float = _REQUEST_TIMEOUT,
+        retries: int = RETRIES,
     ) -> KubeObject | dict[str, Any]:
         """Send a request, and return the decoded response.
+
+        It is sent again, as client-go does it, if the server answers with 429 or 5xx and a `Retry-After`: whatever the
+        method, after the server's delay (a minute at most), and only if that ends within `timeout`. A GET is sent again
+        also if its connection was lost, after a second.
 
         Args:
             method: `"GET"`, `"POST"`, `"PUT"`, `"PATCH"` or `"DELETE"`.
@@ -239,6 +251,7 @@ class Client:
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
                 patch if the body is a list; for server-side apply send `application/apply-patch+yaml`.
             timeout: Seconds for everything, repetitions included; 30, because an API server's own limit is 60.
+            retries: How often it may be sent again; 10, as in client-go. 0 is for code with retries of its own.
 
         Returns:
             A KubeObject if the response is one, else (lists, a Status, /version, nothing) a dict.
@@ -247,17 +260,29 @@ class Client:
             APIError: The server refused; the subclass is that of the status and reason.
             ConnectError: There was no response in time, or not all of it.
             DecodeError: The response is not a JSON object (use `text` for those), or longer than 1 GiB.
-            LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer; nothing was sent.
+            LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer, which is checked
+                before each attempt.
+            ValueError: `retries` is no whole number, or below 0.
         """
-        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout))
+        answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
         note_write(method.upper(), path, answer, params=params, body=body)
         return answer
 
     async def text(
-        self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = _REQUEST_TIMEOUT
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        timeout: float = _REQUEST_TIMEOUT,
+        retries: int = RETRIES,
     ) -> str:
-        """GET a text: `/readyz`, `/metrics`, a pod's log. Errors as of `request`; timeout in seconds."""
-        return (await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout)).decode(errors="replace")
+        """GET a text: `/readyz`, `/metrics`, a pod's log. Errors, timeout and retries as of `request`."""
+        body = await self._fetch("GET", path, None, params, {"Accept": "*/*"}, timeout, retries)
+        return body.decode(errors="replace")
+
+    def statistics(self) -> ClientStatistics:
+        """Return what was sent again, and what waited, since the client was entered."""
+        return self._sender.statistics()
 
     @asynccontextmanager
     async def stream(
@@ -288,8 +313,11 @@ class Client:
         if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
             headers["Accept-Encoding"] = "identity"
         transport = self._opened()
+        exchange = Exchange("GET", _url(transport, path), 0)
         await transport.connection.credential.authorization()  # a plugin may take longer than an answer
-        async with _limit(timeout, "GET", path, transport):
+        if not watch:
+            await self._sender.wait_for_turn(exchange)
+        async with _limit(timeout, exchange):
             body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
             await _check(body)
         try:
@@ -316,25 +344,31 @@ class Client:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str],
         timeout: float,
+        retries: int,
     ) -> bytes:
         method = method.upper()
-        data, content_type = _encode(method, body)
+        data, content_type = encode_body(method, body)
         merged = {"Accept": "application/json", **({"Content-Type": content_type} if content_type else {})}
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
-        check_fences()  # they are checked again right before the first byte, but a connection is made before that
+        exchange = Exchange(method, _url(transport, path), retries)
+        check_fences()  # before a credential is fetched, too
         await transport.connection.credential.authorization()
-        async with _limit(timeout, method, path, transport):
+
+        async def attempt() -> bytes:
             answer = await transport.send(method, path, params=params, headers=merged, data=data)
             try:
                 await _check(answer)
-                data = await answer.read_all(_MOST_BYTES + 1)
-                if len(data) > _MOST_BYTES:
+                whole = await answer.read_all(_MOST_BYTES + 1)
+                if len(whole) > _MOST_BYTES:
                     raise DecodeError(f"{method} {path}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
-                return data
+                return whole
             finally:
                 answer.close()
+
+        async with _limit(timeout, exchange) as limit:
+            return await self._sender.send(exchange, attempt, limit.when())
 
     def _opened(self) -> Transport:
         if self._transport is None:
@@ -362,13 +396,16 @@ def _at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connectio
 
 
 @asynccontextmanager
-async def _limit(seconds: float, method: str, path: str, transport: Transport) -> AsyncIterator[None]:
+async def _limit(seconds: float, exchange: Exchange) -> AsyncIterator[asyncio.Timeout]:
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        async with asyncio.timeout(seconds) as limit:
+            yield limit
     except TimeoutError as error:
-        where = f"{method} {transport.connection.server}{path.partition('?')[0]}"
-        raise ConnectError(f"{where}: no answer within {seconds:g} s") from error
+        raise exchange.timed_out(seconds) from error
+
+
+def _url(transport: Transport, path: str) -> str:
+    return f"{transport.connection.server}{path.partition('?')[0]}"
 
 
 async def _check(answer: Body) -> None:
@@ -381,27 +418,6 @@ async def _check(answer: Body) -> None:
     finally:
         answer.close()
     raise failure(answer.status, answer.headers, body)
-
-
-def _encode(method: str, body: object) -> tuple[bytes | None, str]:
-    """Return the bytes to send and their Content-Type."""
-    if body is None:
-        return None, ""
-    if isinstance(body, KubeObject):
-        data = body.raw
-    elif isinstance(body, bytes | bytearray | memoryview):
-        data = bytes(body)
-    elif isinstance(body, str):
-        raise TypeError("the body must be a dict, a KubeObject or bytes, got a str")
-    else:
-        try:
-            data = msgspec.json.encode(body)
-        except TypeError as error:
-            raise TypeError(f"a body of type {type(body).__name__} cannot be sent as JSON: {error}") from error
-    if method != "PATCH":
-        return data, "application/json"
-    is_list = data.lstrip()[:1] == b"["
-    return data, f"application/{'json-patch' if is_list else 'merge-patch'}+json"
 
 
 def _version() -> str:

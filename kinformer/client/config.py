@@ -1,4 +1,4 @@
-"""The configuration of a client: the server, its TLS, the credentials, and the compression of responses."""
+"""The configuration of a client: the server, its TLS, the credentials, and the options of its requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 from urllib.parse import urlsplit
 
 from kinformer.client.credentials import (
@@ -20,10 +20,14 @@ from kinformer.client.credentials import (
     header_text,
 )
 from kinformer.client.proxy import environment_proxy
+from kinformer.client.rate_limit import RateLimit
 from kinformer.exceptions import ConfigError
+from kinformer.metrics import Metrics
 
 __all__ = [
     "TLS",
+    "ClientKeywords",
+    "ClientOptions",
     "Compression",
     "Connection",
     "ConnectionInfo",
@@ -242,3 +246,38 @@ def _is_loopback(connection: Connection) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name
         return False
+
+
+class ClientKeywords(TypedDict, total=False):
+    """The keywords of each constructor of `Client`; see there."""
+
+    compression: Compression
+    rate: float | None
+    burst: int | None
+    metrics: Metrics | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """The options of a client; see `Client`.
+
+    Raises:
+        ConfigError: A value that cannot work; the text names it.
+    """
+
+    compression: Compression = "auto"
+    rate: float | None = None
+    burst: int | None = None
+    metrics: Metrics | None = None
+
+    def __post_init__(self) -> None:
+        check_compression(self.compression)
+        self.limit()
+
+    def limit(self) -> RateLimit | None:
+        """Make the limit of the client's own rate; None without one."""
+        if self.rate is not None:
+            return RateLimit(self.rate, self.burst)
+        if self.burst is not None:
+            raise ConfigError(f"invalid burst={self.burst!r}: it needs rate= too")
+        return None

@@ -146,7 +146,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
         try:
-            document = _dict(await client.request("GET", path))
+            document = _dict(await client.request("GET", path, retries=0))
         except NotFoundError:
             return await _version_presence(client, resource)
     except (APIError, ConnectError, DecodeError) as error:
@@ -160,7 +160,7 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
 
 
 async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:
-    document = _dict(await client.request("GET", "/apis" if resource.group else "/api"))
+    document = _dict(await client.request("GET", "/apis" if resource.group else "/api", retries=0))
     if not resource.group:
         versions = document.get("versions")
         if document.get("kind") != "APIVersions" or not isinstance(versions, list):

@@ -16,6 +16,7 @@ from typing import TypedDict, cast
 
 import aiohttp
 import anyio.to_thread
+import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -32,8 +33,9 @@ from kinformer.client.config import Compression, Connection, accepted_encoding
 from kinformer.client.responses import reason_of
 from kinformer.client.tls import TLSMaterials
 from kinformer.exceptions import ConnectError
+from kinformer.objects.object import KubeObject
 
-__all__ = ["Body", "Transport"]
+__all__ = ["Body", "Transport", "encode_body"]
 
 _UNARY_CONNECTIONS = 100  # concurrent requests of one process beside its streams; the limit of kubernetes_asyncio
 _READ_BUFFER = 256 * 1024  # bytes read ahead: larger chunks are fewer wake-ups, and 256 KiB decode in a millisecond
@@ -100,6 +102,12 @@ class Transport:
                 await sessions.close()
         finally:
             await self.connection.credential.close()
+
+    @property
+    def host(self) -> str:
+        """Host and port of the server."""
+        url = URL(self.connection.server)
+        return f"{url.host}:{url.port}"
 
     @property
     def connector(self) -> aiohttp.TCPConnector:
@@ -184,7 +192,9 @@ class Transport:
             text = f"{request.method} {self._place(request.url.path)}: {error.message or type(error).__name__}"
             raise ConnectError(text) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise ConnectError(f"{request.method} {self._place(request.url.path)}: {reason_of(error)}") from error
+            text = f"{request.method} {self._place(request.url.path)}: {reason_of(error)}"
+            is_lost = isinstance(error, _DisconnectedError)
+            raise (ConnectError.of_lost_connection(text) if is_lost else ConnectError(text)) from error
 
     def _generation(self) -> int:
         return self._tls.generation if self._tls is not None else 0
@@ -294,3 +304,28 @@ async def _no_silent_repeat(
 def _ended(error: Exception) -> str:
     # The text of aiohttp for a connection that was closed properly before a response says neither.
     return reason_of(error) if isinstance(error, aiohttp.ClientOSError) else "the server closed the connection"
+
+
+def encode_body(method: str, body: object) -> tuple[bytes | None, str]:
+    """Return the bytes to send and their Content-Type.
+
+    Raises:
+        TypeError: It cannot be sent as JSON.
+    """
+    if body is None:
+        return None, ""
+    if isinstance(body, KubeObject):
+        data = body.raw
+    elif isinstance(body, bytes | bytearray | memoryview):
+        data = bytes(body)
+    elif isinstance(body, str):
+        raise TypeError("the body must be a dict, a KubeObject or bytes, got a str")
+    else:
+        try:
+            data = msgspec.json.encode(body)
+        except TypeError as error:
+            raise TypeError(f"a body of type {type(body).__name__} cannot be sent as JSON: {error}") from error
+    if method != "PATCH":
+        return data, "application/json"
+    is_list = data.lstrip()[:1] == b"["
+    return data, f"application/{'json-patch' if is_list else 'merge-patch'}+json"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import NamedTuple, NotRequired, Self, TypedDict
 
+from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
@@ -31,7 +32,6 @@ from kinformer.exceptions import (
 )
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import DNS_SUBDOMAIN
-from kinformer.reflector.recovery import RETRY_AFTER_CAP
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 
@@ -358,7 +358,7 @@ class EventRecorder:
             body = document if series is None else {**document, "series": series}
             namespace, name = document["metadata"]["namespace"], document["metadata"]["name"]
             try:
-                await self._client.request("POST", _EVENTS.path(namespace), body=body)
+                await self._client.request("POST", _EVENTS.path(namespace), body=body, retries=0)
             except AlreadyExistsError:
                 if not is_retry:
                     raise
@@ -367,7 +367,7 @@ class EventRecorder:
                 )  # an earlier attempt arrived but its answer did not; its count may be lower
             known.place = (namespace, name)
         else:
-            await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series})
+            await self._client.request("PATCH", _EVENTS.path(*known.place), body={"series": series}, retries=0)
         known.sent_count, known.sent_at = count, now
 
 

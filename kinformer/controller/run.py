@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 
+from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
@@ -18,7 +19,6 @@ from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, R
 from kinformer.controller.sources import ControllerSource, SourceFeed
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
 from kinformer.objects.meta import split_meta_namespace_key
-from kinformer.reflector.recovery import RETRY_AFTER_CAP
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kinformer._runtime.fence import unfenced
+from kinformer._runtime.urgency import urgent
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.leaderelection.lease import Lease, LeaseDocument
 from kinformer.objects.object import KubeObject
@@ -34,7 +35,8 @@ class Requester(Protocol):
 class LeaseClient:
     """The Leases of one namespace.
 
-    The requests need no valid lead (`unfenced`); each takes a timeout in seconds, and raises as `Client.request` does.
+    The requests need no valid lead (`unfenced`), and are sent once and at once (`urgent`): an election has
+    deadlines, and retries of its own. Each takes a timeout in seconds, and raises as `Client.request` does.
 
     Args:
         client: Makes the requests.
@@ -62,7 +64,7 @@ class LeaseClient:
 
     async def list(self, label_selector: str, timeout: float) -> list[Lease]:
         """List the Leases that the selector matches, as the server has them now."""
-        with unfenced():
+        with unfenced(), urgent():
             params = {"labelSelector": label_selector}
             answer = await self._client.request("GET", self._path, params=params, timeout=max(0.0, timeout))
         items = answer.get("items")
@@ -73,13 +75,13 @@ class LeaseClient:
     async def delete(self, lease: Lease, timeout: float) -> None:
         """Delete a Lease; ConflictError if it is no longer at the resourceVersion of `lease`."""
         body = {"preconditions": {"resourceVersion": lease.resource_version}}
-        with unfenced():
+        with unfenced(), urgent():
             path = f"{self._path}/{lease.name}"
             await self._client.request("DELETE", path, body=body, timeout=max(0.0, timeout))
 
     async def _request_lease(self, method: str, path: str, document: LeaseDocument | None, timeout: float) -> Lease:
         body = None if document is None else document.body
-        with unfenced():
+        with unfenced(), urgent():
             answer = await self._client.request(method, path, body=body, timeout=max(0.0, timeout))
         lease = Lease.from_json(answer.to_dict() if isinstance(answer, KubeObject) else answer)
         if not lease.resource_version:

@@ -264,7 +264,7 @@ class ListWatch:
         path = self.resource.path(self.namespace or namespace)
         headers = {"Accept": _AS_METADATA.format("List")}
         answer = await self.client.request(
-            "GET", path, params=own.replace(field_selector=selector).params(), headers=headers
+            "GET", path, params=own.replace(field_selector=selector).params(), headers=headers, retries=0
         )
         found = answer.get("items") or []
         return ReadBack(KubeObject.from_dict(found[0]) if found else None, _version_of(answer, path))
@@ -401,7 +401,7 @@ class _ClusterProbe:
         if loop.time() < self._unreadable_until:
             return None
         try:
-            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system")
+            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
         except APIError as error:
             if error.status not in (401, 403, 404):
                 raise
@@ -412,7 +412,8 @@ class _ClusterProbe:
 
 async def _resource_version(client: Client, path: str) -> str:
     headers = {"Accept": _AS_METADATA.format("List")}
-    return _version_of(await client.request("GET", path, params={"limit": "1"}, headers=headers), path)
+    answer = await client.request("GET", path, params={"limit": "1"}, headers=headers, retries=0)
+    return _version_of(answer, path)
 
 
 def _version_of(answer: Mapping[str, Any], path: str) -> str:

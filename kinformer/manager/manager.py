@@ -53,7 +53,7 @@ class Manager:
     (controller-runtime, pkg/manager/internal.go)
 
     Args:
-        client: An entered one, which is not closed here; None makes and closes a `Client()`.
+        client: An entered one, which is not closed here; None makes and closes a `Client()`, with this sink.
         elector: A LeaderElector, or a function that makes one on the manager's client; None: no election.
         listen: The address that serves `/livez`, `/healthz`, `/readyz`, `/statusz` and, if the sink can be read,
             `/metrics`: `":8080"`, `"127.0.0.1:8080"`. None, the default: they are not served.
@@ -82,7 +82,7 @@ class Manager:
         if not shutdown_timeout >= 0:
             raise ConfigError(f"Manager: invalid shutdown_timeout={shutdown_timeout!r}: expected seconds, 0 or more")
         self._own_client = client is None
-        self._client = Client() if client is None else client
+        self._client = Client(metrics=metrics) if client is None else client
         self._elector_or_maker = elector
         self._elector: LeaderElector | None = None
         self._shutdown_timeout = shutdown_timeout

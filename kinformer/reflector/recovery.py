@@ -31,7 +31,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kinformer._runtime.backoff import Backoff
+from kinformer._runtime.backoff import RETRY_AFTER_CAP, Backoff
 from kinformer.exceptions import (
     APIError,
     DecodeError,
@@ -59,7 +59,6 @@ __all__ = ["ATTEMPTS", "STREAM_ERRORS", "Delays", "Facts", "Transition", "full_l
 STREAM_ERRORS = 3  # server errors without a new version, after which the resourceVersion itself is in doubt
 ATTEMPTS = 3  # consecutive failures of initial streams, after which automatic mode lists
 
-RETRY_AFTER_CAP = 60.0  # seconds; a server that requests more is mistaken, or has been taken over
 RETRY_AFTER_TRIES = 10  # consecutive failures after which backoff applies too; client-go's REST layer gives up there
 
 # The reason of an ERROR 500 after which an object that could not be read is gone, without a DELETED of it

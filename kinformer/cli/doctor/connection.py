@@ -139,7 +139,7 @@ async def _latency(client: Client, timeout: float) -> float | None:
     for _ in range(_PINGS + 1):
         began = time.perf_counter()
         try:
-            await client.request("GET", "/version", timeout=timeout)
+            await client.request("GET", "/version", timeout=timeout, retries=0)
         except APIError:
             pass  # this is an answer too
         except (ConnectError, DecodeError):
@@ -191,7 +191,7 @@ async def check_authentication(report: Report, client: Client, timeout: float) -
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        answer: Any = await client.request("POST", path, body=body, timeout=timeout)
+        answer: Any = await client.request("POST", path, body=body, timeout=timeout, retries=0)
     except UnauthorizedError as error:
         report.stop(
             "authentication",

@@ -210,7 +210,7 @@ async def _total(client: Client, place: Place, timeout: float) -> int | None:
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
     path = place.resource.gvr.path(place.namespace)
-    answer: Any = await client.request("GET", path, params=params, timeout=timeout)
+    answer: Any = await client.request("GET", path, params=params, timeout=timeout, retries=0)
     left = (answer.get("metadata") or {}).get("remainingItemCount")
     if isinstance(left, int):
         return left + 1
@@ -295,7 +295,7 @@ async def check_shards(report: Report, client: Client, place: Place, timeout: fl
     params = {"limit": "1", "shardSelector": _HALF}
     try:
         answer: Any = await client.request(
-            "GET", place.resource.gvr.path(place.namespace), params=params, timeout=timeout
+            "GET", place.resource.gvr.path(place.namespace), params=params, timeout=timeout, retries=0
         )
     except (APIError, ConnectError, DecodeError) as error:
         report.ok("shards", f"not supported, {one_line(error)}", supported=False)

@@ -1,0 +1,189 @@
+"""Sends requests again when the server asks for it, and reads that have lost their connection; waits for turns before.
+
+The rules are those of client-go (rest/with_retry.go): whatever the method, a request that is answered with 429 or 5xx
+and a `Retry-After` is sent again after that delay, because the server has not begun to work on it. Without one, a
+failure may mean that a write has taken effect, so nothing but a GET is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kinformer._runtime.backoff import RETRY_AFTER_CAP
+from kinformer._runtime.fence import check_fences
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.urgency import is_urgent
+from kinformer.client.rate_limit import RateLimit
+from kinformer.exceptions import APIError, ConnectError
+from kinformer.metrics import Metrics
+
+__all__ = ["RETRIES", "ClientStatistics", "Exchange", "Sender"]
+
+log = get_logger("kinformer.client")
+
+T = TypeVar("T")
+
+RETRIES = 10
+_AFTER_LOSS = 1.0  # seconds before a read is sent again that has lost its connection (retryAfterResponse)
+_LONG_WAIT = 1.0  # seconds of waiting for a turn that are worth a line (rest/request.go, extraLongThrottleLatency)
+_WAIT_LOG_PERIOD = 10.0  # seconds between two such lines
+_LOST = "connection_lost"
+_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # component-base, restclient/metrics.go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStatistics:
+    """The counts of a client so far.
+
+    Attributes:
+        requests: Calls of `request` and `text`; however often each was sent.
+        retries: Requests that were sent again, by cause: the status, such as `"429"`, or `"connection_lost"`.
+        throttled: Requests that waited for a turn because of the client's own limit.
+    """
+
+    requests: int = 0
+    retries: Mapping[str, int] = field(default_factory=dict)
+    throttled: int = 0
+
+
+class Exchange:
+    """One request with all its attempts.
+
+    Args:
+        method: In capitals.
+        url: For texts, without its query.
+        retries: How often it may be sent again.
+
+    Attributes:
+        attempts: How often it was sent.
+        error: The failure of the last attempt that was followed by another.
+        limit: The limit that it waits for; None while it does not.
+
+    Raises:
+        ValueError: `retries` is no whole number, or below 0.
+    """
+
+    __slots__ = ("attempts", "error", "limit", "method", "retries", "url")
+
+    def __init__(self, method: str, url: str, retries: int) -> None:
+        if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+            raise ValueError(f"{method} {url}: invalid retries={retries!r}: expected a whole number, 0 or more")
+        self.method = method
+        self.url = url
+        self.retries = 0 if is_urgent() else retries
+        self.attempts = 0
+        self.error: Exception | None = None
+        self.limit: RateLimit | None = None
+
+    def timed_out(self, seconds: float) -> ConnectError:
+        """Make the error of a request that has had no answer after `seconds`."""
+        what = f"{self.method} {self.url}"
+        if self.limit is not None:
+            return ConnectError(
+                f"{what}: not sent within {seconds:g} s: the client's own limit, {self.limit}, is used up"
+            )
+        before = f"; before: {self.error}" if self.error is not None else ""
+        return ConnectError(f"{what}: no answer within {seconds:g} s{before}")
+
+    def delay_after(self, error: APIError | ConnectError, deadline: float | None) -> float | None:
+        """Return the seconds after which to send it again; None if it is not.
+
+        A delay that ends after `deadline`, on the loop's clock, is not begun.
+        """
+        if self.attempts > self.retries:
+            return None
+        if isinstance(error, ConnectError):
+            delay = _AFTER_LOSS if error.lost and self.method == "GET" else None
+        else:
+            delay = error.retry_after if error.status == 429 or error.status >= 500 else None
+        if delay is None:
+            return None
+        delay = min(delay, RETRY_AFTER_CAP)
+        left = None if deadline is None else deadline - asyncio.get_running_loop().time()
+        return None if left is not None and delay >= left else delay
+
+
+class Sender:
+    """Sends the requests of one client, as often as the rules allow and as fast as its limit; counts them.
+
+    Args:
+        host: Host and port, the value of a label.
+        limit: The client's own limit, or None.
+        metrics: A sink, or None.
+    """
+
+    def __init__(self, host: str, limit: RateLimit | None, metrics: Metrics | None) -> None:
+        self._host = host
+        self._limit = limit
+        self._metrics = metrics
+        self._requests = 0
+        self._retries: Counter[str] = Counter()
+        self._throttled = 0
+        self._next_line = 0.0
+        self._told = LogOnce()  # a server that sheds load does so for many requests at once
+
+    def statistics(self) -> ClientStatistics:
+        """Return the counts so far."""
+        return ClientStatistics(requests=self._requests, retries=dict(self._retries), throttled=self._throttled)
+
+    async def send(self, exchange: Exchange, attempt: Callable[[], Awaitable[T]], deadline: float | None) -> T:
+        """Return the result of `attempt`, which is made as often as the rules allow until it has one.
+
+        Raises:
+            APIError, ConnectError: Those of the last attempt; a note tells how many there were.
+            Exception: The exception of a lapsed fence, which is asked before each attempt.
+        """
+        self._requests += 1
+        while True:
+            check_fences()  # they are asked again right before the first byte, but a connection is made before that
+            await self.wait_for_turn(exchange)
+            exchange.attempts += 1
+            try:
+                return await attempt()
+            except (APIError, ConnectError) as error:
+                delay = exchange.delay_after(error, deadline)
+                if delay is None:
+                    if exchange.attempts > 1:
+                        error.add_note(f"sent {exchange.attempts} times")
+                    raise
+                exchange.error = error
+                self._note_retry(exchange, error, delay)
+            await asyncio.sleep(delay)
+
+    async def wait_for_turn(self, exchange: Exchange) -> None:
+        """Wait until the client's own limit lets a request through, unless it is urgent."""
+        limit = self._limit
+        if limit is None or is_urgent():
+            return
+        exchange.limit = limit
+        seconds = await limit.wait()
+        exchange.limit = None
+        self._throttled += seconds > 0
+        if self._metrics is not None:
+            labels = {"verb": exchange.method, "host": self._host}
+            text = "Seconds that requests wait for the client's own limit"
+            self._metrics.histogram("rest_client_rate_limiter_duration_seconds", text, labels, _BUCKETS)(seconds)
+        now = asyncio.get_running_loop().time()
+        if seconds > _LONG_WAIT and now >= self._next_line:
+            self._next_line = now + _WAIT_LOG_PERIOD
+            text = "%s %s waited %.3g s for its turn: the client's own limit is %s"
+            log.info(text, exchange.method, exchange.url, seconds, limit, reason="throttled")
+
+    def _note_retry(self, exchange: Exchange, error: APIError | ConnectError, delay: float) -> None:
+        cause = str(error.status) if isinstance(error, APIError) else _LOST
+        self._retries[cause] += 1
+        if self._metrics is not None:
+            # client-go's name for the code of a request without an answer is "<error>".
+            code = cause if isinstance(error, APIError) else "<error>"
+            labels = {"code": code, "verb": exchange.method, "host": self._host}
+            self._metrics.counter("rest_client_request_retries_total", "Requests that were sent again", labels)(1)
+        text = "%s %s: %s; it is sent again in %.3g s (%d of %d)"
+        about = (exchange.method, exchange.url, error, delay, exchange.attempts, exchange.retries)
+        if exchange.attempts == 1 and self._told.is_news(self._retries.total()):
+            log.info(text, *about, reason="request_retried")
+        else:
+            log.debug(text, *about, reason="request_retried")

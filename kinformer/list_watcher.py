@@ -265,6 +265,13 @@ class ThreadedSource(Protocol):
     def handler_limiter(self) -> CapacityLimiter: ...
 
 
+@runtime_checkable
+class WholeSource(Protocol):
+    """A source that says whether it gives all objects of its resource and namespace: no selector leaves one out."""
+
+    selects_all: bool
+
+
 class IngestCounts(Protocol):
     """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
 
@@ -333,6 +340,7 @@ class Capabilities:
         namespace: The one that its objects are of; None is all.
         watch_list: False if the source would not understand an initial stream.
         decodes: True if all objects that the source gives are `KubeObject`s.
+        selects_all: True if the source certainly leaves no object out.
     """
 
     name: str
@@ -340,6 +348,7 @@ class Capabilities:
     namespace: str | None = None
     watch_list: bool = True
     decodes: bool = False
+    selects_all: bool = False
     tip: TipProbe | None = None
     cluster: ClusterProbe | None = None
     presence: PresenceProbe | None = None
@@ -373,6 +382,7 @@ def capabilities_of(source: object) -> Capabilities:
         namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
         watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
         decodes=source.decodes is True if isinstance(source, DecodingSource) else False,
+        selects_all=source.selects_all is True if isinstance(source, WholeSource) else False,
         tip=source if isinstance(source, TipProbe) else None,
         cluster=source if isinstance(source, ClusterProbe) else None,
         presence=source if isinstance(source, PresenceProbe) else None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kinformer.client.client import Client
-from kinformer.controller.own_writes import version_or_zero
+from kinformer.controller.references import version_or_zero
 from kinformer.exceptions import ConfigError
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.meta import GroupVersionResource, meta_namespace_key

@@ -210,6 +210,8 @@ class Controller:
             source_errors=metrics.source_errors,
             own_write_waits=self._past_waits + (0 if run is None else run.own_writes.waits),
             own_write_timeouts=self._past_wait_timeouts + (0 if run is None else run.own_writes.timeouts),
+            caught_up_waits=metrics.caught_up_waits,
+            caught_up_timeouts=metrics.caught_up_timeouts,
             queue=None if run is None else run.queue.statistics(),
         )
 

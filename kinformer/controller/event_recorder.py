@@ -20,7 +20,7 @@ from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.client.client import Client
 from kinformer.controller.event_series import EventSeries, Occurrences, TokenBuckets
-from kinformer.controller.references import ApiObject, ObjectReference
+from kinformer.controller.references import ObjectReference
 from kinformer.exceptions import (
     AlreadyExistsError,
     ConfigError,
@@ -32,6 +32,7 @@ from kinformer.exceptions import (
 )
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.selectors import DNS_SUBDOMAIN
+from kinformer.objects.types import ApiObject
 
 __all__ = ["EventRecorder", "EventRecorderStatistics"]
 

@@ -31,6 +31,8 @@ class ControllerStatistics:
         source_errors: Events for which a predicate or a mapper raised; they triggered nothing.
         own_write_waits: Times that a key waited until the cache had seen its own writes.
         own_write_timeouts: The waits in which the cache did not see them in time.
+        caught_up_waits: Calls of `Request.caught_up` that had to wait.
+        caught_up_timeouts: Of these, those that waited in vain.
         queue: The figures of the queue; None while the controller does not run.
     """
 
@@ -43,6 +45,8 @@ class ControllerStatistics:
     source_errors: int = 0
     own_write_waits: int = 0
     own_write_timeouts: int = 0
+    caught_up_waits: int = 0
+    caught_up_timeouts: int = 0
     queue: QueueStatistics | None = None
 
 
@@ -59,6 +63,8 @@ class ControllerMetrics:
         self.terminal = 0
         self.timeouts = 0
         self.source_errors = 0
+        self.caught_up_waits = 0
+        self.caught_up_timeouts = 0
         self._close_gauges: list[Callable[[], None]] = []
         self._counters: dict[str, Callable[[float], None]] = {}
         self._observe_seconds: Callable[[float], None] | None = None
@@ -80,6 +86,8 @@ class ControllerMetrics:
             ("source", "kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
             ("wait", "kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
             ("wait_timeout", "kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
+            ("caught_up", "kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
+            ("caught_up_timeout", "kinformer_controller_caught_up_timeouts_total", "Of these, those in vain"),
         ):
             self._counters[name] = metrics.counter(counter, text, label)
         self._observe_seconds = metrics.histogram(
@@ -127,6 +135,16 @@ class ControllerMetrics:
     def own_write_wait_timed_out(self) -> None:
         """Count a key whose own writes were not seen in time."""
         self._count_one("wait_timeout")
+
+    def catching_up_began(self) -> None:
+        """Count a call of `Request.caught_up` that has to wait."""
+        self.caught_up_waits += 1
+        self._count_one("caught_up")
+
+    def catching_up_timed_out(self) -> None:
+        """Count one that has waited in vain."""
+        self.caught_up_timeouts += 1
+        self._count_one("caught_up_timeout")
 
     def _count_one(self, name: str) -> None:
         if name in self._counters:

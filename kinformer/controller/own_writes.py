@@ -15,15 +15,16 @@ from typing import NamedTuple
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.write_log import Write
-from kinformer.controller.references import ApiObject, type_of
+from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.wait_for import wait_for
-from kinformer.objects.accessors import key_of, resource_version_of, uid_of
-from kinformer.objects.meta import GroupVersionResource, version_number
+from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ApiObject
 
-__all__ = ["WAIT_LIMIT", "OwnWrites", "version_or_zero"]
+__all__ = ["WAIT_LIMIT", "OwnWrites"]
 
 log = get_logger("kinformer.controller")
 
@@ -33,13 +34,18 @@ _SWEEP_ABOVE = 64  # keys; above it, keys whose writes have all been seen are re
 
 
 class _PendingWrite(NamedTuple):
-    """A change that an informer should show: the object at `version` or later, or its end if `version` is 0.
+    """A change that an informer should show: the object at `version` or later, or its end.
 
-    A write that takes the last finalizer of an object in deletion ends it (`ends`): the answer has the version from
-    before, and the cache is behind until the object is gone.
-
-    An object that the write has put outside of the selector of the informer is seen if the cache does not have it: then
-    nothing is going to come. A cache that has it still is going to hear that it left.
+    Attributes:
+        informer: The one that is to show it.
+        key, uid: Of the object.
+        version: The resourceVersion of the write; 0 if the answer had none, as that to a delete before 1.38.
+        outside: The write has put the object outside of the selector of the informer. It is seen if the cache does not
+            have it: then nothing is going to come. A cache that has it still is going to hear that it left.
+        ends: The write has taken the last finalizer of an object in deletion. The answer has the version from before,
+            and the cache is behind until the object is gone.
+        deletes: It is a delete, which is seen when the object is gone, marked, or its version has passed.
+        unheard: A delete of an object that the cache did not have, and may yet hear of: only the version counts.
     """
 
     informer: SharedInformer
@@ -48,6 +54,8 @@ class _PendingWrite(NamedTuple):
     version: int
     outside: bool = False
     ends: bool = False
+    deletes: bool = False
+    unheard: bool = False
 
     @property
     def target(self) -> tuple[SharedInformer, str]:
@@ -56,11 +64,14 @@ class _PendingWrite(NamedTuple):
     @property
     def seen(self) -> bool:
         cached: KubeObject | None = self.informer.indexer.get_by_key(self.key)
+        is_another = cached is None or cached.uid != self.uid
         if self.ends:
-            return cached is None or (bool(self.uid) and cached.uid != self.uid)
+            return cached is None or (bool(self.uid) and is_another)
+        if self.deletes and not self.unheard and (cached is None or is_another or cached.deletion_timestamp):
+            return True
         if not self.version:
-            return cached is None or cached.uid != self.uid or cached.deletion_timestamp is not None
-        if self.outside and (cached is None or (self.uid and cached.uid != self.uid)):
+            return False
+        if self.outside and (cached is None or (self.uid and is_another)):
             return True
         reached = (cached.resource_version if cached is not None else "", self.informer.last_sync_resource_version)
         return any(version_or_zero(version) >= self.version for version in reached)
@@ -100,26 +111,35 @@ class OwnWrites:
         resource, namespace, name = parsed
         answer = write.answer
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
-        for informer in [informer for informer, followed in self._informers if followed == resource]:
+        target = f"{namespace}/{name}" if namespace else name
+        version = status_version(answer)
+        for informer in self._following(resource):
             if write.method == "DELETE" and name and not is_marked:
-                target = f"{namespace}/{name}" if namespace else name
-                cached = informer.indexer.get_by_key(target)
-                uid = _uid_in_details(answer) or uid_of(answer) or (cached.uid if cached is not None else "")
-                self._add_pending(key, _PendingWrite(informer, target, uid, 0))
+                self._note_delete(key, informer, target, uid_in_details(answer) or uid_of(answer), version)
             elif write.method == "DELETE" and not name:
-                for target, uid in _objects_in(answer):
-                    self._add_pending(key, _PendingWrite(informer, target, uid, 0))
+                for one, uid in _objects_in(answer):
+                    self._note_delete(key, informer, one, uid, 0)
+            elif name and version:  # an eviction, a binding
+                outside = informer.indexer.get_by_key(target) is None and not informer.selects_all
+                self._add_pending(key, _PendingWrite(informer, target, uid_in_details(answer), version, outside))
             elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
                 outside = not informer.selects(answer)
-                ends = _has_ended(answer)
+                ends = has_ended(answer)
                 self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside, ends))
 
     def note_object(self, key: str, obj: ApiObject) -> None:
-        """Note an object that a program says it wrote, in a reconcile of `key`.
+        """Note an object that a program says it wrote, or the Status of a delete, in a reconcile of `key`.
 
         Raises:
-            TypeError: It is not an object of the API.
+            TypeError: It is neither.
         """
+        deletion = Deletion.of(obj)
+        if deletion is not None:
+            for informer in self._following(deletion.resource):
+                target = deletion.key_in(informer, key.rpartition("/")[0])
+                if target is not None:
+                    self._note_delete(key, informer, target, deletion.uid, deletion.version)
+            return
         try:
             target = key_of(obj)
         except KeyFuncError as error:
@@ -127,10 +147,19 @@ class OwnWrites:
         version = version_or_zero(resource_version_of(obj))
         if version:
             written = _selectable(obj, target)
+            ends = has_ended(obj)
             for informer in self._informers_of(obj):
                 outside = written is not None and not informer.selects(written)
-                ends = written is not None and _has_ended(written)
                 self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside, ends))
+
+    def _note_delete(self, key: str, informer: SharedInformer, target: str, uid: str, version: int) -> None:
+        cached = informer.indexer.get_by_key(target)
+        uid = uid or (cached.uid if cached is not None else "")
+        unheard = cached is None and bool(version) and informer.selects_all
+        self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
+
+    def _following(self, resource: tuple[str, str]) -> list[SharedInformer]:
+        return [informer for informer, followed in self._informers if followed == resource]
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -171,6 +200,26 @@ class OwnWrites:
         except StoppedError:
             log.debug("%s: not waiting for its writes: the informer has been left", key, key=key, reason="stopped")
         self._pending.pop(key, None)
+
+    async def catch_up(self, key: str, timeout: float) -> None:
+        """Wait within a reconcile of `key` until its writes so far have been seen.
+
+        Raises:
+            TimeoutError: They have not, after `timeout` seconds; the text names the first. They stay pending.
+            WatchError: The server went back in time, and does not know a write.
+            StoppedError: An informer has been left; what it crashed of, if it crashed.
+        """
+        limit = asyncio.timeout(timeout)
+        current = ""
+        try:
+            async with limit:
+                for write in tuple(self._pending.get(key, ())):
+                    current = f"{write.informer.name} {write.key}"
+                    await write.wait()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"{key}: its own write to {current} has not come back within {timeout:g} s") from error
 
     async def _wait_for_write(self, key: str, write: _PendingWrite) -> None:
         try:
@@ -245,25 +294,6 @@ def _selectable(obj: ApiObject, key: str) -> KubeObject | None:
         return None
 
 
-def _has_ended(obj: KubeObject) -> bool:
-    """True if an answer to a write is the last state of an object: nothing holds up its deletion any more.
-
-    (apiserver, pkg/registry/generic/registry/store.go: ShouldDeleteDuringUpdate. A pod that is given time to end has a
-    grace period above 0.)
-    """
-    if obj.deletion_timestamp is None:
-        return False
-    return not obj.path("metadata.finalizers") and obj.path("metadata.deletionGracePeriodSeconds") == 0
-
-
-def version_or_zero(resource_version: str) -> int:
-    """Return a resourceVersion as a number that can be compared; 0 if it is none."""
-    try:
-        return version_number(resource_version)
-    except ValueError:
-        return 0
-
-
 def _group_resource_of(informer: SharedInformer) -> tuple[str, str] | None:
     """Return the group and resource of an informer, from its name if its source does not tell them."""
     resource = informer.resource
@@ -296,13 +326,6 @@ def _objects_in(answer: object) -> Iterator[tuple[str, str]]:
     for item in items if isinstance(items, list) else ():
         with suppress(KeyFuncError):
             yield key_of(item), uid_of(item)
-
-
-def _uid_in_details(answer: object) -> str:
-    """Return the uid in the Status that answers a delete, or ""."""
-    details = answer.get("details") if isinstance(answer, Mapping) else None
-    uid = details.get("uid") if isinstance(details, Mapping) else None
-    return uid if isinstance(uid, str) else ""
 
 
 def _plurals(kind: str) -> tuple[str, ...]:

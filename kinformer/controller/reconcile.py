@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kinformer.controller.references import ApiObject
 from kinformer.exceptions import KinformerError
 from kinformer.objects.meta import split_meta_namespace_key
+from kinformer.objects.types import ApiObject
 
 __all__ = ["Reason", "ReconcileFunction", "Request", "Result", "TerminalError", "reconcile_name", "request_key"]
 
@@ -56,6 +56,7 @@ class Request:
     reasons: tuple[Reason, ...] = field(default=(), compare=False)
     attempt: int = field(default=0, compare=False)
     _on_write: Callable[[ApiObject], None] | None = field(default=None, compare=False, repr=False)
+    _catch_up: Callable[[float], Awaitable[None]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -71,15 +72,46 @@ class Request:
         """Report a write: the key's next run waits until the cache has seen it, at most 10 s.
 
         Without this, a reconcile that is triggered at once may not find what it has just created, and create it again.
-        Writes by `Client.request` within a reconcile are reported automatically; this is for other clients, such as
-        kubernetes_asyncio's. Outside a controller (in a test of the reconcile) it does nothing.
+        Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically; this is for
+        other clients. Outside a controller (in a test of the reconcile) it does nothing.
 
         Args:
             object: The server's answer: a KubeObject, a dict, or a model of kubernetes_asyncio, with its
-                resourceVersion. It counts if one of the controller's informers follows its resource.
+                resourceVersion; or the Status that answers a delete. It counts if one of the controller's informers
+                follows its resource.
+
+        Raises:
+            TypeError: It is neither an object nor the Status of a delete.
         """
         if self._on_write is not None:
             self._on_write(object)
+
+    async def caught_up(self, timeout: float = 10.0) -> None:
+        """Wait until the caches of the controller hold what this run has written so far.
+
+        ::
+
+            await client.request("POST", path, body=child)
+            await request.caught_up()
+            children = informer.lister.by_index("owner", request.key)   # the new one is among them
+
+        It is for a run that reads what it has written. The next run of the key waits by itself, without keeping a
+        worker. Writes count as of `wrote`. Outside a controller it returns at once.
+
+        Args:
+            timeout: Seconds.
+
+        Raises:
+            TimeoutError: The caches are behind after `timeout` seconds; the text names the write. The run fails by it,
+                and is tried again.
+            WatchError: The server went back in time, and does not know a write any more.
+            StoppedError: An informer of the controller has been left; what it crashed of, if it crashed.
+            ValueError: `timeout` is not a finite number above 0.
+        """
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+            raise ValueError(f"invalid caught_up(timeout={timeout!r}): expected a finite number of seconds above 0")
+        if self._catch_up is not None:
+            await self._catch_up(timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

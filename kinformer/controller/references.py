@@ -1,28 +1,17 @@
-"""References to objects in any form: a `KubeObject`, a dict, or a model of a client library."""
+"""References to objects in any form: a `KubeObject`, a dict, a model of a client library, the Status of a delete."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from kinformer.informer.informer import SharedInformer
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
-from kinformer.objects.meta import split_meta_namespace_key
+from kinformer.objects.meta import split_meta_namespace_key, version_number
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import ApiObject
 
-__all__ = ["ApiModel", "ApiObject", "ObjectReference", "type_of"]
-
-
-class ApiModel(Protocol):
-    """An object of a client library, such as kubernetes_asyncio's `V1Pod`."""
-
-    @property
-    def metadata(self) -> object:
-        """Has the attributes `name`, `namespace`, `uid` and `resource_version`."""
-        ...
-
-
-ApiObject = Mapping[str, object] | ApiModel
-"""An object of the API; a `KubeObject` is such a mapping."""
+__all__ = ["Deletion", "ObjectReference", "status_version", "type_of", "uid_in_details", "version_or_zero"]
 
 
 def type_of(obj: ApiObject) -> tuple[str, str]:
@@ -63,3 +52,77 @@ class ObjectReference(NamedTuple):
             "resourceVersion": self.resource_version,
         }
         return {name: value for name, value in parts.items() if value}
+
+
+class Deletion(NamedTuple):
+    """An object that has been deleted, as the Status that answers a DELETE names it: without its namespace.
+
+    Attributes:
+        resource: Its group and resource.
+        name, uid: Of the object; uid may be "".
+        version: The resourceVersion of the deletion, which servers send from 1.38 on; 0 before.
+    """
+
+    resource: tuple[str, str]
+    name: str
+    uid: str
+    version: int
+
+    @classmethod
+    def of(cls, answer: object) -> Deletion | None:
+        """Read the Status of a DELETE that succeeded, a dict or a model of kubernetes_asyncio; None if it is none."""
+        details = _details(answer)
+        name, resource = _text(details, "name"), _text(details, "kind")  # which is the resource
+        if _text(answer, "status") != "Success" or not name or not resource:
+            return None
+        return cls((_text(details, "group"), resource), name, _text(details, "uid"), status_version(answer))
+
+    def key_in(self, informer: SharedInformer, namespace: str) -> str | None:
+        """Return the key of the object in an informer; None if it is unknown, and nothing can be waited for.
+
+        It is looked for in `namespace`, then everywhere. Of an object that the cache does not have, a version is enough
+        to wait for, if the informer has one way to reach it.
+        """
+        for key in (f"{namespace}/{self.name}", self.name):
+            if self._is_at(informer, key):
+                return key
+        suffix = f"/{self.name}"
+        for key in informer.indexer.list_keys():
+            if key.endswith(suffix) and self._is_at(informer, key):
+                return key
+        if not self.version:
+            return None
+        followed = informer.namespaces or (namespace,)
+        place = namespace if namespace in followed else followed[0] if len(followed) == 1 else None
+        return None if place is None else f"{place}/{self.name}"
+
+    def _is_at(self, informer: SharedInformer, key: str) -> bool:
+        cached = informer.indexer.get_by_key(key)
+        return cached is not None and (not self.uid or cached.uid == self.uid)
+
+
+def status_version(answer: object) -> int:
+    """Return the resourceVersion of a Status, that of the write that it answers; 0 if it is none, or has none."""
+    return version_or_zero(resource_version_of(answer)) if _text(answer, "kind") == "Status" else 0
+
+
+def uid_in_details(answer: object) -> str:
+    """Return the uid in the Status that answers a delete, or ""."""
+    return _text(_details(answer), "uid")
+
+
+def version_or_zero(resource_version: str) -> int:
+    """Return a resourceVersion as a number that can be compared; 0 if it is none."""
+    try:
+        return version_number(resource_version)
+    except ValueError:
+        return 0
+
+
+def _details(answer: object) -> object:
+    return answer.get("details") if isinstance(answer, Mapping) else getattr(answer, "details", None)
+
+
+def _text(part: object, name: str) -> str:
+    value = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+    return value if isinstance(value, str) else ""

@@ -220,12 +220,23 @@ class ControllerRun:
             self._metrics.own_write_wait_timed_out()
         self.queue.add(key, priority=self.queue.priority(key))
 
+    async def _catch_up(self, key: str, timeout: float) -> None:
+        if not self.own_writes.is_behind(key):
+            return
+        self._metrics.catching_up_began()
+        try:
+            await self.own_writes.catch_up(key, timeout)
+        except TimeoutError:
+            self._metrics.catching_up_timed_out()
+            raise
+
     async def _reconcile_key(self, key: str) -> None:
         request = Request(
             *split_meta_namespace_key(key),
             self._reasons.pop(key, ()),
             self.queue.num_requeues(key),
             lambda obj: self.own_writes.note_object(key, obj),
+            lambda timeout: self._catch_up(key, timeout),
         )
         clock = asyncio.get_running_loop()
         began = clock.time()

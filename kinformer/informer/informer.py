@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, Unpack
@@ -25,12 +24,12 @@ from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describ
 from kinformer.informer.fail_fast import FailFast
 from kinformer.informer.metrics import InformerMetrics
 from kinformer.informer.options import InformerKeywords, InformerOptions
-from kinformer.informer.statistics import InformerStatistics, gather_statistics
+from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.wiring import Wiring
+from kinformer.informer.written import Written
 from kinformer.list_watcher import ListerWatcher, by_scope, capabilities_of, followed_namespaces
-from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M
+from kinformer.objects.types import ApiObject, M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
@@ -306,27 +305,35 @@ class SharedInformer(Generic[M]):
         return self._parts.processor.applied.lowest()
 
     async def wait_for_resource_version(
-        self, resource_version: str, *, namespace: str | None = None, timeout: float | None = None
+        self, resource_version: str | ApiObject, *, namespace: str | None = None, timeout: float | None = None
     ) -> None:
-        """Read your own writes: until the cache holds everything up to `resource_version`.
+        """Read your own writes: until the cache holds everything up to a resourceVersion.
 
         Where nothing passes it within 5 s (a quiet selector gets no event) a list at that version is made.
 
         Args:
-            resource_version: As the answer to a write gave it.
-            namespace: Required where the informer follows several.
+            resource_version: The answer to a write, as it is (a KubeObject, a dict, or a model of a client library),
+                or its resourceVersion. If it is the last state of an object, the object's end is waited for.
+            namespace: Required where the informer follows several, and the answer names none.
 
         Raises:
-            ValueError: No number, or the namespace is missing or not followed.
+            ValueError: There is no resourceVersion, or it is no number; the namespace is missing or not followed.
             TimeoutError: `timeout` seconds have passed.
             WatchError: The server went back in time: that version is of another past.
         """
         self._usable("wait_for_resource_version")
-        applied = self._parts.processor.applied
-        scope = applied.scope_of(namespace, self.name)
-        refresh = partial(self._parts.reflectors[scope].refresh, resource_version)
+        written = Written.of(resource_version, namespace)
         async with asyncio.timeout(timeout):
-            await applied.wait(scope, version_number(resource_version), refresh)
+            await self._parts.reached(written.version, written.namespace, self.name)
+            if written.ended is not None:
+                from kinformer.informer.wait_for import is_gone, wait_for  # which knows this class
+
+                await wait_for(self, written.ended.key, is_gone(written.ended.uid))
+
+    @property
+    def selects_all(self) -> bool:
+        """True if no selector leaves objects of its namespaces out."""
+        return self._parts.selects_all
 
     def selects(self, obj: KubeObject[Any]) -> bool:
         """Whether this object, as the server has just answered it, may come into the cache.
@@ -433,16 +440,7 @@ class SharedInformer(Generic[M]):
 
     def statistics(self) -> InformerStatistics:
         """What has gone through, and what waits."""
-        return gather_statistics(
-            queue=self._parts.queue,
-            indexer=self._parts.indexer,
-            processor=self._parts.processor,
-            handlers=self._handlers,
-            received=self._parts.received,
-            transforms=self._parts.transforms,
-            reflectors=self._parts.reflectors.values(),
-            snapshots=self._parts.snapshots.counts if self._parts.snapshots is not None else {},
-        )
+        return self._parts.statistics(self._handlers)
 
     def __repr__(self) -> str:
         return f"<SharedInformer {self.name}: {len(self._parts.indexer)} objects, {self.health().state}>"

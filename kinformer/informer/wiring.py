@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
 from kinformer.informer.options import InformerOptions
+from kinformer.informer.statistics import InformerStatistics, gather_statistics
 from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
+from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
@@ -136,6 +140,30 @@ class Wiring:
             return False
         selecting = capabilities_of(source).selecting
         return selecting is None or selecting.selects(obj)
+
+    @property
+    def selects_all(self) -> bool:
+        """True if the sources certainly give all objects of their namespaces."""
+        return all(capabilities_of(source).selects_all for source in self.sources.values())
+
+    async def reached(self, version: str, namespace: str | None, name: str) -> None:
+        """Wait until the cache has reached `version` in a namespace; see `SharedInformer.wait_for_resource_version`."""
+        applied = self.processor.applied
+        scope = applied.scope_of(namespace, name)
+        await applied.wait(scope, version_number(version), partial(self.reflectors[scope].refresh, version))
+
+    def statistics(self, handlers: HandlerSet) -> InformerStatistics:
+        """Gather what has gone through the parts, and what waits."""
+        return gather_statistics(
+            queue=self.queue,
+            indexer=self.indexer,
+            processor=self.processor,
+            handlers=handlers,
+            received=self.received,
+            transforms=self.transforms,
+            reflectors=self.reflectors.values(),
+            snapshots=self.snapshots.counts if self.snapshots is not None else {},
+        )
 
     @property
     def received(self) -> list[IngestCounts]:

@@ -232,6 +232,12 @@ class ListWatch:
         """
         self._decoder.read_paths(paths)
 
+    @property
+    def selects_all(self) -> bool:
+        """True if the requests have no selector, so that no object is left out."""
+        params = self._options(ListOptions()).params()
+        return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
+
     def selects(self, obj: KubeObject) -> bool:
         """Whether the object, as a server has just answered it, may be among those of this source.
 

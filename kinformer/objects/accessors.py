@@ -13,8 +13,10 @@ __all__ = [
     "INITIAL_EVENTS_END",
     "Known",
     "ends_initial_events",
+    "has_ended",
     "key_of",
     "known_or_new",
+    "namespace_of",
     "resource_version_of",
     "uid_of",
 ]
@@ -61,6 +63,22 @@ def uid_of(obj: object) -> str:
 def resource_version_of(obj: object) -> str:
     """Return `metadata.resourceVersion`, or ""."""
     return _text(obj, "resource_version", "resourceVersion")
+
+
+def namespace_of(obj: object) -> str:
+    """Return `metadata.namespace`, or ""."""
+    return _text(obj, "namespace", "namespace")
+
+
+def has_ended(obj: object) -> bool:
+    """True if an answer to a write is the last state of an object: nothing holds up its deletion any more.
+
+    (apiserver, pkg/registry/generic/registry/store.go: ShouldDeleteDuringUpdate. A pod that is given time to end has a
+    grace period above 0.)
+    """
+    if not _field(obj, "deletion_timestamp", "deletionTimestamp") or _field(obj, "finalizers", "finalizers"):
+        return False
+    return _field(obj, "deletion_grace_period_seconds", "deletionGracePeriodSeconds") == 0
 
 
 def ends_initial_events(bookmark: object) -> bool:

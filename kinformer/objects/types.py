@@ -6,7 +6,8 @@ Defaults exist for type checkers only (PEP 696), which bring `typing_extensions`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -23,10 +24,23 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
     ObjectT = TypeVar("ObjectT")
 
-__all__ = ["JSON", "M", "M_co", "M_contra", "ObjectT"]
+__all__ = ["JSON", "ApiModel", "ApiObject", "M", "M_co", "M_contra", "ObjectT"]
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A decoded document, or a part of one.
 
 For code that inspects a document. Programs that read an object get `Any`, which they can index freely.
 """
+
+
+class ApiModel(Protocol):
+    """An object of a client library, such as kubernetes_asyncio's `V1Pod`."""
+
+    @property
+    def metadata(self) -> object:
+        """Has the attributes `name`, `namespace`, `uid` and `resource_version`."""
+        ...
+
+
+ApiObject: TypeAlias = Mapping[str, object] | ApiModel
+"""An object of the API; a `KubeObject` is such a mapping."""

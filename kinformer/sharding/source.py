@@ -61,7 +61,7 @@ class ShardSource(ListerWatcherWrapper):
     @property
     def capabilities(self) -> Capabilities:
         """Those of the inner source, and to tell that an object is in none of the slots."""
-        return replace(super().capabilities, selecting=self)
+        return replace(super().capabilities, selecting=self, selects_all=False)
 
     def selects(self, obj: KubeObject) -> bool:
         """False if the object is in none of the slots of now, or the inner source leaves it out."""

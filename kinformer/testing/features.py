@@ -19,9 +19,11 @@ class Features:
         sharding: `shardSelector` filters lists and watches (ShardedListAndWatch, alpha). False: it is ignored.
         initializing: Seconds behind an edit of a CustomResourceDefinition during which its kinds answer 429, as a
             real server does for a moment. 0: never.
+        delete_versions: The Status that answers a DELETE has the resourceVersion of the deletion (since v1.38).
     """
 
     watch_list: bool = True
     compress_watches: bool = False
     sharding: bool = False
     initializing: float = 0.0
+    delete_versions: bool = False

@@ -42,7 +42,9 @@ class State:
         self._registry = Registry(builtin_types())
         self._ledger = Ledger(self._storage, self._registry, clock)
         self._writer = Writer(self._ledger)
-        self._deleter = Deleter(self._ledger, self._writer.admission, self._writer.plugins)
+        self._deleter = Deleter(
+            self._ledger, self._writer.admission, self._writer.plugins, versions=self._features.delete_versions
+        )
         self._lifecycle = Lifecycle(self._writer, self._deleter, self._features.initializing)
         for name in NAMESPACES:
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

@@ -46,6 +46,7 @@ PODS = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1", "namesp
 
 # Arguments of the reader's own: anything may stand there.
 PLACEHOLDERS = {
+    "answer",
     "condition",
     "f",
     "function",

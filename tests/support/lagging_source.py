@@ -16,6 +16,7 @@ class LaggingSource:
         self.name = getattr(source, "name", "source")
         self.namespace = getattr(source, "namespace", None)
         self.resource = getattr(source, "resource", None)
+        self.selects_all = getattr(source, "selects_all", False)
         self.gate = asyncio.Event()
         self.gate.set()
         self.lag = lag

@@ -42,9 +42,10 @@ class DeleteOptions:
 
 
 class Deleter:
-    """All deletions of one server. Plain, and done at once."""
+    """All deletions of one server. Plain, and done at once. `versions`: see `Features.delete_versions`."""
 
-    def __init__(self, ledger: Ledger, admission: Admission, plugins: Plugins) -> None:
+    def __init__(self, ledger: Ledger, admission: Admission, plugins: Plugins, *, versions: bool = False) -> None:
+        self._versions = versions
         self._ledger = ledger
         self._admission = admission
         self._plugins = plugins
@@ -102,7 +103,10 @@ class Deleter:
 
     def _success_status(self, resource: ResourceType, gone: Stored) -> Object:
         details = {"name": gone.name, "group": resource.group, "kind": resource.plural, "uid": gone.uid}
-        return success(details={key: value for key, value in details.items() if value})
+        status = success(details={key: value for key, value in details.items() if value})
+        if self._versions:
+            status["metadata"] = {"resourceVersion": str(gone.revision)}
+        return status
 
     def _check_preconditions(self, resource: ResourceType, existing: Stored, options: DeleteOptions) -> None:
         for what, given, actual in (

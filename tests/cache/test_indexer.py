@@ -538,6 +538,15 @@ def test_a_relist_is_one_step_for_readers_in_other_threads() -> None:
             relist(rv)
 
 
+def test_an_object_that_is_listed_twice_hides_none_that_is_gone() -> None:
+    """Many keys, so that there are gone and repeated ones in one partition."""
+    indexer = Indexer()
+    indexer.replace([entry(f"old{number}") for number in range(2000)])
+    new = [entry(f"new{number}") for number in range(2000)]
+    indexer.replace([obj for obj in new for _ in range(2)])
+    assert sorted(indexer.list_keys()) == sorted(obj.key for obj in new)
+
+
 def test_the_old_objects_go_when_the_caller_lets_them_go_and_not_before() -> None:
     indexer = Indexer(indexers=BY_NAMESPACE)
     rebuild = indexer.rebuild()

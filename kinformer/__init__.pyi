@@ -44,6 +44,7 @@ from kinformer.exceptions import ConfigError as ConfigError
 from kinformer.exceptions import ConflictError as ConflictError
 from kinformer.exceptions import ConnectError as ConnectError
 from kinformer.exceptions import DecodeError as DecodeError
+from kinformer.exceptions import DeletedError as DeletedError
 from kinformer.exceptions import ExpiredError as ExpiredError
 from kinformer.exceptions import ForbiddenError as ForbiddenError
 from kinformer.exceptions import IndexNotFoundError as IndexNotFoundError
@@ -120,6 +121,7 @@ from kinformer.sharding.membership import ShardMembershipHealth as ShardMembersh
 from kinformer.sharding.options import ShardingOptions as ShardingOptions
 from kinformer.sharding.sharded_controller import ShardedController as ShardedController
 from kinformer.snapshot.option import Snapshot as Snapshot
+from kinformer.watching.object_wait import wait_for_object as wait_for_object
 from kinformer.workqueue.delaying_queue import DelayingQueue as DelayingQueue
 from kinformer.workqueue.delaying_queue import RateLimitingQueue as RateLimitingQueue
 from kinformer.workqueue.rate_limiters import BucketRateLimiter as BucketRateLimiter

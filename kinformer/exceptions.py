@@ -11,6 +11,7 @@
     ├── WatchError                        a stream that broke its protocol
     ├── KeyFuncError                      a key function that failed
     ├── IndexNotFoundError (LookupError)  an index that was never added
+    ├── DeletedError (LookupError)        an object that was waited for was deleted; `.object` is its last state
     ├── LeadershipLostError               the lease went to another
     ├── ConnectError (ConnectionError)    no response, or a part of one: the network, a proxy, TLS, a dead server
     └── APIError                          the server answered with a failure
@@ -43,6 +44,7 @@ __all__ = [
     "ConflictError",
     "ConnectError",
     "DecodeError",
+    "DeletedError",
     "ExpiredError",
     "ForbiddenError",
     "IndexNotFoundError",
@@ -119,6 +121,14 @@ class KeyFuncError(KinformerError):
 
 class IndexNotFoundError(KinformerError, LookupError):
     """No index has this name."""
+
+
+class DeletedError(KinformerError, LookupError):
+    """An object was deleted while a condition of it was waited for. `object` is its last state."""
+
+    def __init__(self, message: str, object: Any = None) -> None:  # noqa: A002 - the field's word
+        super().__init__(message)
+        self.object = object
 
 
 class LeadershipLostError(KinformerError):

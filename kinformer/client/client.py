@@ -31,6 +31,7 @@ from kinformer.client.responses import decode_answer, failure
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.exceptions import ConnectError, DecodeError
+from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
@@ -324,6 +325,30 @@ class Client:
             yield body
         finally:
             body.close()
+
+    async def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None:
+        """Wait until a condition holds for one object, by a list and a watch of it alone; see `wait_for_object`.
+
+        ::
+
+            from kinformer.conditions import is_pod_ready
+
+            pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
+
+        Raises:
+            TimeoutError, DeletedError, APIError: The texts say how the object is, or was.
+        """
+        import kinformer  # it is above this module, so it is found at run time, by its public name
+
+        return await kinformer.wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
 
     async def shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
         """Return the result of `call`, shared by all callers for `key` while it runs and `ttl` seconds after.

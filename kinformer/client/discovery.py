@@ -13,7 +13,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
-__all__ = ["APIResource", "Discovery", "discover", "nearest_resource", "presence"]
+__all__ = ["APIResource", "Discovery", "discover", "is_namespaced", "nearest_resource", "presence"]
 
 log = get_logger("kinformer.discovery")
 
@@ -157,6 +157,23 @@ async def presence(client: Client, resource: GroupVersionResource) -> bool | Non
     if document.get("groupVersion") != resource.api_version:
         return None
     return any(_text(entry, "name") == resource.resource for entry in _dicts(document, "resources"))
+
+
+async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool | None:
+    """Ask discovery if the objects of `resource` are in namespaces; None if that cannot be known.
+
+    A result of the last 10 s is reused.
+    """
+    path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+    try:
+        answer = await client.shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
+    except (APIError, ConnectError, DecodeError) as error:
+        log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
+        return None
+    entries = _dicts(_dict(answer), "resources")
+    scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
+    scope = next(scopes, None)
+    return scope if isinstance(scope, bool) else None
 
 
 async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:

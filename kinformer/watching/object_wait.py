@@ -1,0 +1,248 @@
+"""A wait for one object, by a list and a watch of it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer.client.client import Client
+from kinformer.client.discovery import is_namespaced
+from kinformer.exceptions import APIError, DeletedError, describe
+from kinformer.list_watcher import ListOptions, WatchEvent
+from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
+from kinformer.objects.object import KubeObject, UndecodableObject, view
+from kinformer.objects.selectors import FieldSelector
+from kinformer.reflector.reflector import Reflector
+from kinformer.watching.description import describe_object
+from kinformer.watching.following import following
+
+__all__ = ["wait_for_object"]
+
+ObjectCondition = Callable[[KubeObject | None], object]
+
+_REFUSALS = (400, 401, 403, 404, 405, 406, 415, 422)
+_ENOUGH = 2  # the first may be a token that is being renewed, a role that is on its way, a feature that is not there
+
+
+async def wait_for_object(
+    client: Client,
+    resource: str | GroupVersionResource,
+    key: str,
+    condition: ObjectCondition,
+    timeout: float | None = None,
+    *,
+    allow_recreate: bool = False,
+) -> KubeObject | None:
+    """Wait until a condition holds for one object, by a list and a watch of that object alone.
+
+    It is what `client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)` calls.
+
+    The condition is asked about the newest state of the object on the server, and about each state that the watch
+    brings after that, in order; about None while there is no object. The list and the watch are those of an informer:
+    they survive what it survives (restarts, expired versions, lost connections), and hold one object.
+
+    Args:
+        client: The client, entered.
+        resource: Such as `"v1/pods"`.
+        key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
+        condition: A plain function of the object or None; `kinformer.conditions` has ready-made ones. What it raises
+            comes out.
+        timeout: Seconds; None waits for ever.
+        allow_recreate: Wait on if the object is deleted, because another one may get its name.
+
+    Returns:
+        The object for which the condition held; None if it held for its absence.
+
+    Raises:
+        TimeoutError: The time has passed; the text says how the object is, and which error is the last.
+        DeletedError: The object was there, and was deleted; the text says how it was.
+        APIError: The server refused twice in a row (a 4xx such as 403); the text says how the object was.
+        ValueError: The key cannot be one of the resource.
+        ConfigError: The resource does not parse.
+    """
+    gvr = GroupVersionResource.parse(resource)
+    namespace, name = split_meta_namespace_key(key)
+    if not name:
+        raise ValueError(f"the key {key!r} has no name, expected 'namespace/name' or 'name'")
+    if not callable(condition) or inspect.iscoroutinefunction(condition):
+        raise TypeError(f"condition={condition!r}: pass a plain function of the object or None")
+    state = _ObjectState(key, condition, f"{gvr} {key}", allow_recreate=allow_recreate)
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            _check_scope(gvr, key, await is_namespaced(client, gvr))
+            source = ListWatch(
+                client,
+                gvr,
+                namespace=namespace or None,
+                field_selector=str(FieldSelector((("metadata.name", "=", name),))),
+                tweak_list_options=_newest,
+            )
+            state.source = source
+            state.reflector = Reflector(source, state, name=state.title, on_error=state.failed)
+            async with following(state.reflector) as running:
+                await asyncio.wait((running, state.result), return_when=asyncio.FIRST_COMPLETED)
+                if not state.result.done():
+                    running.result()  # raises the reason
+                return state.result.result()
+    except TimeoutError as error:
+        if not limit.expired():
+            raise  # the condition's own
+        what = getattr(condition, "__name__", "the condition")
+        raise TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}") from error
+    finally:
+        state.close()
+
+
+def _check_scope(resource: GroupVersionResource, key: str, namespaced: bool | None) -> None:
+    if namespaced is True and "/" not in key:
+        raise ValueError(f"the key {key!r} has no namespace, and objects of {resource} are in one: 'namespace/name'")
+    if namespaced is False and "/" in key:
+        raise ValueError(f"the key {key!r} has a namespace, and objects of {resource} are in none: 'name'")
+
+
+def _newest(options: ListOptions) -> ListOptions:
+    """Ask for the newest state: one from a server's watch cache may be older than the write that is waited for."""
+    return options.replace(resource_version=None) if options.resource_version == "0" else options
+
+
+class _ObjectState:
+    """The store of a reflector that follows one object: asks the condition about each of its states.
+
+    Args:
+        key: The key of the object.
+        condition: The condition.
+        title: The resource and key, for errors.
+        allow_recreate: True to wait on after the object was deleted.
+
+    Attributes:
+        result: The object for which the condition held, or None if it held for its absence; or the error that ends
+            the wait.
+        title: See above.
+        source: The source of the reflector.
+        reflector: The reflector that writes to this store.
+    """
+
+    known = None
+
+    def __init__(self, key: str, condition: ObjectCondition, title: str, *, allow_recreate: bool) -> None:
+        self.title = title
+        self.result: asyncio.Future[KubeObject | None] = asyncio.get_running_loop().create_future()
+        self.source: ListWatch | None = None
+        self.reflector: Reflector | None = None
+        self._key = key
+        self._condition = condition
+        self._allow_recreate = allow_recreate
+        self._present: KubeObject | None = None
+        self._last: KubeObject | None = None  # the newest state that was seen, of an object that is gone too
+        self._told_absent = False
+        self._undecodable = ""
+        self._left_out = 0  # states that the source has left out, because they cannot be decoded
+
+    # --- the store ----------------------------------------------------------------------------------------------
+
+    def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
+        """Take the events of a watch."""
+        for kind, obj in events:
+            if kind == "BOOKMARK" or obj.key != self._key:
+                continue
+            if type(obj) is UndecodableObject:
+                self._undecodable = obj.resource_version
+                self._left_out += 1
+            elif kind == "DELETED":
+                self._last = obj
+                self._set(None)
+            else:
+                self._set(obj)
+
+    def replace(self, items: ChunkedList[object], resource_version: str) -> None:
+        """Take the result of a list."""
+        found = (obj for obj in items.drain() if isinstance(obj, KubeObject) and obj.key == self._key)
+        present = next(found, None)
+        left_out, self._left_out = self._left_out, self.source.stats.decode_errors if self.source is not None else 0
+        if present is None and self._left_out > left_out:
+            self._undecodable = resource_version
+        else:
+            self._set(present)
+
+    def resync(self) -> None:
+        """Do nothing: the condition has been asked about the present state."""
+
+    def _set(self, obj: KubeObject | None) -> None:
+        before, self._present = self._present, obj
+        if obj is None:
+            if before is not None or not self._told_absent:
+                self._absent(deleted=before is not None)
+            return
+        self._undecodable = ""
+        if before is not None and before.uid == obj.uid and before.resource_version == obj.resource_version:
+            return
+        if before is not None and before.uid != obj.uid:
+            self._absent(deleted=True)
+        self._last, self._told_absent = obj, False
+        self._ask(obj)
+
+    def _absent(self, *, deleted: bool) -> None:
+        self._told_absent = True
+        self._ask(None)
+        if deleted and not self._allow_recreate and not self.result.done():
+            assert self._last is not None
+            text = (
+                f"{self.title} has been deleted while it was waited for; its last state {describe_object(self._last)}"
+            )
+            self.result.set_exception(DeletedError(text, self._last))
+
+    def _ask(self, obj: KubeObject | None) -> None:
+        if self.result.done():
+            return
+        seen = None if obj is None else view(obj)
+        try:
+            answer = self._condition(seen)
+            if inspect.isawaitable(answer):
+                _drop(answer)
+                raise TypeError(f"condition={self._condition!r} is asynchronous: pass a plain function")
+        except Exception as error:  # noqa: BLE001 - it is handed to the caller of wait_for
+            self.result.set_exception(error)
+            return
+        if answer:
+            self.result.set_result(seen)
+
+    # --- failures -----------------------------------------------------------------------------------------------
+
+    def failed(self, reflector: Reflector, error: Exception) -> None:
+        """Take an error of a request; the second refusal in a row ends the wait."""
+        if self.result.done() or not isinstance(error, APIError) or error.status not in _REFUSALS:
+            return
+        if reflector.health().consecutive_failures >= _ENOUGH:
+            text = f"{error.message or error.reason}; {self.title}: {self._stood()}"
+            refused = type(error)(error.status, error.reason, text, error.retry_after, error.details)
+            refused.__cause__ = error
+            self.result.set_exception(refused)
+
+    def in_words(self) -> str:
+        """Return the state of the object, and the error that keeps it from being newer, if there is one."""
+        error = self.reflector.health().last_error if self.reflector is not None else None
+        return self._stood() + (f"; {describe(error)}" if error is not None else "")
+
+    def _stood(self) -> str:
+        if self._undecodable:
+            return f"its state at resourceVersion {self._undecodable} cannot be decoded"
+        if self._present is None and not self._told_absent:
+            return "it was never seen, because no list has succeeded"
+        if self._present is None and self._last is not None:
+            return f"it has been deleted; its last state {describe_object(self._last)}"
+        return f"it {describe_object(self._present)}"
+
+    def close(self) -> None:
+        """Give the result up; an error that came as the wait ended counts as seen."""
+        if not self.result.cancel():
+            self.result.exception()
+
+
+def _drop(awaitable: object) -> None:
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()

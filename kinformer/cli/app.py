@@ -35,7 +35,7 @@ from kinformer.cli.options import (
     WatchForm,
     selection_of,
 )
-from kinformer.cli.output.errors import FAILED, INTERRUPTED, USAGE, complain, ended_by
+from kinformer.cli.output.errors import FAILED, INTERRUPTED, TERMINATED, USAGE, complain, ended_by
 from kinformer.cli.run import run_command
 from kinformer.cli.target import Server, UsageError
 
@@ -45,6 +45,10 @@ __all__ = ["app", "run"]
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 _ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the reader of the pipe has gone."
+_WAIT_ENDS = (
+    "Ends with 0: the condition holds, 1: timed out, deleted, refused, or no such object, 2: wrong command line, "
+    "130: Ctrl-C, 143: SIGTERM."
+)
 _DOCTOR_ENDS = (
     "Ends with 0: it works, 3: configuration, 4: server not reached, 5: credentials or authentication, "
     "6: no such resource, 7: a right is missing, 1: anything else."
@@ -77,8 +81,8 @@ def _root(
     pass
 
 
-def _run(command: Callable[[], Coroutine[Any, Any, int | None]]) -> NoReturn:
-    raise typer.Exit(run_command(command))
+def _run(command: Callable[[], Coroutine[Any, Any, int | None]], *, terminated: int = 0) -> NoReturn:
+    raise typer.Exit(run_command(command, terminated=terminated))
 
 
 @app.command()
@@ -153,6 +157,40 @@ def watch(
 def get(context: typer.Context) -> None:
     """Name the command that took the place of this one."""
     raise UsageError(f"there is no get; type: {shlex.join(['kinformer', 'watch', '--once', *context.args])}")
+
+
+@app.command(epilog=_WAIT_ENDS)
+def wait(
+    resource: ResourceArgument,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME", help="The objects.", autocompletion=complete_name, show_default=False),
+    ],
+    condition: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="CONDITION",
+            help="delete, create, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE].",
+            show_default=False,
+        ),
+    ],
+    namespace: NamespaceOption = None,
+    timeout: Annotated[
+        str, typer.Option(metavar="DURATION", help="30, 30s, 5m; 0 asks once, a negative one waits for a week.")
+    ] = "30s",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Wait until a condition holds for objects, as kubectl wait does, but through outages of the server."""
+    from kinformer.cli.commands.wait import Awaited, seconds_of
+    from kinformer.cli.commands.wait import wait as command
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    selection = selection_of(resource, namespace, False, None, None)
+    awaited, seconds = Awaited(condition), seconds_of(timeout)
+    _run(lambda: command(target, selection, names, awaited, timeout=seconds), terminated=TERMINATED)
 
 
 @app.command(epilog=_ENDS)

@@ -18,15 +18,15 @@ __all__ = ["run_command"]
 Command = Callable[[], Coroutine[Any, Any, int | None]]
 
 
-def run_command(command: Command) -> int:
+def run_command(command: Command, *, terminated: int = 0) -> int:
     """Run a command on a loop of its own; returns the exit status.
 
-    SIGTERM cancels it, which is no failure: 0. A KinformerError or an OSError is a line on stderr; anything else is a
-    bug and keeps its traceback.
+    SIGTERM cancels it; `terminated` is the status for that. A KinformerError or an OSError is a line on stderr;
+    anything else is a bug and keeps its traceback.
     """
     try:
         with log_to_stderr():
-            status = asyncio.run(_until_sigterm(command))
+            status = asyncio.run(_until_sigterm(command, terminated))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -42,7 +42,7 @@ def run_command(command: Command) -> int:
     return status or 0
 
 
-async def _until_sigterm(command: Command) -> int | None:
+async def _until_sigterm(command: Command, status: int) -> int | None:
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
     terminated = False
 
@@ -62,7 +62,7 @@ async def _until_sigterm(command: Command) -> int | None:
     except asyncio.CancelledError:
         if not terminated:
             raise
-        return 0
+        return status
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -16,7 +16,7 @@ from kinformer import (
     discover,
 )
 
-__all__ = ["Selection", "Server", "UsageError"]
+__all__ = ["Selection", "Server", "UsageError", "check_name"]
 
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
@@ -24,6 +24,12 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, 
 
 class UsageError(Exception):
     """Options that cannot be combined, or have a wrong value; exit status 2."""
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError if no object can have this name."""
+    if "/" in name or "%" in name or name in (".", "..", ""):
+        raise UsageError(f"invalid name {name!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

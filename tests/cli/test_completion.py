@@ -72,7 +72,7 @@ async def test_bash_completes_by_the_script(server: APIServer, tmp_path: Path) -
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(Path.cwd())},
     )
     out, _ = await running.communicate()
-    assert out.decode().split() == ["watch"]
+    assert out.decode().split() == ["watch", "wait"]
 
 
 async def test_commands_and_forms_are_offered() -> None:

@@ -23,7 +23,7 @@ from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.progress import Loading
 from kinformer.cli.output.tables import Table
-from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.cli.target import Selection, Server, UsageError, check_name
 
 __all__ = ["watch_once"]
 
@@ -51,8 +51,7 @@ async def watch_once(
     if names and (selection.all_namespaces or selection.label_selector or selection.field_selector):
         raise UsageError("names cannot be combined with -A or a selector")
     for name in names:
-        if "/" in name or "%" in name or name in (".", "..", ""):
-            raise UsageError(f"invalid name {name!r}")
+        check_name(name)
     async with server.client() as client:
         resource, namespace = await selection.find(client)
         fields = [_named(name) for name in names] if names else [selection.field_selector]

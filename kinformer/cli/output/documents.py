@@ -38,9 +38,14 @@ class Document(NamedTuple):
 
 def object_name(resource: APIResource, obj: KubeObject) -> str:
     """Return the name that kubectl's `-o name` prints: `pod/web-1`, `deployment.apps/web`."""
+    return name_of(resource, obj.name)
+
+
+def name_of(resource: APIResource, name: str) -> str:
+    """Return the same for the object of this name."""
     singular = resource.singular or resource.kind.lower()
     # The name of a role may hold any character.
-    return clean(f"{singular}.{resource.group}/{obj.name}" if resource.group else f"{singular}/{obj.name}")
+    return clean(f"{singular}.{resource.group}/{name}" if resource.group else f"{singular}/{name}")
 
 
 def write_json(document: Document) -> None:

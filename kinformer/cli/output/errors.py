@@ -12,6 +12,7 @@ __all__ = [
     "BROKEN_PIPE",
     "FAILED",
     "INTERRUPTED",
+    "TERMINATED",
     "USAGE",
     "complain",
     "ended_by",
@@ -22,6 +23,7 @@ __all__ = [
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells expect of a program that Ctrl-C ended
+TERMINATED = 143  # 128 + SIGTERM, for a command whose 0 says that something is so
 BROKEN_PIPE = 141  # 128 + SIGPIPE: the same for `kinformer watch --once pods | head`
 
 

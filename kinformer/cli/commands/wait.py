@@ -1,0 +1,192 @@
+"""`kinformer wait`: until a condition holds for objects, in the words of `kubectl wait`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+
+from kinformer import (
+    APIResource,
+    Client,
+    ConfigError,
+    KinformerError,
+    KubeObject,
+    NotFoundError,
+)
+from kinformer.cli.output import documents
+from kinformer.cli.output.errors import complain
+from kinformer.cli.target import Selection, Server, UsageError, check_name
+from kinformer.conditions import has_condition, is_deleted, matches
+
+__all__ = ["Awaited", "seconds_of", "wait"]
+
+Check = Callable[[KubeObject | None], object]
+
+_WEEK = 7 * 86400.0  # seconds; kubectl's meaning of a negative timeout
+_ONCE = 30.0  # seconds for an answer, if the condition is asked once
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
+_PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
+_BRACED = re.compile(r"\{(?P<path>.*)\}(?:=(?P<value>.*))?", re.DOTALL)
+_FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
+
+
+class Awaited:
+    """The condition that `--for` names.
+
+    Args:
+        text: See kubectl wait: `delete`, `create`, `condition=Ready`, `condition=Ready=false`,
+            `jsonpath='{.status.phase}'=Running`, `jsonpath=.status.phase`.
+
+    Raises:
+        UsageError: It is none of them, or a path does not parse.
+
+    Attributes:
+        deletion: True if the objects are to be deleted.
+        creation: True if they need not exist yet.
+    """
+
+    def __init__(self, text: str) -> None:
+        kind, _, rest = text.partition("=")
+        self.deletion, self.creation = text.lower() == "delete", text.lower() == "create"
+        self._check: Check = _exists
+        if self.deletion or self.creation:
+            return
+        if kind.lower() == "condition" and rest:
+            name, _, value = rest.partition("=")
+            self._check = has_condition(name, value or True)
+        elif kind.lower() == "jsonpath" and rest:
+            self._check = _json_path(rest)
+        else:
+            raise UsageError(f'unrecognized condition: "{text}"; expected {_FORMS}')
+
+    def check(self, resource: str, name: str) -> Check:
+        """Return the condition for one object; if it does not exist at first, that is an error, as in kubectl.
+
+        Args:
+            resource: The name of the resource in errors.
+            name: The name of the object.
+        """
+        first: KubeObject | None = None
+
+        def deleted(obj: KubeObject | None) -> bool:
+            nonlocal first
+            first = first or obj
+            return first is None or is_deleted(first.uid)(obj)
+
+        def holds(obj: KubeObject | None) -> object:
+            nonlocal first
+            first = first or obj
+            if first is None and not self.creation:
+                raise NotFoundError(404, "NotFound", f'{resource} "{name}" not found')
+            return self._check(obj)
+
+        return deleted if self.deletion else holds
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a duration as kubectl takes it, `90s` or `1m30s`, or of a number of seconds.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    try:
+        return float(text) if float(text) >= 0 else _WEEK
+    except ValueError:
+        if not _DURATION.fullmatch(text):
+            raise UsageError(f"invalid --timeout {text!r}: use a duration such as 30s, 1m30s or 2h") from None
+    if text.startswith("-"):
+        return _WEEK
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+
+
+async def wait(server: Server, selection: Selection, names: Sequence[str], awaited: Awaited, *, timeout: float) -> int:
+    """Wait until the condition holds for each object, and print a line for each.
+
+    Args:
+        server: The server.
+        selection: The resource and the namespace.
+        names: The names of the objects.
+        awaited: The condition.
+        timeout: Seconds for all of them; 0 asks once.
+
+    Returns:
+        0; 1 if the condition does not hold for one of them in time, or another failure, after the others have ended.
+    """
+    for name in names:
+        check_name(name)
+    async with server.client() as client:
+        resource, namespace = await selection.find(client)
+        if "watch" not in resource.verbs:
+            raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
+        one_by_one = [_wait_for_one(client, resource, namespace, name, awaited, timeout) for name in names]
+        failed = await asyncio.gather(*one_by_one)
+    return 1 if any(failed) else 0
+
+
+async def _wait_for_one(
+    client: Client, resource: APIResource, namespace: str | None, name: str, awaited: Awaited, timeout: float
+) -> int:
+    key = f"{namespace}/{name}" if namespace else name
+    title = f"{resource.name}.{resource.group}" if resource.group else resource.name
+    existed = False
+    condition = awaited.check(title, name)
+
+    def check(obj: KubeObject | None) -> object:
+        nonlocal existed
+        existed = existed or obj is not None
+        answer = condition(obj)
+        if timeout == 0 and not answer:
+            raise _NotMetError(f"condition not met for {resource.name}/{name}")
+        return answer
+
+    try:
+        await client.wait_for(resource.gvr, key, check, timeout or _ONCE, allow_recreate=True)
+    except TimeoutError as error:
+        how = str(error).partition("; ")[2]
+        return complain(f"timed out waiting for the condition on {resource.name}/{name}; {how}")
+    except (KinformerError, OSError) as error:
+        return complain(error)
+    if existed:  # kubectl prints nothing of an object that was absent already
+        print(f"{documents.name_of(resource, name)} condition met", flush=True)
+    return 0
+
+
+class _NotMetError(KinformerError):
+    """The condition does not hold, and is not to be waited for."""
+
+
+def _exists(obj: KubeObject | None) -> bool:
+    return obj is not None
+
+
+def _json_path(text: str) -> Check:
+    """Return the condition that a path has this value, or any (kubectl, pkg/cmd/wait/json.go)."""
+    text = text.strip("'\"") if text.count("=") == 0 else text
+    braced = _BRACED.fullmatch(text.replace("'{", "{").replace("}'", "}"))
+    if braced is not None:
+        path, value = braced["path"], braced["value"]
+    else:
+        path, equals, value = text.partition("=")
+        value = value if equals else None
+    if value is not None:
+        value = value.strip("'\"").strip()
+        if not value:
+            raise UsageError("jsonpath wait value cannot be empty")
+    try:
+        met = matches(path) if value is None else matches(path, value)
+    except ConfigError as error:
+        raise UsageError(f"--for=jsonpath={text}: {error}") from error
+
+    def check(obj: KubeObject | None) -> bool:
+        found = None if obj is None else obj.path(path)
+        if "[*]" in path and isinstance(found, list):
+            if len(found) > 1:
+                raise ConfigError("given jsonpath expression matches more than one value")
+            found = found[0] if found else None
+        if value is not None and isinstance(found, dict | list):
+            raise ConfigError("jsonpath leads to a nested object or list which is not supported")
+        return met(obj)
+
+    return check

@@ -22,6 +22,7 @@ NAMES = (
     "lone",
     "list",
     "memory",
+    "stream",
     "collector",
     "stall",
     "latency",

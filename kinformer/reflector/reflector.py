@@ -42,7 +42,7 @@ from kinformer.reflector.states import InitialStream, List, Resume, State, Verif
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store
 from kinformer.reflector.timeouts import IdleTimeout
 from kinformer.reflector.watch import Follower, Stream
-from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents
+from kinformer.reflector.watch_list import INITIAL_SILENCE, InitialEvents, StreamedInitialEvents
 
 __all__ = ["Reflector", "namespace_keyed_indexer_and_reflector"]
 
@@ -197,6 +197,7 @@ class Reflector:
 
     async def _step(self, state: State) -> State:
         """Carry out a state, and return the next one."""
+        await self._follower.room()
         match state:
             case Resume():
                 return await self._resume(state)
@@ -233,6 +234,7 @@ class Reflector:
             head_timeout=self._options.head_timeout,
             idle_timeout=self._options.idle_timeout,
             clock=self._follower.clock,
+            streaming=self._follower.streaming,
         )
         try:
             items, version = await run.collect(asked, self._plan.limit(state))
@@ -256,7 +258,7 @@ class Reflector:
         silence = min(INITIAL_SILENCE, self._options.idle_timeout)
         async with self._open(options, silence) as (stream, timeout):
             state.opened = True
-            initial = InitialEvents(self._follower.known)
+            initial = self._initial_events()
             budget = YieldBudget(clock=self._follower.clock)
             rest = await initial.collect(stream, timeout, budget)
             if rest is not None:
@@ -271,6 +273,10 @@ class Reflector:
         if timeout.verdict == "idle":
             raise InitialStreamError(f"no initial event for {silence:g} s, and no end bookmark")
         raise InitialStreamError("the initial stream ended without its end bookmark")
+
+    def _initial_events(self) -> InitialEvents:
+        streams = self._follower.streaming is not None
+        return StreamedInitialEvents(self._follower) if streams else InitialEvents(self._follower.known)
 
     async def _watch(self) -> State:
         self._state = Watch()
@@ -298,6 +304,7 @@ class Reflector:
         self._resync.start()
         if self._resync.error is not None or self._plan.wanted is not None:
             timeout.interrupt()  # requested while no stream was open
+        await self._follower.room(timeout)
         await self._follower.write_slices(events)
         await self._follower.follow(stream, timeout)
 

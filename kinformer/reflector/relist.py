@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
@@ -13,6 +13,7 @@ from kinformer.objects.accessors import Known, known_or_new
 from kinformer.objects.meta import compare_resource_versions
 from kinformer.reflector.options import ReflectorOptions
 from kinformer.reflector.states import InitialStream, List
+from kinformer.reflector.store_adapter import ListSink, StreamingStore
 from kinformer.reflector.timeouts import IdleTimeout, answered
 from kinformer.reflector.watch_list import WatchListChoice
 
@@ -34,6 +35,7 @@ class ListRun:
         head_timeout: Seconds for the head of each response.
         idle_timeout: Seconds without a byte, after which a response has failed.
         clock: The clock of the slices in which objects are collected.
+        streaming: A store that takes the objects as they come.
 
     Attributes:
         page: The page that is being requested, from 1; 0 before the first.
@@ -47,8 +49,11 @@ class ListRun:
         head_timeout: float,
         idle_timeout: float,
         clock: Clock = SYSTEM,
+        streaming: StreamingStore | None = None,
     ) -> None:
         self._source = source
+        self._streaming = streaming
+        self._sink = streaming.sink() if streaming is not None else None
         self._known = known
         self._head_timeout = head_timeout
         self._idle_timeout = idle_timeout
@@ -83,7 +88,7 @@ class ListRun:
             token = page.continue_token
             if not token:
                 items, self._items = self._items, ChunkedList()
-                return items, first_version
+                return items if self._sink is None else self._sink.result(), first_version
             if token == earlier:
                 raise DecodeError(
                     f"page {self.page} has the continue token of an earlier page: the list would never end"
@@ -101,12 +106,15 @@ class ListRun:
                 stack.push_async_callback(close)
             timeout = await stack.enter_async_context(IdleTimeout(idle=self._idle_timeout))
             async for objects in lists:
-                await self._take(objects)
+                await self._take(objects, timeout)
                 timeout.heard = SYSTEM.loop()
         if timeout.verdict:
             raise TimeoutError(f"list: no byte within {self._idle_timeout:g} s")
 
-    async def _take(self, objects: Iterable[object]) -> None:
+    async def _take(self, objects: Iterable[object], timeout: IdleTimeout | None = None) -> None:
+        if self._sink is not None:
+            await self._stream(objects, self._sink, timeout)
+            return
         known, budget = self._known, self._budget
         taken: list[object] = []
         for obj in objects:
@@ -117,6 +125,17 @@ class ListRun:
                 if budget.exhausted():
                     await budget.pause()
         self._items.add(taken)
+
+    async def _stream(self, objects: Iterable[object], sink: ListSink, timeout: IdleTimeout | None) -> None:
+        streaming, budget = self._streaming, self._budget
+        assert streaming is not None
+        for number, obj in enumerate(objects, 1):
+            sink.put(obj)
+            if number % _SLICE == 0 and budget.exhausted():
+                await budget.pause()
+            if streaming.is_full():
+                with timeout.paused() if timeout is not None else nullcontext():
+                    await streaming.room()
 
 
 class RelistPlan:

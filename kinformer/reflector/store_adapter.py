@@ -9,7 +9,7 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, resource_version_of
 
-__all__ = ["EventStore", "ReflectorStore", "event_store"]
+__all__ = ["EventStore", "ListSink", "ReflectorStore", "StreamingStore", "event_store", "streaming_store"]
 
 
 @runtime_checkable
@@ -74,6 +74,44 @@ class EventStore(Protocol):
     def resync(self) -> None:
         """Replay the objects in the store."""
         ...
+
+
+class ListSink(Protocol):
+    """Takes the objects of one list, or of one initial stream, as they come; a list that is made again has another."""
+
+    def put(self, obj: Any, /) -> None:
+        """Take an object of the list, or a newer state of one."""
+        ...
+
+    def discard(self, key: str, obj: Any, /) -> None:
+        """Take note that an object of the list is gone; `obj` is its last state, or None if that is not known."""
+        ...
+
+    def result(self) -> ChunkedList[object]:
+        """Return what `replace` of the store shall get, now that the list is complete."""
+        ...
+
+
+@runtime_checkable
+class StreamingStore(Protocol):
+    """A store that takes the objects of a list as they come, and that makes the reflector wait while it is full."""
+
+    def sink(self) -> ListSink:
+        """Return the sink of a list that begins now."""
+        ...
+
+    def is_full(self) -> bool:
+        """True if the reflector shall wait for `room` before it reads on, or requests anything."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until the store is not full."""
+        ...
+
+
+def streaming_store(store: object) -> StreamingStore | None:
+    """Return the store if it is a `StreamingStore`."""
+    return store if isinstance(store, StreamingStore) else None
 
 
 def event_store(store: ReflectorStore | EventStore) -> EventStore:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
@@ -52,13 +53,14 @@ class IdleTimeout:
         verdict: The reason why the body was ended; "" if it was not.
     """
 
-    __slots__ = ("_deadline", "_loop", "_scope", "_timer", "heard", "idle", "verdict")
+    __slots__ = ("_deadline", "_loop", "_paused", "_scope", "_timer", "heard", "idle", "verdict")
 
     def __init__(self, *, idle: float, deadline: float | None = None) -> None:
         self.idle = idle
         self.heard = 0.0
         self.verdict: Verdict = ""
         self._deadline = deadline
+        self._paused = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._scope: asyncio.Timeout | None = None
@@ -85,6 +87,17 @@ class IdleTimeout:
         self.verdict = ""  # the body ended by itself before it was cancelled
         return False
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Count no silence while the body itself does not read. The deadline stays."""
+        assert self._loop is not None
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            self.heard = self._loop.time()
+
     def interrupt(self) -> None:
         """End the body soon; the verdict is `interrupted`."""
         self._end("interrupted")
@@ -100,6 +113,9 @@ class IdleTimeout:
         now = loop.time()
         if self._deadline is not None and now >= self._deadline:
             self._end("deadline")
+        elif self._paused:
+            self.heard = now
+            self._arm(loop)
         elif now < self.heard + self.idle:
             self._arm(loop)
         elif now - timer.when() > _LATE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from operator import itemgetter
 from typing import NoReturn
 
@@ -18,7 +18,7 @@ from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.reflector.errors import StoreFailedError
 from kinformer.reflector.health import HealthRecord
 from kinformer.reflector.options import ReflectorOptions
-from kinformer.reflector.store_adapter import EventStore
+from kinformer.reflector.store_adapter import EventStore, streaming_store
 from kinformer.reflector.timeouts import IdleTimeout, Verdict, answered
 
 __all__ = ["DEADLINE_MARGIN", "SHORT_WATCH", "Follower", "Stream"]
@@ -54,6 +54,7 @@ class Follower:
         errors: The number of server errors of watches since the last new version.
         short_watches: The number of consecutive watches that ended within `SHORT_WATCH` seconds without an event.
         store: The store to write to.
+        streaming: The same, if it is a `StreamingStore`.
         clock: The clock that measures the work.
     """
 
@@ -66,6 +67,7 @@ class Follower:
         self.errors = 0
         self.short_watches = 0
         self.store = store
+        self.streaming = streaming_store(store)
         self.clock = clock
         self._source = source
         self._health = health
@@ -145,10 +147,19 @@ class Follower:
                 else:
                     await self.write_slices(events)
                 busy += perf() - started
+                if self.streaming is not None:
+                    await self.room(timeout)
             # Only this work is counted, so a stream that waits between its batches is never paused.
             if busy >= YIELD_SECONDS or batches >= MAX_BATCHES:
                 await asyncio.sleep(0)
                 batches, busy = 0, 0.0
+
+    async def room(self, timeout: IdleTimeout | None = None) -> None:
+        """Wait while the store is full; that is no silence of the stream that `timeout` belongs to."""
+        if self.streaming is None or not self.streaming.is_full():
+            return
+        with timeout.paused() if timeout is not None else nullcontext():
+            await self.streaming.room()
 
     async def write_slices(self, events: Sequence[WatchEvent]) -> None:
         """Write events that have come together, in slices."""

@@ -12,9 +12,9 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, ends_initial_events, key_of, known_or_new, resource_version_of
 from kinformer.objects.object import UndecodableObject
 from kinformer.reflector.timeouts import IdleTimeout
-from kinformer.reflector.watch import Stream
+from kinformer.reflector.watch import Follower, Stream
 
-__all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "WatchListChoice"]
+__all__ = ["FALLBACK_SECONDS", "INITIAL_SILENCE", "InitialEvents", "StreamedInitialEvents", "WatchListChoice"]
 
 # Seconds without an initial event, after which the end bookmark is given up. The API server sends its objects without a
 # pause, and waits 3 s at most to reach the requested version; some proxies swallow the bookmark (kubernetes#140890).
@@ -128,9 +128,13 @@ class InitialEvents:
                     return events[start + end :]
                 if not self.live:
                     timeout.heard = SYSTEM.loop()
+                await self._room(timeout)
                 if budget.exhausted():
                     await budget.pause()
         return None
+
+    async def _room(self, timeout: IdleTimeout) -> None:
+        """Wait for the store, if it may make the reflector wait."""
 
     async def take(self, budget: YieldBudget) -> ChunkedList[object]:
         """Return the objects, and release them here."""
@@ -141,3 +145,43 @@ class InitialEvents:
             if budget.exhausted():
                 await budget.pause()
         return chunks
+
+
+class StreamedInitialEvents(InitialEvents):
+    """Hands the events of an initial stream to a store as they come, and holds none of them.
+
+    Args:
+        follower: Its store is a `StreamingStore`.
+    """
+
+    def __init__(self, follower: Follower) -> None:
+        super().__init__(None)
+        assert follower.streaming is not None
+        self._follower = follower
+        self._sink = follower.streaming.sink()
+
+    def feed(self, events: Sequence[WatchEvent]) -> int | None:
+        """Like `InitialEvents.feed`."""
+        sink = self._sink
+        for number, (kind, obj) in enumerate(events, 1):
+            if type(obj) is UndecodableObject:
+                sink.discard(obj.key, None)
+                continue
+            self.live = self.live or kind != "ADDED"
+            if kind in ("ADDED", "MODIFIED"):
+                sink.put(obj)
+            elif kind == "DELETED":
+                sink.discard(key_of(obj), obj)
+            elif kind != "BOOKMARK":
+                raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
+            elif ends_initial_events(obj):
+                self.resource_version = resource_version_of(obj)
+                return number
+        return None
+
+    async def _room(self, timeout: IdleTimeout) -> None:
+        await self._follower.room(timeout)
+
+    async def take(self, budget: YieldBudget) -> ChunkedList[object]:
+        """Return what the store's `replace` shall get."""
+        return self._sink.result()

@@ -1,0 +1,242 @@
+"""The stream of all changes of a resource, without a cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self, Unpack, cast
+
+from kinformer._runtime.cancellation import ShieldedExitStack
+from kinformer._runtime.chunks import ChunkedList
+from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
+from kinformer.list_watcher import ListerWatcher, capabilities_of
+from kinformer.listwatch.decoding import DecodingListerWatcher
+from kinformer.objects.meta import compare_resource_versions
+from kinformer.objects.object import KubeObject
+from kinformer.reflector.health import InformerHealth
+from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.reflector.reflector import Reflector
+from kinformer.reflector.relist import ListRun
+from kinformer.reflector.resume import Resumption
+from kinformer.watching.following import following
+from kinformer.watching.stream_event import StreamEvent
+from kinformer.watching.stream_store import StreamStore
+
+__all__ = ["WatchStream", "watch"]
+
+_EVENTS_A_TURN = 64  # events after which a reader that never suspends lets other tasks run
+_TOO_LARGE = 2  # answers that the server has not reached a version, after which it is taken not to exist
+
+
+def watch(
+    list_watch: ListerWatcher,
+    *,
+    initial: bool = True,
+    resource_version: str | None = None,
+    queue_size: int = 1024,
+    name: str | None = None,
+    on_error: Callable[[WatchStream, Exception], object] | None = None,
+    **options: Unpack[ReflectorKeywords],
+) -> WatchStream:
+    """Return a stream of all changes of a resource, which keeps no object.
+
+    ::
+
+        async with watch(ListWatch(client, "v1/pods")) as events:
+            async for event in events:
+                print(event.type, event.key)
+
+    First the objects that exist, as ADDED, then every change, in the server's order; nothing is folded. The reflector
+    of an informer follows the server. After a 410, or a restart that lost history, it lists, and the stream tells the
+    difference, deletes included: it keeps the uid and resourceVersion of each object, about 100 bytes, and no object.
+    So a DELETED that a list has found has None as its `object`. (kube-rs, kube-runtime/src/watcher.rs, keeps nothing,
+    and starts over instead.)
+
+    Args:
+        list_watch: The source, such as a `ListWatch`.
+        initial: False to be told of changes alone, from the first list on. The list is made nonetheless, for the
+            versions, and its objects are dropped as they come.
+        resource_version: A version of an earlier stream (`events.resource_version`) to resume from: every change since
+            is told, and not the objects that exist. A version that the server does not have any more raises
+            ExpiredError from the iteration, since deletes may have been missed: begin without one then.
+        queue_size: The number of events that may wait for the reader. Above that no more is read from the server, until
+            half of them are read; what has arrived together is taken as a whole.
+        name: For the log and errors; default: the name of the source.
+        on_error: Called as `on_error(stream, error)` for each error that ends a request or a stream, before the
+            reflector recovers from it. If it raises, the iteration raises that.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
+
+    Raises:
+        ConfigError: An option is invalid; the text names it.
+    """
+    return WatchStream(
+        list_watch,
+        initial=initial,
+        resource_version=resource_version,
+        queue_size=queue_size,
+        name=name,
+        on_error=on_error,
+        options=ReflectorOptions(**options),
+    )
+
+
+class WatchStream:
+    """An async context manager and iterator over `StreamEvent`s; made by `watch`.
+
+    It follows the server from entering until leaving. A cancelled `anext` loses nothing: an event is taken only in the
+    step in which it is returned. One task may read at a time. The iteration ends when the stream is left, and raises
+    the error that ended the reflector, if there is one. Leaving drops the events that have not been read.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher,
+        *,
+        initial: bool,
+        resource_version: str | None,
+        queue_size: int,
+        name: str | None,
+        on_error: Callable[[WatchStream, Exception], object] | None,
+        options: ReflectorOptions,
+    ) -> None:
+        if not isinstance(queue_size, int) or queue_size < 1:
+            raise ConfigError(f"queue_size={queue_size!r}: pass a number of at least 1")
+        source = capabilities_of(list_watch)
+        self.name = name or source.name
+        self._since = _checked(resource_version)
+        self._source = list_watch if source.decodes else DecodingListerWatcher(list_watch)
+        self._options = options
+        self._on_error = on_error
+        self._store = StreamStore(queue_size, tell_initial=initial and not self._since, position=self._since)
+        self._reflector = Reflector(
+            self._source,
+            self._store,
+            name=self.name,
+            on_error=self._failed,
+            resume=self._resumption if self._since else None,
+            options=options,
+        )
+        self._stack: AsyncExitStack | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._left = False
+        self._reading = False
+        self._taken = 0
+
+    def __repr__(self) -> str:
+        return f"<WatchStream {self.name}>"
+
+    # --- what it says of itself -------------------------------------------------------------------------------------
+
+    @property
+    def resource_version(self) -> str:
+        """The version up to which all changes have been read; "" before the last of the initial objects.
+
+        Keep it after an event has been handled: a stream that is resumed from it tells what came after.
+        """
+        return self._store.position
+
+    @property
+    def has_synced(self) -> bool:
+        """True once the last of the objects that existed has been read."""
+        return self._store.initial_read
+
+    @property
+    def objects(self) -> int:
+        """The number of objects that the resource has, as far as it was followed."""
+        return len(self._store.told)
+
+    @property
+    def pending(self) -> int:
+        """The number of events that wait to be read; the difference of a list counts as one."""
+        return len(self._store)
+
+    def health(self) -> InformerHealth:
+        """Return the health at this moment: how well the stream follows the server."""
+        return self._reflector.health()
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._stack is not None:
+            raise RuntimeError(f"stream {self.name} was entered before; make a new one")
+        self._stack = ShieldedExitStack()
+        self._running = await self._stack.enter_async_context(following(self._reflector))
+        self._running.add_done_callback(lambda _: self._store.end())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._stack is not None
+        self._left = True
+        self._store.end(drop=True)
+        await self._stack.aclose()
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        if self._running is None:
+            raise RuntimeError(f"stream {self.name} is not open; use it inside `async with`")
+        if self._reading:
+            raise RuntimeError(f"stream {self.name} is being read by another task; give each task its own")
+        self._reading = True
+        try:
+            self._taken += 1
+            if self._taken % _EVENTS_A_TURN == 0:
+                await asyncio.sleep(0)
+            while not self._left:
+                found = self._store.take()
+                if isinstance(found, StreamEvent):
+                    return found
+                if found is not None:  # PAUSE
+                    await asyncio.sleep(0)
+                elif self._running.done():
+                    self._running.result()  # raises what ended it
+                    break
+                else:
+                    await self._store.wait()
+            raise StopAsyncIteration
+        finally:
+            self._reading = False
+
+    # --- the reflector ----------------------------------------------------------------------------------------------
+
+    async def _resumption(self) -> Resumption:
+        """Learn the versions of all objects from a list, and resume from the version that the program kept.
+
+        The list is not older than that version. What the watch tells up to the version of the list is in the list
+        already, and is told nonetheless.
+        """
+        run = ListRun(
+            self._source,
+            head_timeout=self._options.head_timeout,
+            idle_timeout=self._options.idle_timeout,
+            streaming=self._store,
+        )
+        items, version = await run.collect(self._since, None)
+        self._store.catch_up = version
+        return Resumption(cast("ChunkedList[KubeObject]", items), self._since)
+
+    def _failed(self, reflector: Reflector, error: Exception) -> None:
+        if self._since and (self._store.catch_up or not reflector.health().synced):
+            if isinstance(error, ExpiredError):
+                raise self._store.unresumable(error.message) from error
+            failures = reflector.health().consecutive_failures
+            if isinstance(error, ResourceVersionTooLargeError) and failures >= _TOO_LARGE:
+                raise error
+        if self._on_error is not None:
+            self._on_error(self, error)
+
+
+def _checked(resource_version: str | None) -> str:
+    if resource_version is None:
+        return ""
+    try:
+        compare_resource_versions(resource_version, resource_version)
+    except (ValueError, TypeError) as error:
+        text = f"resource_version={resource_version!r}: pass a version that a stream gave, or None"
+        raise ConfigError(text) from error
+    return resource_version

@@ -1,0 +1,246 @@
+"""The store behind a stream: turns what a reflector writes into events, and keeps no object that has been read."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.waiters import WaiterQueue
+from kinformer.exceptions import ExpiredError
+from kinformer.list_watcher import WatchEvent
+from kinformer.objects.accessors import key_of, resource_version_of, uid_of
+from kinformer.objects.object import UndecodableObject, view
+from kinformer.reflector.relist import reaches
+from kinformer.watching.differences import Listed, difference, event_of
+from kinformer.watching.stream_event import StreamEvent
+from kinformer.watching.version_index import VersionIndex
+
+__all__ = ["PAUSE", "StreamStore"]
+
+PAUSE: Final = object()
+"""Returned by `take` if other tasks should run before the next event."""
+
+_TYPES = {"ADDED": "ADDED", "MODIFIED": "UPDATED", "DELETED": "DELETED"}
+
+
+class _Mark(NamedTuple):
+    """A place between two events: the version that is reached there, or the end of the initial objects."""
+
+    version: str
+    synced: bool
+
+
+class StreamStore:
+    """Turns lists and events into the events of a stream.
+
+    Args:
+        size: The number of events that may wait for the reader. The reflector does not read on before half of them
+            have been read, nor while the difference of a list is being read.
+        tell_initial: False if the reader is not told of the objects that exist.
+        position: The version that the reader has been told up to, "" for none.
+
+    Attributes:
+        told: The uid and version of each object, as the reader has been told, or is about to be.
+        position: The version up to which the reader has read; "" before the initial objects.
+        initial_read: True once the reader has read all initial objects.
+        catch_up: The version up to which the events of the watch tell what `told` has already; "" for none. It is that
+            of the list from which a stream that was resumed has learned the versions.
+    """
+
+    known = None
+
+    def __init__(self, size: int, *, tell_initial: bool, position: str = "") -> None:
+        self.told = VersionIndex()
+        self.position = position
+        self.initial_read = False
+        self.catch_up = ""
+        self._size = size
+        self._tells = tell_initial
+        self._listed = False  # True once a list is complete
+        self._queue: deque[tuple[StreamEvent, str] | _Mark | Iterator[StreamEvent | None]] = deque()
+        self._differs = False  # True while the difference of a list is in the queue
+        self._readers = WaiterQueue()
+        self._writers = WaiterQueue()
+
+    # --- the reflector's side -------------------------------------------------------------------------------------
+
+    def is_full(self) -> bool:
+        """True if the reflector has to wait for the reader."""
+        return self._differs or len(self._queue) >= self._size
+
+    async def room(self) -> None:
+        """Wait until the reader has read enough."""
+        while self.is_full():
+            await self._writers.wait()
+
+    def sink(self) -> _Sink:
+        """Return the sink of a list that begins now."""
+        # While nothing has been told, the list is what is told.
+        return _Sink(self, VersionIndex() if self._listed or len(self.told) else self.told)
+
+    def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
+        """Take events of a watch."""
+        ordered = bool(events) and resource_version_of(events[-1].object) == resource_version
+        for kind, obj in events:
+            version = resource_version_of(obj) if ordered else ""
+            if kind == "BOOKMARK":
+                if self.catch_up and reaches(version, self.catch_up):
+                    self.catch_up = ""
+                self._mark(version)
+                continue
+            found = self._events(kind, obj, version)
+            for event in found[:-1]:
+                self._queue.append((event, ""))
+            if found:
+                self._queue.append((found[-1], version))
+            else:
+                self._mark(version)
+        self._readers.wake()
+
+    def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
+        """Take a complete list: the result of a sink, or all objects there are."""
+        if not isinstance(items, Listed):
+            sink = _Sink(self, VersionIndex())
+            for obj in items.drain():
+                sink.put(obj)
+            items = sink.result()
+        first, self._listed = not self._listed, True
+        if self.catch_up and not first:
+            raise self.unresumable("a full list is necessary")
+        before, self.told = self.told, items.index
+        if before is not self.told and (self._tells or not first):
+            self._queue.append(difference(before, self.told, items))
+            self._differs = True
+        self._mark(resource_version, synced=first)
+        self._readers.wake()
+
+    def unresumable(self, reason: str) -> ExpiredError:
+        """Return the error for a version that a stream cannot be resumed from."""
+        text = f"{reason}; the changes since resourceVersion {self.position} cannot be told: begin without one"
+        return ExpiredError(410, "Expired", text)
+
+    def resync(self) -> None:
+        """Do nothing: there are no objects to replay."""
+
+    def _events(self, kind: str, obj: Any, version: str) -> tuple[StreamEvent, ...]:
+        key = key_of(obj)
+        gone = type(obj) is UndecodableObject  # nothing is known of it but that its last state is not true any more
+        if self._is_catching_up(version):
+            return (StreamEvent(_TYPES[kind], key, uid_of(obj), None if gone else view(obj)),)
+        if kind != "DELETED":
+            return event_of(self.told, obj)
+        before = self.told.pop(key)
+        return () if before is None else (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
+
+    def _is_catching_up(self, version: str) -> bool:
+        if self.catch_up and version != self.catch_up and reaches(version, self.catch_up, unknown=True):
+            self.catch_up = ""
+        return bool(self.catch_up)
+
+    def _mark(self, version: str, *, synced: bool = False) -> None:
+        if not self._queue:
+            self._reach(_Mark(version, synced))
+        elif isinstance(last := self._queue[-1], _Mark):
+            self._queue[-1] = _Mark(version or last.version, synced or last.synced)
+        elif version or synced:
+            self._queue.append(_Mark(version, synced))
+
+    # --- a list that comes in ---------------------------------------------------------------------------------------
+
+    def listed(self, sink: _Sink, obj: Any) -> None:
+        """Take an object of a list: told at once if it is of the first one, else kept if it has changed."""
+        key, uid, version = key_of(obj), uid_of(obj), resource_version_of(obj)
+        if self._listed:
+            sink.index.set(key, uid, version)
+            if not version or not self.told.has(key, uid, version):
+                sink.changed.append(obj)
+            return
+        before = self.told.get(key)
+        if before is not None and before.uid == uid and before.version != version and reaches(before.version, version):
+            sink.index.set(*before)  # the list is made again, by a server that is behind the one before
+            return
+        if self._tells:
+            self._queue.extend((event, "") for event in event_of(self.told, obj, initial=True))
+            self._readers.wake()
+        if sink.index is not self.told or not self._tells:
+            sink.index.set(key, uid, version)
+
+    def discarded(self, sink: _Sink, key: str, obj: Any) -> None:
+        """Take note that an object of a list is gone before the list is complete."""
+        if self._listed:
+            sink.index.pop(key)  # the difference tells it
+            return
+        before = self.told.pop(key)
+        sink.index.pop(key)
+        if before is not None and self._tells:
+            self._queue.append((StreamEvent("DELETED", key, before.uid, view(obj)), ""))
+            self._readers.wake()
+
+    # --- the reader's side ------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return sum(not isinstance(entry, _Mark) for entry in self._queue)
+
+    def take(self) -> StreamEvent | object | None:
+        """Return the next event; None if there is none yet, `PAUSE` if other tasks should run first."""
+        queue = self._queue
+        while queue:
+            entry = queue[0]
+            if isinstance(entry, _Mark):
+                queue.popleft()
+                self._reach(entry)
+            elif isinstance(entry, tuple):
+                queue.popleft()
+                event, version = entry
+                self.position = version or self.position
+                if queue and isinstance(mark := queue[0], _Mark):  # the reader need not come back for it
+                    queue.popleft()
+                    self._reach(mark)
+                self._read()
+                return event
+            else:
+                for found in entry:
+                    return PAUSE if found is None else found
+                queue.popleft()
+                self._differs = False
+        self._read()
+        return None
+
+    def _reach(self, mark: _Mark) -> None:
+        self.position = mark.version or self.position
+        self.initial_read = self.initial_read or mark.synced
+
+    def _read(self) -> None:
+        if len(self._writers) and not self._differs and len(self._queue) <= self._size // 2:
+            self._writers.wake_all()
+
+    async def wait(self) -> None:
+        """Wait for an event, or for `end`."""
+        await self._readers.wait()
+
+    def end(self, *, drop: bool = False) -> None:
+        """Wake the reader, because nothing more will come; with `drop` what waits is not read any more."""
+        if drop:
+            self._queue.clear()
+            self.told = VersionIndex()
+        self._readers.wake_all()
+
+
+class _Sink:
+    """The objects of one list, on their way into the store."""
+
+    def __init__(self, store: StreamStore, index: VersionIndex) -> None:
+        self.index = index
+        self.changed = Listed(index)
+        self._store = store
+
+    def put(self, obj: Any) -> None:
+        self._store.listed(self, obj)
+
+    def discard(self, key: str, obj: Any) -> None:
+        self._store.discarded(self, key, obj)
+
+    def result(self) -> Listed:
+        return self.changed

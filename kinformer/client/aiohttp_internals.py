@@ -55,7 +55,6 @@ __all__ = [
 FENCING = (
     "aiohttp.ClientRequest.send",
     "aiohttp.ClientRequest.write_bytes",
-    "aiohttp.connector.Connection.close",
     "aiohttp.connector.Connection.protocol",
     "aiohttp.connector.Connection.transport",
     "aiohttp.client_proto.ResponseHandler.set_exception",
@@ -130,9 +129,10 @@ class FencedRequest(aiohttp.ClientRequest):
         try:
             check_fences()  # up to Python 3.11 a body is written in a later turn of the loop, and its head with it
         except KinformerError as lapsed:
+            # The response raises it when it is read, and closes the connection. From 3.12 on this runs before aiohttp
+            # begins to read, and fails if the connection is closed by then.
             if conn.protocol is not None:
                 conn.protocol.set_exception(lapsed)
-            conn.close()
             return
         await super().write_bytes(writer, conn, content_length)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from kinformer._runtime.nesting import bounded
 from kinformer.client.aiohttp_internals import system_error
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.object import KubeObject
@@ -49,7 +50,7 @@ def _of_system(error: BaseException) -> str:
 
 
 _EXCERPT = 300  # characters of a text that an error quotes
-_decode: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
+_decode: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 
 
 def decode_answer(body: bytes) -> KubeObject | dict[str, Any]:

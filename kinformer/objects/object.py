@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
+from kinformer._runtime.nesting import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.json_path import PathValues, parse_path, path_value
@@ -83,10 +84,10 @@ class _Bookmark(msgspec.Struct, gc=False, rename="camel"):
     metadata: _BookmarkMetadata = msgspec.field(default_factory=_BookmarkMetadata)
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = bounded(msgspec.json.Decoder(_Head).decode)
 _decode_annotated = msgspec.json.Decoder(_Annotated).decode
 _decode_timed = msgspec.json.Decoder(_Timed).decode
-_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+_decode_bookmark = bounded(msgspec.json.Decoder(_Bookmark).decode)
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_any: Callable[[msgspec.Raw], JSON] = msgspec.json.Decoder().decode

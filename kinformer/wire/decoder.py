@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
+from kinformer._runtime.nesting import bounded
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, decode_bookmark
@@ -60,8 +61,8 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 _decode_event = msgspec.json.Decoder(_Event).decode
-_decode_status = msgspec.json.Decoder(_Status).decode
-_decode_any: Callable[[bytes], JSON] = msgspec.json.Decoder().decode
+_decode_status = bounded(msgspec.json.Decoder(_Status).decode)
+_decode_any: Callable[[bytes], JSON] = bounded(msgspec.json.Decoder().decode)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -142,6 +143,8 @@ class EntryDecoder:
             status = _decode_status(raw)
         except MALFORMED as error:
             self.errors += 1
+            if isinstance(error, RecursionError):
+                raise DecodeError(f"malformed watch event: {error}: {raw[:80]!r}") from error
             raise WatchError(f"watch event of type ERROR without a Status: {raw[:200]!r}") from error
         details = status.details or {}
         seconds = details.get("retryAfterSeconds")

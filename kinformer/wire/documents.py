@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from kinformer._runtime.nesting import bounded
 from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
 from kinformer.objects.types import JSON
 from kinformer.wire.interning import SharedValues
@@ -173,7 +174,7 @@ def _struct(fields: Iterable[_Field], *bases: type[msgspec.Struct]) -> type[msgs
 
 
 def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(_struct(fields)).decode
+    return bounded(msgspec.json.Decoder(_struct(fields)).decode)
 
 
 def _same(value: msgspec.Struct) -> msgspec.Struct:

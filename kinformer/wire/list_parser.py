@@ -10,6 +10,7 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
+from kinformer._runtime.nesting import bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.wire.json_scan import BracketWalker
 
@@ -76,9 +77,9 @@ class _Skip(msgspec.Struct):
     pass
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_head = bounded(msgspec.json.Decoder(_Head).decode)
 _decode_rest = msgspec.json.Decoder(_Rest).decode
-_decode_status = msgspec.json.Decoder(_Status).decode
+_decode_status = bounded(msgspec.json.Decoder(_Status).decode)
 _skip = msgspec.json.Decoder(_Skip).decode
 
 
@@ -388,6 +389,7 @@ class ListSplitter(Generic[T]):
         try:
             # A prefix of a JSON object is never a whole one, so this succeeds at the end and only there.
             rest = _decode_rest(b'{"items":[' + data)
+            refuse_deep(data)
             data.decode()
         except RecursionError:
             self._too_deep = True

@@ -118,7 +118,6 @@ RELEASES = ("3.12.0", "3.14.5")
 RELIED_ON = {
     "aiohttp.ClientRequest.send": "overridden: the fences and the certificate are checked when there is a connection",
     "aiohttp.ClientRequest.write_bytes": "overridden: up to Python 3.11 a body is written in a later turn of the loop",
-    "aiohttp.connector.Connection.close": "ends the connection of a request that may not be written any more",
     "aiohttp.connector.Connection.protocol": "gets the error of a request that may not be written any more",
     "aiohttp.connector.Connection.transport": "knows the TLS of the connection",
     "aiohttp.client_proto.ResponseHandler.set_exception": "raises the error in who waits for the response",

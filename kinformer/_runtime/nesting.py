@@ -49,12 +49,10 @@ def refuse_deep(data: bytes | bytearray | memoryview) -> None:
 
 def bounded(decode: DecodeT) -> DecodeT:
     """Return a decoder of one argument, JSON, that raises RecursionError for what is nested too deeply."""
-    if sys.version_info < (3, 14):
-        return decode
 
     def decode_bounded(data: Any) -> Any:
         if len(data) >= SHORTEST:
             refuse_deep(data)
         return decode(data)
 
-    return cast("DecodeT", decode_bounded)
+    return cast("DecodeT", decode_bounded) if sys.version_info >= (3, 14) else decode

@@ -138,7 +138,7 @@ free_threaded() { # version with its t
   local version=${1%t} source
   echo "Python $1, from the source of Debian's python$version"
   packages dpkg-dev gcc g++ make pkgconf libc6-dev libbz2-dev libffi-dev liblzma-dev libssl-dev libsqlite3-dev \
-    libzstd-dev zlib1g-dev
+    libzstd-dev zlib1g-dev python3-pip-whl
   rm -rf "$tree/usr/src/python$1"
   mkdir -p "$tree/usr/src/python$1"
   inside sh -ec "
@@ -152,7 +152,8 @@ free_threaded() { # version with its t
   # No PGO and no LTO: they double the time of the build, and of the tests' time they save little.
   inside sh -ec "
     cd /usr/src/python$1/$source
-    ./configure -q --prefix=/opt/python$1 --disable-gil --without-static-libpython --disable-test-modules
+    ./configure -q --prefix=/opt/python$1 --disable-gil --without-static-libpython --disable-test-modules \\
+      --without-ensurepip --with-wheel-pkg-dir=$tree/usr/share/python-wheels
     make -s -j $(nproc)
     make -s install"
   rm -rf "$tree/usr/src/python$1"

@@ -36,7 +36,7 @@ async def estimate_memory(objects: Sequence[KubeObject], count: int | None = Non
             heart what it was trained on.
 
     Raises:
-        ConfigError: `compact` needs zstandard, which is not installed.
+        ConfigError: `compact` needs zstd, which comes with Python 3.14, or with `kinformer[compact]`.
     """
     total = len(objects) if count is None else count
     if not compact:

@@ -34,7 +34,7 @@ class InformerOptions(ReflectorOptions):
         optional: A resource that is absent counts as synced.
         on_error: Called with (informer, error) for every error that ends a request or a stream. What it raises stops
             this informer, and becomes its `last_error`.
-        compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (needs zstandard).
+        compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (`kinformer[compact]`).
         snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start resumes from it.
         metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
     """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 
@@ -17,9 +19,6 @@ from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.accessors import known_or_new
 from kinformer.objects.object import KubeObject
 from kinformer.objects.packed import PackedObject, packed, with_json
-
-if TYPE_CHECKING:
-    import zstandard
 
 __all__ = ["CompactingListerWatcher", "Compaction"]
 
@@ -43,12 +42,12 @@ class Compaction:
     shrink at all stays as it is.
 
     Raises:
-        ConfigError: zstandard is not installed.
+        ConfigError: There is no zstd: `backports.zstd` is not installed, or Python was built without it.
     """
 
     def __init__(self) -> None:
-        self._zstandard = _zstandard()
-        self._codec = _ZstdCodec(self._zstandard, None)
+        self._zstd = _zstd()
+        self._codec = _ZstdCodec(self._zstd, None)
         # By key, compressed: they are the cache's own objects, so that a cache that stays small is not held twice.
         self._samples: dict[str, KubeObject] | None = {}
         self._sampled = 0
@@ -91,7 +90,7 @@ class Compaction:
         self._training = True
         try:
             objects = list(samples.values())
-            codec = await anyio.to_thread.run_sync(_train, self._zstandard, objects, abandon_on_cancel=True)
+            codec = await anyio.to_thread.run_sync(_train, self._zstd, objects, abandon_on_cancel=True)
         finally:
             self._training = False
         self._samples = None
@@ -103,53 +102,52 @@ class Compaction:
 class _ZstdCodec:
     """One dictionary, or none, and what compresses with it; objects that were compressed with it hold it."""
 
-    __slots__ = ("_compress", "_dictionary", "_local", "_zstandard")
+    __slots__ = ("_compress", "_decompressor", "_dictionary")
 
-    def __init__(self, zstandard: Any, dictionary: zstandard.ZstdCompressionDict | None) -> None:
-        self._zstandard = zstandard
+    def __init__(self, zstd: Any, dictionary: Any) -> None:  # Any: `compression.zstd` and `backports.zstd` are equal
+        level, dict_id = zstd.CompressionParameter.compression_level, zstd.CompressionParameter.dict_id_flag
+        digested = None if dictionary is None else dictionary.as_digested_dict  # else it is digested for each object
+        compressor = zstd.ZstdCompressor(options={level: _LEVEL, dict_id: 0}, zstd_dict=digested)
+        self._compress = partial(compressor.compress, mode=compressor.FLUSH_FRAME)
+        self._decompressor = zstd.ZstdDecompressor
         self._dictionary = dictionary
-        # The loop alone compresses, but anybody may read, and zstd's contexts are not to be shared among threads.
-        self._compress = zstandard.ZstdCompressor(level=_LEVEL, dict_data=dictionary, write_dict_id=False).compress
-        self._local = threading.local()
 
     def compress(self, data: bytes) -> bytes:
-        # A copy, because what zstandard returns sits in a block as large as the data might have become.
-        return bytes(memoryview(self._compress(data)))
+        result: bytes = self._compress(data)
+        return result
 
     def unpack(self, obj: KubeObject) -> bytes:
-        try:
-            decompress = self._local.decompress
-        except AttributeError:
-            decompress = self._zstandard.ZstdDecompressor(dict_data=self._dictionary).decompress
-            self._local.decompress = decompress
-        result: bytes = decompress(obj._data)
+        # A decompressor is for one frame, and making it is most of what a read costs. So threads share the dictionary
+        # alone, which does not change.
+        result: bytes = self._decompressor(self._dictionary).decompress(obj._data)
         return result
 
 
-def _train(zstandard: Any, objects: list[KubeObject]) -> _ZstdCodec | None:
+def _train(zstd: Any, objects: list[KubeObject]) -> _ZstdCodec | None:
     """A codec with a dictionary of these objects; None where it does not help."""
     raws = [obj.raw[:_SAMPLE] for obj in objects]
     judged = raws[::_JUDGED]  # it has seen the others, and knows those by heart
     del raws[::_JUDGED]
     try:
-        dictionary = zstandard.train_dictionary(_DICTIONARY, raws)
-    except zstandard.ZstdError as error:  # too little, or too much alike, to learn from
+        dictionary = zstd.train_dict(raws, _DICTIONARY)
+    except (zstd.ZstdError, ValueError) as error:  # too little, or too much alike, to learn from; nothing at all
         log.debug("no dictionary could be trained: %s", error, reason="no_dictionary")
         return None
-    dictionary.precompute_compress(level=_LEVEL)
-    codec, plain = _ZstdCodec(zstandard, dictionary), _ZstdCodec(zstandard, None)
+    codec, plain = _ZstdCodec(zstd, dictionary), _ZstdCodec(zstd, None)
     with_it = sum(len(codec.compress(raw)) for raw in judged)
     without = sum(len(plain.compress(raw)) for raw in judged)
     return codec if with_it <= _GAIN * without else None
 
 
-def _zstandard() -> ModuleType:
+def _zstd() -> ModuleType:
     try:
-        import zstandard
+        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError as error:
-        text = "compact=True needs zstandard, which is not installed: pip install 'kinformer[compact]'"
+        if sys.version_info >= (3, 14):
+            text = "compact=True needs compression.zstd, and this Python was built without it"
+        else:
+            text = "compact=True needs backports.zstd, which is not installed: pip install 'kinformer[compact]'"
         raise ConfigError(text) from error
-    return zstandard
 
 
 _KEPT = frozenset(("ADDED", "MODIFIED"))  # the types of events whose objects are going to be kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import builtins
 import copy
 import gc
@@ -13,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +22,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinformer import ConfigError, KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent
-from kinformer.listwatch.compact import SAMPLES, Compaction
-from kinformer.objects.packed import PackedObject
+from kinformer.listwatch.compact import SAMPLES, Compaction, _ZstdCodec
+from kinformer.objects.packed import PackedObject, packed
 from tests.support.memory_source import MemorySource
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+
+    WITHOUT_ZSTD = "this Python was built without it"
+else:
+    from backports import zstd
+
+    WITHOUT_ZSTD = r"pip install 'kinformer\[compact\]'"
 
 WORDS = [f"{word}-{number}" for word in ("payments", "search", "ledger", "media") for number in range(40)]
 
@@ -245,17 +256,47 @@ async def test_one_object_that_changes_a_thousand_times_is_one_sample() -> None:
     assert not compaction.due
 
 
-def test_without_zstandard_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name == "zstandard":
-            raise ModuleNotFoundError("No module named 'zstandard'", name="zstandard")
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match=r"pip install 'kinformer\[compact\]'"):
+def test_without_zstd_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, zstd.__name__, None)
+    with pytest.raises(ConfigError, match=WITHOUT_ZSTD):
         SharedInformer(MemorySource(), compact=True)
+
+
+FRAMES = json.loads((Path(__file__).parent / "compact_frames.json").read_text())
+"""Objects that were compressed with the same dictionary by each library, on several Pythons: see `record_frames`."""
+
+
+def record_frames() -> dict[str, Any]:
+    """What this Python makes of 40 objects, for `compact_frames.json`."""
+    decode = base64.b64decode
+    dictionary = zstd.ZstdDict(decode(FRAMES["dictionary"]))
+    made = {}
+    for name, codec in (("plain", _ZstdCodec(zstd, None)), ("trained", _ZstdCodec(zstd, dictionary))):
+        made[name] = [base64.b64encode(codec.compress(recorded(number).raw)).decode() for number in range(40)]
+    return made
+
+
+def recorded(number: int) -> KubeObject:
+    return KubeObject.from_dict({"metadata": {"name": f"n{number}"}, "data": alike(number)})
+
+
+@pytest.mark.parametrize("library", FRAMES["by"])
+@pytest.mark.parametrize("name", ["plain", "trained"])
+def test_what_another_python_or_library_has_compressed_is_read(library: str, name: str) -> None:
+    dictionary = zstd.ZstdDict(base64.b64decode(FRAMES["dictionary"])) if name == "trained" else None
+    codec = _ZstdCodec(zstd, dictionary)
+    frames = [base64.b64decode(frame) for frame in FRAMES["by"][library][name]]
+    assert len(frames) == 40
+    for number, frame in enumerate(frames):
+        plain = recorded(number)
+        assert packed(plain, frame, codec).raw == plain.raw
+
+
+@pytest.mark.parametrize("library", FRAMES["by"])
+def test_what_is_compressed_here_takes_no_more_than_elsewhere(library: str) -> None:
+    for name, frames in record_frames().items():
+        size = sum(len(base64.b64decode(frame)) for frame in FRAMES["by"][library][name])
+        assert sum(len(base64.b64decode(frame)) for frame in frames) <= 1.05 * size
 
 
 class DictSource:

@@ -68,7 +68,7 @@ async def _check_expectation(report: Report, client: Client, place: Place, sampl
     other = []
     try:
         compact = await estimate_memory(sample.objects, total, compact=True)
-    except ConfigError:  # zstandard is not installed
+    except ConfigError:  # backports.zstd is not installed
         compact = None
     if compact is not None and compact < memory:
         facts["memory_compact"] = compact

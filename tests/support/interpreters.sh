@@ -10,7 +10,7 @@ usage() {
   cat <<USAGE
 Usage: tests/support/interpreters.sh [--folder DIR] [--mirror URL] [--list] [VERSION ...]
 
-Makes interpreters, and links them as DIR/bin/python3.14 and so on, where noxfile.py finds them.
+Makes interpreters, to be called as DIR/bin/python3.14 and so on, where noxfile.py finds them.
 
   VERSION        3.14, 3.15 (what Debian's unstable suite has): its packages, two minutes for both.
                  3.14t, 3.15t (3.13t to try things): without the GIL, built from Debian's source package, ten minutes each on two cores.
@@ -51,8 +51,8 @@ done
 [ ${#versions[@]} -gt 0 ] || versions=("${PACKAGED[@]}")
 
 if [ "$list" = yes ]; then
-  for link in "$folder"/bin/python3*; do
-    [ -x "$link" ] && printf '%s  %s\n' "$link" "$("$link" --version)"
+  for command in "$folder"/bin/python3*; do
+    [ -x "$command" ] && printf '%s  %s\n' "$command" "$("$command" --version)"
   done
   exit 0
 fi
@@ -102,7 +102,7 @@ make_tree() {
 }
 
 # Makes a program of the tree run outside of it: with the tree's loader, and the tree's libraries before the machine's.
-detach() { # path within the tree, name of the link
+detach() { # path within the tree, name of the command
   local multiarch loader
   multiarch=$(basename "$(dirname "$(find "$tree/usr/lib" -name libc.so.6 | head -n 1)")")
   loader=$(/usr/sbin/chroot "$tree" patchelf --print-interpreter "$1")
@@ -112,7 +112,9 @@ detach() { # path within the tree, name of the link
   inside patchelf --force-rpath --set-rpath "$tree/usr/lib/$multiarch" "$1.detached"
   inside patchelf --set-interpreter "$tree$loader" "$1.detached"
   check "$tree$1.detached"
-  ln -sfn "$tree$1.detached" "$folder/bin/$2"
+  # No link, since `python -m venv` would take the folder of the link for that of the interpreter.
+  printf '#!/bin/sh\nexec %q "$@"\n' "$tree$1.detached" >"$folder/bin/$2"
+  chmod +x "$folder/bin/$2"
 }
 
 check() { # interpreter
@@ -138,13 +140,16 @@ free_threaded() { # version with its t
   local version=${1%t} source
   echo "Python $1, from the source of Debian's python$version"
   packages dpkg-dev gcc g++ make pkgconf libc6-dev libbz2-dev libffi-dev liblzma-dev libssl-dev libsqlite3-dev \
-    libzstd-dev zlib1g-dev python3-pip-whl
+    libzstd-dev zlib1g-dev
   rm -rf "$tree/usr/src/python$1"
   mkdir -p "$tree/usr/src/python$1"
   inside sh -ec "
     cd /usr/src/python$1
     for there in \$(apt-cache showsrc --only-source python$version | sed -n 's/^Version: //p' | sort -Vru); do
-      if apt-get source -qq python$version=\$there; then exit 0; fi
+      if apt-get source -qq --download-only python$version=\$there; then
+        dpkg-source --skip-patches -x *.dsc  # Debian's patches take the folders of its own packages for granted
+        exit 0
+      fi
     done
     echo 'the mirror has no source of python$version: it may lag behind, so try again later, or another --mirror'
     exit 1"
@@ -152,8 +157,7 @@ free_threaded() { # version with its t
   # No PGO and no LTO: they double the time of the build, and of the tests' time they save little.
   inside sh -ec "
     cd /usr/src/python$1/$source
-    ./configure -q --prefix=/opt/python$1 --disable-gil --without-static-libpython --disable-test-modules \\
-      --without-ensurepip --with-wheel-pkg-dir=$tree/usr/share/python-wheels
+    ./configure -q --prefix=/opt/python$1 --disable-gil --without-static-libpython --disable-test-modules
     make -s -j $(nproc)
     make -s install"
   rm -rf "$tree/usr/src/python$1"

@@ -17,6 +17,7 @@ __all__ = ["bounded", "refuse_deep"]
 
 DecodeT = TypeVar("DecodeT", bound=Callable[..., Any])
 
+_BY_US: bool = sys.version_info >= (3, 14)
 LEVELS = 10_000
 """Levels that are too many, from Python 3.14 on."""
 

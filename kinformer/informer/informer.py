@@ -25,6 +25,7 @@ from kinformer.informer.fail_fast import FailFast
 from kinformer.informer.metrics import InformerMetrics
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.statistics import InformerStatistics
+from kinformer.informer.wait_for import is_gone, wait_for
 from kinformer.informer.wiring import Wiring
 from kinformer.informer.written import Written
 from kinformer.list_watcher import ListerWatcher, by_scope, capabilities_of, followed_namespaces
@@ -326,8 +327,6 @@ class SharedInformer(Generic[M]):
         async with asyncio.timeout(timeout):
             await self._parts.reached(written.version, written.namespace, self.name)
             if written.ended is not None:
-                from kinformer.informer.wait_for import is_gone, wait_for  # which knows this class
-
                 await wait_for(self, written.ended.key, is_gone(written.ended.uid))
 
     @property

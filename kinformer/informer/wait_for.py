@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, Protocol
 
+from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
-from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject, view
+from kinformer.processor.callbacks import Filter
+from kinformer.processor.event_stream import EventStream
 
-__all__ = ["is_gone", "wait_for"]
+__all__ = ["Followed", "is_gone", "wait_for"]
 
 Condition = Callable[[KubeObject | None], object]
 
 
+class Followed(Protocol):
+    """A cache that tells its changes, as a `SharedInformer` does."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def indexer(self) -> IndexView[KubeObject[Any]]: ...
+    async def wait_synced(self) -> None: ...
+    def events(
+        self,
+        *,
+        queue_size: int | None,
+        filter: Filter[Any],  # noqa: A002 - the word of informers
+        name: str,
+    ) -> EventStream[Any]: ...
+
+
 async def wait_for(
-    informer: SharedInformer, key: str, condition: Condition, timeout: float | None = None
+    informer: Followed, key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None:
     """Until `condition` is true of the object with this key, as an informer's cache has it.
 

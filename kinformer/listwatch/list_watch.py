@@ -25,7 +25,8 @@ from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector
 from kinformer.wire.decoder import EntryDecoder, PoisonObjectError
 from kinformer.wire.lines import MAX_EVENT_BYTES, LineFramer
-from kinformer.wire.list_parser import MAX_LIST_BYTES, ListHeader, ListSplitter
+from kinformer.wire.list_header import ListHeader
+from kinformer.wire.list_parser import MAX_LIST_BYTES, ListSplitter
 
 __all__ = ["IngestStats", "ListWatch"]
 

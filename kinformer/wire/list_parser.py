@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded, refuse_deep
+from kinformer._runtime.nesting import refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.wire.json_scan import BracketWalker
+from kinformer.wire.list_header import Head, ListHeader, ListMeta, Rest, decode_head, decode_rest, decode_status
 
-__all__ = ["MAX_LIST_BYTES", "ListHeader", "ListSplitter"]
+__all__ = ["MAX_LIST_BYTES", "ListSplitter"]
 
 T = TypeVar("T")
 
@@ -45,58 +45,12 @@ _MAX_NEXT_ITEM_BYTES = 4096  # an item with a longer first key is walked
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 
 
-class _ShardInfo(msgspec.Struct):
-    selector: str | None = None
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    name: str | None = None  # of a document that is no list
-    resource_version: str | None = None
-    continue_token: str | None = msgspec.field(default=None, name="continue")
-    remaining_item_count: int | None = None
-    shard_info: _ShardInfo | None = None
-
-
-class _Head(msgspec.Struct, rename="camel"):
-    kind: str | None = None
-    api_version: str | None = None
-    metadata: _ListMeta | None = None
-
-
-class _Rest(_Head):
-    items: list[msgspec.Raw] = []
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
-    code: int = 0
-
-
 class _Skip(msgspec.Struct):
     # Has no fields: decoding checks that the bytes are one JSON object, and keeps nothing.
     pass
 
 
-_decode_head = bounded(msgspec.json.Decoder(_Head).decode)
-_decode_rest = msgspec.json.Decoder(_Rest).decode
-_decode_status = bounded(msgspec.json.Decoder(_Status).decode)
 _skip = msgspec.json.Decoder(_Skip).decode
-
-
-@dataclass(frozen=True, slots=True)
-class ListHeader:
-    """A list without its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
-
-    `remaining_item_count` is an estimate, or None if the server sent none; `shard_info` is the selector of a sharded
-    list, else None.
-    """
-
-    kind: str
-    api_version: str
-    resource_version: str
-    continue_token: str
-    remaining_item_count: int | None
-    shard_info: str | None
 
 
 class _State(Enum):
@@ -161,7 +115,7 @@ class ListSplitter(Generic[T]):
         self._fed = 0
         self._tried = 0  # bytes that were parsed to find out if the end has come
         self._head = b""
-        self._rest: _Rest | None = None
+        self._rest: Rest | None = None
         self._separator = b""  # empty: walk by brackets
         self._wrong_cuts = 0
         self._brackets: BracketWalker | None = None
@@ -215,8 +169,8 @@ class ListSplitter(Generic[T]):
         if self._state is _State.ITEMS:
             raise self._no_end()
         head = self._decode_head(self._head + b"}" if self._rest else self._head + bytes(self._buffer))
-        rest = self._rest or _Rest()
-        meta = rest.metadata or head.metadata or _ListMeta()
+        rest = self._rest or Rest()
+        meta = rest.metadata or head.metadata or ListMeta()
         kind = rest.kind or head.kind or ""
         # A custom resource may give its list any name (CustomResourceDefinition, spec.names.listKind).
         if kind and not kind.endswith("List") and (meta.name or not meta.resource_version):
@@ -230,10 +184,10 @@ class ListSplitter(Generic[T]):
             meta.shard_info.selector if meta.shard_info else None,
         )
 
-    def _decode_head(self, data: bytes) -> _Head:
+    def _decode_head(self, data: bytes) -> Head:
         try:
             data.decode()
-            return _decode_head(data)
+            return decode_head(data)
         except MALFORMED as error:
             raise DecodeError(f"the list is truncated or malformed after {self._fed} bytes: {error}") from error
 
@@ -241,7 +195,7 @@ class ListSplitter(Generic[T]):
         problem = "truncated"
         if self._separator:
             try:
-                _decode_rest(b'{"items":[' + self._buffer)
+                decode_rest(b'{"items":[' + self._buffer)
             except MALFORMED as error:
                 problem = f"truncated or malformed ({error})"
         return DecodeError(f"the list is {problem}: it ended after {self._fed} bytes, {self._state.value}")
@@ -249,12 +203,12 @@ class ListSplitter(Generic[T]):
     def _no_list(self) -> DecodeError:
         body = bytes(self._buffer)
         try:
-            head = _decode_head(body)
+            head = decode_head(body)
         except MALFORMED as error:
             return DecodeError(f"the list is truncated: it ended after {self._fed} bytes ({error}): {body[:200]!r}")
         if head.kind == "Status":
             try:
-                status = _decode_status(body)
+                status = decode_status(body)
             except msgspec.ValidationError:
                 return DecodeError(f"expected a list, got a Status: {body[:200]!r}")
             return DecodeError(f"expected a list, got a Status: {status.code} {status.message}".rstrip())
@@ -276,7 +230,7 @@ class ListSplitter(Generic[T]):
             # brackets would be open, inside a string a quote.
             head = bytes(data[: match.start()]) + b'"items":null'
             try:
-                known = _decode_head(head + b"}")
+                known = decode_head(head + b"}")
             except MALFORMED as error:
                 self._not_items += 1
                 if self._not_items > _MAX_NOT_ITEMS:
@@ -288,7 +242,7 @@ class ListSplitter(Generic[T]):
         if len(data) > _MAX_HEADER_BYTES:
             raise DecodeError(f"no items within the first {_MAX_HEADER_BYTES} bytes: {bytes(data[:200])!r}")
 
-    def _begin_items(self, head: bytes, known: _Head, position: int) -> None:
+    def _begin_items(self, head: bytes, known: Head, position: int) -> None:
         kind = known.kind or ""
         self.kind = kind.removesuffix("List") if kind.endswith("List") else ""
         self.api_version = known.api_version or ""
@@ -388,7 +342,7 @@ class ListSplitter(Generic[T]):
         self._tried += len(data)
         try:
             # A prefix of a JSON object is never a whole one, so this succeeds at the end and only there.
-            rest = _decode_rest(b'{"items":[' + data)
+            rest = decode_rest(b'{"items":[' + data)
             refuse_deep(data)
             data.decode()
         except RecursionError:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kinformer.exceptions import DecodeError
 from kinformer.wire.decoder import EntryDecoder
-from kinformer.wire.list_parser import ListHeader, ListSplitter
+from kinformer.wire.list_header import ListHeader
+from kinformer.wire.list_parser import ListSplitter
 from tests.wire.list_items import kept_by
 
 META = {"resourceVersion": "42", "continue": "tok", "remainingItemCount": 7, "shardInfo": {"selector": "s"}}

@@ -35,6 +35,7 @@ NAMES = (
     "controller",
     "compact",
     "snapshot",
+    "managed_fields",
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +40,16 @@ class Kind:
     def item(self, index: int, version: int | None = None) -> bytes:
         """Object `index` in the state of `version`, by default the one of the first list."""
         return self.render(index, FIRST_VERSION + index if version is None else version)
+
+    def dropped(self) -> Kind:
+        """The same objects without managedFields."""
+
+        def render(index: int, version: int) -> bytes:
+            document = json.loads(self.render(index, version))
+            document["metadata"].pop("managedFields", None)
+            return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+        return replace(self, render=render)
 
     def event(self, type: str, index: int, version: int | None = None) -> bytes:  # noqa: A002 - the wire's word
         """A line of a watch, with its newline."""

@@ -242,12 +242,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1000)
     parser.add_argument("--core", type=int, help="the CPU to stay on")
     parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--dropped", action="store_true", help="send no managedFields, as v1.38 does if asked")
     parser.add_argument("--nice", type=int, default=0, help="let others go before it, as `nice` does")
     options = parser.parse_args()
     os.nice(options.nice)
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
-    collection = Collection(KINDS[options.kind], options.objects, options.events)
+    kind = KINDS[options.kind]
+    collection = Collection(kind.dropped() if options.dropped else kind, options.objects, options.events)
     server = Server(collection, self_signed() if options.tls else None)
     print(server.url, flush=True)
     server.serve()

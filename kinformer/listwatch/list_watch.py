@@ -43,6 +43,9 @@ _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
 _EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
 _AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+# Understood by servers from 1.38 on (ManagedFieldsOptOut); older ones, and proxies, ignore the parameter, and a server
+# that refuses it has the next clause.
+_DROP = ";drop=metadata.managedFields"
 
 
 @dataclass(slots=True)
@@ -115,7 +118,8 @@ class ListWatch:
             if value
         }
         self._tweak = tweak_list_options
-        self._accept = _AS_METADATA if metadata_only else "application/json"
+        self._form = form = _AS_METADATA if metadata_only else "application/json"
+        self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
@@ -148,7 +152,7 @@ class ListWatch:
         try:
             async with AsyncExitStack() as stack:
                 body = await stack.enter_async_context(
-                    self.client.stream(self._path, sent.params(), accept=self._accept.format("List"))
+                    self.client.stream(self._path, sent.params(), accept=self._accept.replace("{}", "List"))
                 )
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
@@ -173,7 +177,7 @@ class ListWatch:
         if options.send_initial_events:
             self._kind = ""
         async with AsyncExitStack() as stack:
-            stream = self.client.stream(self._path, params, accept=self._accept.format(""), watch=True)
+            stream = self.client.stream(self._path, params, accept=self._accept.replace("{}", ""), watch=True)
             try:
                 body = await stack.enter_async_context(stream)
             except NotFoundError as error:
@@ -219,7 +223,7 @@ class ListWatch:
         """What the objects are, and in which form, in words: equal for sources that give the same."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
-        return {**where, "query": query, "accept": self._accept, **self._kept}
+        return {**where, "query": query, "accept": self._form, **self._kept}
 
     def keep(self, obj: KubeObject) -> KubeObject:
         """An object of an earlier time, in the form in which this source gives objects."""
@@ -269,7 +273,7 @@ class ListWatch:
         escaped = name.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")  # apimachinery, pkg/fields
         selector = ",".join(part for part in (own.field_selector, f"metadata.name={escaped}") if part)
         path = self.resource.path(self.namespace or namespace)
-        headers = {"Accept": _AS_METADATA.format("List")}
+        headers = {"Accept": _AS_METADATA.replace("{}", "List")}
         answer = await self.client.request(
             "GET", path, params=own.replace(field_selector=selector).params(), headers=headers, retries=0
         )
@@ -418,7 +422,7 @@ class _ClusterProbe:
 
 
 async def _resource_version(client: Client, path: str) -> str:
-    headers = {"Accept": _AS_METADATA.format("List")}
+    headers = {"Accept": _AS_METADATA.replace("{}", "List")}
     answer = await client.request("GET", path, params={"limit": "1"}, headers=headers, retries=0)
     return _version_of(answer, path)
 

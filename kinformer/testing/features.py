@@ -20,6 +20,9 @@ class Features:
         initializing: Seconds behind an edit of a CustomResourceDefinition during which its kinds answer 429, as a
             real server does for a moment. 0: never.
         delete_versions: The Status that answers a DELETE has the resourceVersion of the deletion (since v1.38).
+        drop_managed_fields: Objects come without managedFields to those who ask with
+            `Accept: application/json;drop=metadata.managedFields` (ManagedFieldsOptOut, alpha in v1.38). False: the
+            parameter is ignored, as unknown ones are.
     """
 
     watch_list: bool = True
@@ -27,3 +30,4 @@ class Features:
     sharding: bool = False
     initializing: float = 0.0
     delete_versions: bool = False
+    drop_managed_fields: bool = False

@@ -60,6 +60,7 @@ class Call:
     info: RequestInfo
     response: ResponseWriter
     user: User
+    drops: bool = False  # the server understands `drop=`
 
     @property
     def content_type(self) -> str:
@@ -107,8 +108,8 @@ class Call:
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """The object after a write."""
-        wanted = negotiate(self.request.headers, builtin=resource.builtin)
-        view = View(resource, wanted.form, wanted.version)
+        wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.drops)
+        view = View(resource, wanted.form, wanted.version, drop=wanted.drop)
         if view.form == "table":
             body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})
         else:

@@ -80,6 +80,7 @@ class ResourceEndpoints:
     async def handle(self, call: Call) -> None:
         """Answers a request. A `StatusError` comes out for what fails."""
         info = call.info
+        call.drops = self._features.drop_managed_fields
         resource = self._registry.at_path(info.group, info.version, info.plural)
         self._check_scope(resource, info)
         deprecated = _DEPRECATED.get(resource.name)
@@ -136,14 +137,14 @@ class ResourceEndpoints:
         if collection and self._loop_time() < resource.initializing_until:
             raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
         watch = info.verb == "watch"
-        wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin)
+        wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin, drops=call.drops)
         go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
         include = call.params.get("includeObject") or "Metadata"
         if include not in ("Metadata", "Object", "None") and wanted.form == "table":
             text = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
             raise bad_request(f"Unable to convert to Table as requested: includeObject: {text}")
-        view = View(resource, wanted.form, wanted.version, include=include)
+        view = View(resource, wanted.form, wanted.version, include=include, drop=wanted.drop)
         if watch:
             await self._watch(call, resource, view, wanted)
         elif collection:

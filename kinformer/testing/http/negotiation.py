@@ -23,7 +23,7 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`form` as in `View`, `kind` as asked for, `yaml` True for YAML, `protobuf` for that.
+    """`form` as in `View`, `kind` as asked for, `yaml` and `protobuf` True for these, `drop` for no managedFields.
 
     Metadata comes as protobuf if that is named first; whole objects, which are kept as JSON, to those alone who take
     nothing else.
@@ -34,6 +34,7 @@ class Wanted:
     yaml: bool = False
     version: str = "v1"  # of meta.k8s.io
     protobuf: bool = False
+    drop: bool = False
 
 
 _PLAIN = Wanted()
@@ -61,7 +62,14 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return clauses
 
 
-def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool = True, tables: bool = True) -> Wanted:
+def negotiate(
+    headers: Mapping[str, str],
+    *,
+    watch: bool = False,
+    builtin: bool = True,
+    tables: bool = True,
+    drops: bool = False,
+) -> Wanted:
     """Find the first acceptable clause of `Accept`. Raises a 406 `StatusError` if there is none.
 
     Args:
@@ -69,6 +77,7 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
         watch: The answer is a stream.
         builtin: The kind is built in.
         tables: The answer can be a table, or metadata alone; a review cannot.
+        drops: `drop=metadata.managedFields` is understood; otherwise it is ignored, as unknown parameters are.
     """
     accept = headers.get("Accept", "")
     if accept in ("", "*/*", "application/json"):
@@ -80,12 +89,16 @@ def negotiate(headers: Mapping[str, str], *, watch: bool = False, builtin: bool 
         version = parameters.get("v", "v1")
         if kind not in _FORMS or version not in ("v1", "v1beta1") or (kind and not tables):
             continue
+        dropped = parameters.get("drop", "") if drops else ""
+        if dropped not in ("", "metadata.managedFields"):
+            continue
+        drop = bool(dropped)
         if media in ("application/json", "application/*", "*/*"):
-            return Wanted(_FORMS[kind], kind, version=version)
+            return Wanted(_FORMS[kind], kind, version=version, drop=drop)
         if media == "application/yaml" and not watch:
-            return Wanted(_FORMS[kind], kind, yaml=True, version=version)
+            return Wanted(_FORMS[kind], kind, yaml=True, version=version, drop=drop)
         if media == PROTOBUF and _FORMS[kind] == "partial":
-            return Wanted(_FORMS[kind], kind, version=version, protobuf=True)
+            return Wanted(_FORMS[kind], kind, version=version, protobuf=True, drop=drop)
     if last is not None:
         return last
     if builtin and not any(media in _MEDIA for media, _ in clauses):

@@ -159,13 +159,20 @@ class View:
     """One version of one kind in one form: whole, as PartialObjectMetadata, or as rows of a Table."""
 
     def __init__(
-        self, resource: ResourceType, form: str = "", version: str = "v1", *, include: str = "Metadata"
+        self,
+        resource: ResourceType,
+        form: str = "",
+        version: str = "v1",
+        *,
+        include: str = "Metadata",
+        drop: bool = False,
     ) -> None:
         self.resource = resource
+        self._drop = drop  # managedFields
         self._include = include  # what a row of a table has as its object: Metadata, Object or None
         self.form = form  # "", "partial" or "table"
         self.meta = f"meta.k8s.io/{version}"
-        self.key = (resource.api_version, form, version, include)  # equal views share encoded events
+        self.key = (resource.api_version, form, version, include, drop)  # equal views share encoded events
         self._head = b'{"kind":"%s","apiVersion":"%s",' % (resource.kind.encode(), resource.api_version.encode())
         self._table = Table(resource, self.meta) if form == "table" else None
 
@@ -175,8 +182,24 @@ class View:
             return self._partial(stored)
         if not self.resource.is_storage:
             obj = decode_stored(self.resource, stored)
+            if self._drop:
+                obj["metadata"].pop("managedFields", None)
             return encode_object(self.resource, obj)
-        return stored.raw
+        return self._raw(stored)
+
+    def _raw(self, stored: Stored) -> bytes:
+        """The object at rest, with what is shown of its metadata."""
+        if not self._drop:
+            return stored.raw
+        found = bytes(_metadata_of.decode(stored.raw).metadata)
+        return stored.raw.replace(found, self._metadata(found), 1)
+
+    def _metadata(self, raw: bytes) -> bytes:
+        if not self._drop or b'"managedFields"' not in raw:
+            return raw
+        metadata = msgspec.json.decode(raw)
+        metadata.pop("managedFields", None)
+        return dumps(metadata)
 
     def whole(self, stored: Stored) -> bytes:
         """The object alone: as a GET answers it, and inside an event."""
@@ -235,7 +258,8 @@ class View:
         if self._include == "None":
             shown = b"null"
         elif self._include == "Object":
-            shown = self._head + stored.raw[1:] if self.resource.builtin else stored.raw
+            raw = self._raw(stored)
+            shown = self._head + raw[1:] if self.resource.builtin else raw
         else:
             shown = self._partial(stored)
         return decode_stored(self.resource, stored), shown
@@ -246,7 +270,7 @@ class View:
         return dumps(self._table.body([self.row_source(one) for one in items], metadata)) + b"\n"
 
     def _partial(self, stored: Stored) -> bytes:
-        raw = bytes(_metadata_of.decode(stored.raw).metadata)
+        raw = self._metadata(bytes(_metadata_of.decode(stored.raw).metadata))
         if not self.resource.builtin:
             raw = dumps(_ordered_metadata(msgspec.json.decode(raw)))
         return b'{"kind":"PartialObjectMetadata","apiVersion":"%s","metadata":%s}' % (self.meta.encode(), raw)

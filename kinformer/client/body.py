@@ -18,13 +18,14 @@ import aiohttp
 from kinformer._runtime.clock import SYSTEM, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.client.aiohttp_internals import low_watermark, read_whole, transport_of, without_close_notify
-from kinformer.client.responses import reason_of
+from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 
 __all__ = ["Body", "BodyReader", "Pace"]
 
 log = get_logger("kinformer.body")
 
+_ERROR_BODY = 64 * 1024  # bytes of the body of an error that are read
 _SMALL = 64 * 1024  # bytes: a larger chunk is worth an iteration of the loop
 _QUICK = 0.0005  # seconds: a chunk that took longer to arrive ends the row
 _WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
@@ -113,6 +114,18 @@ class Body:
             chunks.append(chunk)
             size += len(chunk)
         return b"".join(chunks)
+
+    async def check(self) -> None:
+        """Raise the APIError of a response other than 2xx, and close it."""
+        if 200 <= self.status < 300:
+            return
+        try:
+            body = await self.read_all(_ERROR_BODY)
+        except ConnectError as error:
+            body = f"(its text broke off: {error})".encode()
+        finally:
+            self.close()
+        raise failure(self.status, self.headers, body)
 
     def __aiter__(self) -> Body:
         return self

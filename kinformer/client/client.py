@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
@@ -27,10 +26,10 @@ from kinformer.client.config import (
     load_in_cluster,
 )
 from kinformer.client.kubeconfig import context_names, load_default, load_kubeconfig
-from kinformer.client.responses import decode_answer, failure
+from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
-from kinformer.exceptions import ConnectError, DecodeError
+from kinformer.exceptions import DecodeError
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 
@@ -43,7 +42,6 @@ T = TypeVar("T")
 
 _REQUEST_TIMEOUT = 30.0  # seconds: an API server aborts a request after 60, and few take one
 _HANDLER_THREADS = 40  # as anyio has it for the threads of a loop
-_ERROR_BODY = 64 * 1024  # bytes of the body of an error that are read
 _MOST_BYTES = 1024 * 1024 * 1024  # of a response that is held as a whole; a longer one has no end, or is for `stream`
 
 
@@ -318,9 +316,9 @@ class Client:
         await transport.connection.credential.authorization()  # a plugin may take longer than an answer
         if not watch:
             await self._sender.wait_for_turn(exchange)
-        async with _limit(timeout, exchange):
+        async with exchange.within(timeout):
             body = await transport.send("GET", path, params=params, headers=headers, stream=True, cut_is_end=watch)
-            await _check(body)
+            await body.check()
         try:
             yield body
         finally:
@@ -384,7 +382,7 @@ class Client:
         async def attempt() -> bytes:
             answer = await transport.send(method, path, params=params, headers=merged, data=data)
             try:
-                await _check(answer)
+                await answer.check()
                 whole = await answer.read_all(_MOST_BYTES + 1)
                 if len(whole) > _MOST_BYTES:
                     raise DecodeError(f"{method} {path}: the response is longer than {_MOST_BYTES} bytes; use `stream`")
@@ -392,7 +390,7 @@ class Client:
             finally:
                 answer.close()
 
-        async with _limit(timeout, exchange) as limit:
+        async with exchange.within(timeout) as limit:
             return await self._sender.send(exchange, attempt, limit.when())
 
     def _opened(self) -> Transport:
@@ -420,29 +418,8 @@ def _at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connectio
     return loading
 
 
-@asynccontextmanager
-async def _limit(seconds: float, exchange: Exchange) -> AsyncIterator[asyncio.Timeout]:
-    try:
-        async with asyncio.timeout(seconds) as limit:
-            yield limit
-    except TimeoutError as error:
-        raise exchange.timed_out(seconds) from error
-
-
 def _url(transport: Transport, path: str) -> str:
     return f"{transport.connection.server}{path.partition('?')[0]}"
-
-
-async def _check(answer: Body) -> None:
-    if 200 <= answer.status < 300:
-        return
-    try:
-        body = await answer.read_all(_ERROR_BODY)
-    except ConnectError as error:
-        body = f"(its text broke off: {error})".encode()
-    finally:
-        answer.close()
-    raise failure(answer.status, answer.headers, body)
 
 
 def _version() -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -78,6 +79,15 @@ class Exchange:
         self.attempts = 0
         self.error: Exception | None = None
         self.limit: RateLimit | None = None
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """Limit the time for all attempts; a ConnectError tells what it was spent on."""
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                yield limit
+        except TimeoutError as error:
+            raise self.timed_out(seconds) from error
 
     def timed_out(self, seconds: float) -> ConnectError:
         """Make the error of a request that has had no answer after `seconds`."""

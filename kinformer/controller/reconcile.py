@@ -73,7 +73,8 @@ class Request:
 
         Without this, a reconcile that is triggered at once may not find what it has just created, and create it again.
         Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically; this is for
-        other clients. Outside a controller (in a test of the reconcile) it does nothing.
+        other clients, such as the ApiClient that was given to `Client.from_api_client`. Outside a controller (in a test
+        of the reconcile) it does nothing.
 
         Args:
             object: The server's answer: a KubeObject, a dict, or a model of kubernetes_asyncio, with its

@@ -19,7 +19,8 @@ class Features:
         sharding: `shardSelector` filters lists and watches (ShardedListAndWatch, alpha). False: it is ignored.
         initializing: Seconds behind an edit of a CustomResourceDefinition during which its kinds answer 429, as a
             real server does for a moment. 0: never.
-        delete_versions: The Status that answers a DELETE has the resourceVersion of the deletion (since v1.38).
+        delete_versions: The Status that answers a DELETE, an eviction or a binding has the resourceVersion of the write
+            (since v1.38).
         drop_managed_fields: Objects come without managedFields to those who ask with
             `Accept: application/json;drop=metadata.managedFields` (ManagedFieldsOptOut, alpha in v1.38). False: the
             parameter is ignored, as unknown ones are.

@@ -18,7 +18,7 @@ from kinformer import (
     WatchError,
 )
 from kinformer.testing import APIServer, Features, faults
-from tests.support.kube import config_map
+from tests.support.kube import config_map, pod
 from tests.support.lagging_source import LaggingSource
 from tests.support.metrics_sink import MemoryMetrics
 
@@ -190,6 +190,29 @@ async def test_a_delete_of_what_a_selector_leaves_out_is_not_waited_for() -> Non
                 began = now()
                 await request.caught_up()
                 assert now() == began
+                done.set()
+
+            running = asyncio.create_task(Controller(reconcile).for_(informer).run())
+            async with asyncio.timeout(20):
+                await done.wait()
+            running.cancel()
+            await asyncio.wait({running})
+
+
+async def test_an_eviction_is_waited_for_by_its_version() -> None:
+    async with APIServer(features=Features(delete_versions=True)) as server, server.client() as client:
+        server.create(pod("main"))
+        source = LaggingSource(ListWatch(client, "v1/pods", namespace="default"), lag=2)
+        async with SharedInformer(source) as informer:
+            done = asyncio.Event()
+
+            async def reconcile(request: Request) -> None:
+                eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "main"}}
+                path = "/api/v1/namespaces/default/pods/main/eviction"
+                await client.request("POST", path, body=eviction)
+                assert informer.lister.get("main", namespace="default") is not None
+                await request.caught_up()
+                assert informer.lister.get("main", namespace="default") is None
                 done.set()
 
             running = asyncio.create_task(Controller(reconcile).for_(informer).run())

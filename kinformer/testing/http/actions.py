@@ -15,7 +15,7 @@ from kinformer.testing.http.auth import AccessControl, User
 from kinformer.testing.http.call import Call
 from kinformer.testing.http.reviews import review
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import bad_request, failure, internal, method_not_allowed, not_found, success
+from kinformer.testing.kinds.status import bad_request, failure, internal, method_not_allowed, not_found
 from kinformer.testing.store.forms import decode_stored
 from kinformer.testing.store.ownership import FieldManager
 
@@ -63,8 +63,7 @@ class Actions:
         body = await call.read_object("Binding", options)
         name = (body.get("metadata") or {}).get("name", "")
         pods = self._ledger.registry.find("v1/pods")
-        bind_pod(self._writer, pods, call.info.namespace, name, body, options)
-        await call.response.send_json(success(code=201), status=201)
+        await call.send_done(bind_pod(self._writer, pods, call.info.namespace, name, body, options))
 
     async def _scale(self, call: Call, resource: ResourceType) -> None:
         info, namespace = call.info, call.namespace(resource)
@@ -95,8 +94,7 @@ class Actions:
         body = await call.read_object("Binding", options)
         if (body.get("metadata") or {}).get("name") != call.info.name:
             raise bad_request("name in URL does not match name in Binding object")
-        bind_pod(self._writer, resource, call.info.namespace, call.info.name, body, options)
-        await call.response.send_json(success(code=201), status=201)
+        await call.send_done(bind_pod(self._writer, resource, call.info.namespace, call.info.name, body, options))
 
     async def _evict(self, call: Call, resource: ResourceType) -> None:
         write = call.write_options()
@@ -111,8 +109,7 @@ class Actions:
         use_disruption_budget(self._ledger, decode_stored(resource, stored), dry_run=options.dry_run)
         if not options.dry_run:
             mark_evicted(self._writer, resource, info.namespace, info.name)
-        self._deleter.delete(resource, info.namespace, info.name, options)
-        await call.response.send_json(success(code=201), status=201)
+        await call.send_done(self._deleter.delete(resource, info.namespace, info.name, options))
 
     async def _token(self, call: Call, resource: ResourceType) -> None:
         options = call.write_options()

@@ -13,11 +13,12 @@ from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.write_options import WriteOptions, dry_run_causes, read_write_options
 from kinformer.testing.codec.bodies import complaint_places, go_kind, parse_body, read_body
 from kinformer.testing.codec.protobuf_encoder import PROTOBUF, encode_protobuf
+from kinformer.testing.features import Features
 from kinformer.testing.http.auth import User
 from kinformer.testing.http.negotiation import Wanted, negotiate
 from kinformer.testing.http.responses import ResponseWriter
 from kinformer.testing.kinds.resources import ResourceType
-from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options
+from kinformer.testing.kinds.status import bad_request, cause, internal, invalid_options, success
 from kinformer.testing.rules.metadata_rules import json_text
 from kinformer.testing.store.forms import View, dumps
 from kinformer.testing.store.ledger import WriteResult
@@ -36,6 +37,7 @@ _DELETE_FIELDS: Mapping[str, tuple[type, str]] = {  # with Go's name of the type
 }
 _PRECONDITIONS: Mapping[str, tuple[type, str]] = {"uid": (str, "types.UID"), "resourceVersion": (str, "string")}
 Object = dict[str, Any]
+_USUAL = Features()
 
 
 def _check_types(fields: Mapping[str, tuple[type, str]], value: Object, where: str) -> None:
@@ -60,7 +62,7 @@ class Call:
     info: RequestInfo
     response: ResponseWriter
     user: User
-    drops: bool = False  # the server understands `drop=`
+    features: Features = _USUAL
 
     @property
     def content_type(self) -> str:
@@ -102,13 +104,20 @@ class Call:
         else:
             await self.response.send_encoded_json(body, status=status)
 
+    async def send_done(self, written: WriteResult) -> None:
+        """The Status that answers a binding or an eviction."""
+        status = success(code=201)
+        if self.features.delete_versions:
+            status["metadata"] = {"resourceVersion": str(written.stored.revision)}
+        await self.response.send_json(status, status=201)
+
     async def send_object(self, value: Object, *, status: int = 200) -> None:
         """An object that is no stored one."""
         await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:
         """The object after a write."""
-        wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.drops)
+        wanted = negotiate(self.request.headers, builtin=resource.builtin, drops=self.features.drop_managed_fields)
         view = View(resource, wanted.form, wanted.version, drop=wanted.drop)
         if view.form == "table":
             body = view.table([written.stored], {"resourceVersion": str(written.stored.revision)})

@@ -80,7 +80,7 @@ class ResourceEndpoints:
     async def handle(self, call: Call) -> None:
         """Answers a request. A `StatusError` comes out for what fails."""
         info = call.info
-        call.drops = self._features.drop_managed_fields
+        call.features = self._features
         resource = self._registry.at_path(info.group, info.version, info.plural)
         self._check_scope(resource, info)
         deprecated = _DEPRECATED.get(resource.name)
@@ -137,7 +137,9 @@ class ResourceEndpoints:
         if collection and self._loop_time() < resource.initializing_until:
             raise failure(429, "storage is (re)initializing", details={"retryAfterSeconds": 1})
         watch = info.verb == "watch"
-        wanted = negotiate(call.request.headers, watch=watch, builtin=resource.builtin, drops=call.drops)
+        wanted = negotiate(
+            call.request.headers, watch=watch, builtin=resource.builtin, drops=call.features.drop_managed_fields
+        )
         go_list = f"{resource.group.partition('.')[0] or 'core'}.{resource.list_kind}"
         check_kind(wanted, collection=collection, watch=watch, builtin=resource.builtin, list_kind=go_list)
         include = call.params.get("includeObject") or "Metadata"

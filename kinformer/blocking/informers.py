@@ -180,6 +180,9 @@ class Informers:
     request = Awaited(Client.request, of="_client")
     """Send a request, and return the decoded response: `Client.request`."""
 
+    wait_for = Awaited(Client.wait_for, of="_client")
+    """Wait until a condition holds for one object, by a list and a watch of it alone: `Client.wait_for`."""
+
     text = Awaited(Client.text, of="_client")
     """GET a text, such as a pod's log: `Client.text`."""
 

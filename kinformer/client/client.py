@@ -337,12 +337,7 @@ class Client:
 
         ::
 
-            from kinformer.conditions import is_pod_ready
-
             pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
-
-        Raises:
-            TimeoutError, DeletedError, APIError: The texts say how the object is, or was.
         """
         import kinformer  # it is above this module, so it is found at run time, by its public name
 

@@ -41,6 +41,8 @@ from kinformer import (
     SharedInformer,
     SharedInformerFactory,
     Store,
+    StreamEvent,
+    WatchStream,
     blocking,
     condition_of,
     discover,
@@ -48,9 +50,12 @@ from kinformer import (
     meta_namespace_index_func,
     meta_namespace_key,
     owned_by,
+    watch,
     with_conditions,
     with_model,
 )
+from kinformer.conditions import has_condition as having
+from kinformer.conditions import is_deleted, is_pod_ready, matches
 from kinformer.contrib.fastapi import informer_of, lister_of
 from kinformer.contrib.opentelemetry import traced
 
@@ -193,6 +198,8 @@ def threads(url: str) -> None:
         assert_type(answer, KubeObject | dict[str, Any])
         informers.request("GET")  # type: ignore[call-arg]
         assert_type(informers.text("/readyz"), str)
+        assert_type(informers.wait_for("v1/pods", "default/web", is_pod_ready, timeout=60), KubeObject | None)
+        informers.wait_for("v1/pods")  # type: ignore[call-arg]
 
 
 # --- without a model -----------------------------------------------------------------------------------
@@ -329,3 +336,22 @@ async def what_a_server_has(client: Client) -> None:
     found.find("po").verbs = ()  # type: ignore[misc]
     assert_type(await client.connection_info(), ConnectionInfo)
     assert_type(client.contexts(), list[str])
+
+
+# --- one object, and streams ---------------------------------------------------------------------------
+
+
+async def waits_and_streams(client: Client) -> None:
+    pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
+    assert_type(pod, KubeObject | None)
+    await client.wait_for("v1/pods", "default/web-1", is_deleted("uid"), allow_recreate=True)
+    await client.wait_for("v1/pods", "default/web-1", lambda pod: pod and pod.path("status.phase") == "Failed")
+    await client.wait_for("v1/pods", "default/web-1", having("Ready"))
+    await client.wait_for("v1/pods", "default/web-1", "Ready")  # type: ignore[arg-type]
+    assert_type(matches("spec.nodeName", "node-1")(pod), bool)
+    async with watch(ListWatch(client, "v1/pods"), initial=False, page_size=100) as events:
+        assert_type(events, WatchStream)
+        async for event in events:
+            assert_type(event, StreamEvent)
+            assert_type(event.key, str)
+    watch(ListWatch(client, "v1/pods"), nothing=1)  # type: ignore[call-arg]

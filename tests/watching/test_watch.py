@@ -461,22 +461,20 @@ async def test_a_difference_is_read_in_slices_that_let_others_run() -> None:
         source.set(f"m-{number}")
     async with synced(source, 3000) as events:
         source.objects.popitem()
-        turns = 0
-
-        async def counting() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
         source.expire()
         await until(lambda: events.pending)
-        counter = asyncio.ensure_future(counting())
-        try:
-            assert names(*await read(events, 1)) == ["-xm-2999"]
-        finally:
-            counter.cancel()
-        assert turns > 5
+        turns, told = 0, []
+        while events.pending:
+            reading = asyncio.ensure_future(anext(events))
+            while events.pending and not reading.done():
+                turns += 1
+                await asyncio.sleep(0)
+            if reading.done():
+                told.append(reading.result())
+            reading.cancel()
+            await asyncio.wait([reading])
+        assert names(*told) == ["-xm-2999"]
+        assert turns > 20
 
 
 # --- life ------------------------------------------------------------------------------------

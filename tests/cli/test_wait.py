@@ -133,7 +133,7 @@ async def test_a_restart_of_the_server_does_not_end_it(server: APIServer, kinfor
     [
         ("Ready", 'unrecognized condition: "Ready"; expected create, delete, condition=NAME'),
         ("condition=", 'unrecognized condition: "condition="'),
-        ("jsonpath={.status.phase}=", "jsonpath wait value cannot be empty"),
+        ("jsonpath={.status.phase}=", "jsonpath wait has to have a value after equal sign"),
         ('jsonpath={.status.conditions[?(@.type=="Ready")].status}=True', "has a bracket at position 18"),
     ],
 )

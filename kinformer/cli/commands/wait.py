@@ -29,6 +29,8 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+(?:\.\d*)?)(ns|us|µs|ms|s|m|h)")
 _BRACED = re.compile(r"\{(?P<path>.*)\}(?:=(?P<value>.*))?", re.DOTALL)
+_EACH = re.compile(r"\.\*(?=[.\[]|$)")
+_NO_VALUE = "jsonpath wait has to have a value after equal sign, like --for=jsonpath='{.status.readyReplicas}'=3"
 _FORMS = "create, delete, condition=NAME[=VALUE] or jsonpath='{.PATH}'[=VALUE]"
 
 
@@ -173,7 +175,8 @@ def _json_path(text: str) -> Check:
     if value is not None:
         value = value.strip("'\"").strip()
         if not value:
-            raise UsageError("jsonpath wait value cannot be empty")
+            raise UsageError(_NO_VALUE)
+    path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for each of them
     try:
         met = matches(path) if value is None else matches(path, value)
     except ConfigError as error:

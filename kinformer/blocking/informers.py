@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,11 +14,12 @@ from kinformer.blocking.informer import Informer
 from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.client.config import Compression
+from kinformer.client.config import ClientKeywords
+from kinformer.client.kubeconfig import Kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
-from kinformer.informer.options import ResourceKeywords
+from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -27,6 +27,14 @@ from kinformer.objects.types import M
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Informers"]
+
+
+# An option that both have, such as `metrics`, goes to both.
+_OF_CLIENT_ALONE = ClientKeywords.__annotations__.keys() - ResourceOptions.__dataclass_fields__.keys()
+
+
+class InformersKeywords(ClientKeywords, ResourceKeywords, total=False):
+    """The options of a client, and those of all informers."""
 
 
 class Informers:
@@ -42,9 +50,9 @@ class Informers:
         kubeconfig, context: As of `Client.from_kubeconfig`.
         in_cluster: As `Client.in_cluster`.
         api_client: As of `Client.from_api_client`: an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
-        compression: As of `Client`.
-        indexers, **defaults: As of `SharedInformerFactory`: any option of `for_resource` but `model`, as the default
-            for all informers.
+        indexers: As of `SharedInformerFactory`.
+        **options: The options of `Client`, such as `user_agent`; and any option of `for_resource` but `model`, as the
+            default for all informers.
 
     Raises:
         ConfigError: An option that does not exist, or options of two ways to a server.
@@ -56,13 +64,12 @@ class Informers:
         url: str | None = None,
         token: str | None = None,
         ssl: ssl_module.SSLContext | bool | None = None,
-        kubeconfig: str | os.PathLike[str] | None = None,
+        kubeconfig: Kubeconfig | None = None,
         context: str | None = None,
         in_cluster: bool = False,
         api_client: Any = None,
-        compression: Compression = "auto",
         indexers: Indexers | None = None,
-        **defaults: Unpack[ResourceKeywords],
+        **options: Unpack[InformersKeywords],
     ) -> None:
         ways = {
             "url": url is not None,
@@ -77,17 +84,19 @@ class Informers:
             raise ConfigError(
                 f"{'token' if token is not None else 'ssl'} goes with url; the other ways bring their own"
             )
+        of_client: Any = {name: value for name, value in options.items() if name in ClientKeywords.__annotations__}
+        of_informers: Any = {name: value for name, value in options.items() if name not in _OF_CLIENT_ALONE}
         if url is not None:
-            self._client = Client.from_url(url, token=token, ssl=ssl, compression=compression)
+            self._client = Client.from_url(url, token=token, ssl=ssl, **of_client)
         elif chosen == ["kubeconfig"]:
-            self._client = Client.from_kubeconfig(kubeconfig, context=context, compression=compression)
+            self._client = Client.from_kubeconfig(kubeconfig, context=context, **of_client)
         elif in_cluster:
-            self._client = Client.in_cluster(compression=compression)
+            self._client = Client.in_cluster(**of_client)
         elif api_client is not None:
-            self._client = Client.from_api_client(api_client, compression=compression)
+            self._client = Client.from_api_client(api_client, **of_client)
         else:
-            self._client = Client(compression=compression)
-        self._factory = SharedInformerFactory(self._client, indexers=indexers, **defaults)
+            self._client = Client(**of_client)
+        self._factory = SharedInformerFactory(self._client, indexers=indexers, **of_informers)
         self._loop_thread = LoopThread("blocking.Informers")
         # One face for each informer, for as long as the program holds it: asking twice gives the same.
         self._faces: WeakValueDictionary[int, Informer[Any]] = WeakValueDictionary()

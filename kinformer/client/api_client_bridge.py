@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import ssl
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import anyio.to_thread
 from yarl import URL
 
 from kinformer._runtime.logs import get_logger
@@ -159,8 +161,12 @@ class _Lent:
         return "<credential of an ApiClient>"
 
     async def authorization(self) -> str | None:
-        # A coroutine in kubernetes_asyncio, a plain function in other generated clients.
-        settings = self._configuration.auth_settings()
+        # A coroutine in kubernetes_asyncio and kubernetes.aio; a plain function in kubernetes, whose hook may block.
+        ask = self._configuration.auth_settings
+        if getattr(self._configuration, "refresh_api_key_hook", None) and not inspect.iscoroutinefunction(ask):
+            settings = await anyio.to_thread.run_sync(ask)
+        else:
+            settings = ask()
         if inspect.isawaitable(settings):
             settings = await settings
         for setting in settings.values():
@@ -176,7 +182,7 @@ class _Lent:
 
 
 def connection_of(api_client: Any) -> Connection:
-    """Return the connection settings of an ApiClient of kubernetes_asyncio.
+    """Return the connection settings of an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio.
 
     Raises:
         ConfigError: It is not an ApiClient, or its host is not a URL.
@@ -184,7 +190,8 @@ def connection_of(api_client: Any) -> Connection:
     configuration = getattr(api_client, "configuration", None)
     if configuration is None or not hasattr(configuration, "auth_settings"):
         raise ConfigError(
-            f"from_api_client: expected an ApiClient of kubernetes_asyncio, got a {type(api_client).__name__}"
+            "from_api_client: expected an ApiClient of kubernetes, kubernetes.aio or kubernetes_asyncio, "
+            f"got a {type(api_client).__name__}"
         )
     where = "ApiClient.configuration"
     server = check_server(configuration.host, where=f"{where}.host")
@@ -204,10 +211,31 @@ def connection_of(api_client: Any) -> Connection:
         tls=TLS(
             verify=bool(configuration.verify_ssl),
             server_name=getattr(configuration, "tls_server_name", None),
-            ca=pem("ssl_ca_cert"),
+            ca=_authorities(configuration) or pem("ssl_ca_cert"),
             cert=pem("cert_file"),
             key=pem("key_file"),
         ),
-        proxy=configuration.proxy or environment_proxy(server),
+        proxy=_proxy(configuration, server),
         headers=headers,
     )
+
+
+def _authorities(configuration: Any) -> Pem | None:
+    """The trusted authorities that a configuration has in memory, as PEM or as DER."""
+    data = getattr(configuration, "ca_cert_data", None)
+    if not data:
+        return None
+    if isinstance(data, bytes) and not data.lstrip().startswith(b"-----"):
+        data = ssl.DER_cert_to_PEM_cert(data)
+    return Pem("ApiClient.configuration.ca_cert_data", data=data.encode() if isinstance(data, str) else data)
+
+
+def _proxy(configuration: Any, server: str) -> str | None:
+    """The proxy of a configuration, unless its own `no_proxy` exempts the server; else that of the environment."""
+    proxy: str | None = configuration.proxy
+    if not proxy:
+        return environment_proxy(server)
+    exempt = getattr(configuration, "no_proxy", None)
+    if not exempt:
+        return proxy
+    return environment_proxy(server, {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "NO_PROXY": exempt})

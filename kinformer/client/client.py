@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +24,7 @@ from kinformer.client.config import (
     from_url,
     load_in_cluster,
 )
-from kinformer.client.kubeconfig import context_names, load_default, load_kubeconfig
+from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
@@ -71,6 +70,8 @@ class Client:
             `api_client`; not for watches, nor for the Leases of elections and shards, which have deadlines.
         burst: Requests that may be sent at once after a pause; None: twice the rate, 1 at least.
         metrics: A sink for the requests that are sent again, and for the waits that `rate` causes.
+        user_agent: The `User-Agent` of all requests, `api_client` included, by which a server's audit log and metrics
+            tell programs apart; default: `kinformer/` and its version.
 
     Raises:
         ConfigError: An option that cannot work; the text names it.
@@ -91,19 +92,24 @@ class Client:
     @classmethod
     def from_kubeconfig(
         cls,
-        path: str | os.PathLike[str] | None = None,
+        path: Kubeconfig | None = None,
         *,
         context: str | None = None,
         **options: Unpack[ClientKeywords],
     ) -> Self:
-        """Make a client of a kubeconfig file.
+        """Make a client of a kubeconfig.
 
         Args:
-            path: The file; None uses the files of KUBECONFIG, merged, else `~/.kube/config`.
+            path: The file, or its content as a mapping, which is copied; None uses the files of KUBECONFIG, merged,
+                else `~/.kube/config`.
             context: The context; None uses the current one of the file.
-            **options: `compression`, `rate`, `burst` and `metrics`; see `Client`.
+            **options: See `Client`.
+
+        Raises:
+            ConfigError: The path is none, such as the text of a kubeconfig (at once, not on entering).
         """
-        return cls._loading(_in_thread(lambda: load_kubeconfig(path, context=context)), options)
+        source = as_source(path)
+        return cls._loading(_in_thread(lambda: load_kubeconfig(source, context=context)), options)
 
     @classmethod
     def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
@@ -126,7 +132,7 @@ class Client:
             token: A bearer token.
             ssl: A context with the authorities and certificates to use; False verifies nothing; None (the default)
                 trusts the authorities of the system.
-            **options: `compression`, `rate`, `burst` and `metrics`; see `Client`.
+            **options: See `Client`.
 
         Raises:
             ConfigError: The URL cannot be that of a server (at once, not on entering).
@@ -136,9 +142,11 @@ class Client:
 
     @classmethod
     def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
-        """Make a client of the configuration and credentials of an existing `ApiClient` of kubernetes_asyncio.
+        """Make a client of the configuration and credentials of an `ApiClient` that the program has.
 
-        The ApiClient still belongs to the program: it is not closed on leaving, and none of its connections is used.
+        It is one of kubernetes_asyncio, of `kubernetes.aio`, or of the blocking `kubernetes`. It still belongs to the
+        program: it is not closed on leaving, and none of its connections is used. Its token is read before each
+        request, so a new one is used at once; a hook that renews it runs in a worker thread if it may block.
         """
         from kinformer.client.api_client_bridge import connection_of
 
@@ -147,7 +155,7 @@ class Client:
         return client
 
     @staticmethod
-    def contexts(path: str | os.PathLike[str] | None = None) -> list[str]:
+    def contexts(path: Kubeconfig | None = None) -> list[str]:
         """Return the names of a kubeconfig's contexts, in its order. Reads files, so it belongs in a thread.
 
         Args:
@@ -156,7 +164,7 @@ class Client:
         Raises:
             ConfigError: There is no such file, or it cannot be read as a kubeconfig.
         """
-        return context_names(path)
+        return context_names(as_source(path))
 
     @classmethod
     def _loading(cls, load: Callable[[], Awaitable[Connection]], options: ClientKeywords) -> Self:
@@ -172,7 +180,8 @@ class Client:
             raise RuntimeError("a client can be entered once; make another one")
         self._connection = await self._load()
         options = self._options
-        transport = Transport(self._connection, user_agent=f"kinformer/{_version()}", compression=options.compression)
+        user_agent = options.user_agent or f"kinformer/{_version()}"
+        transport = Transport(self._connection, user_agent=user_agent, compression=options.compression)
         await transport.open()
         self._sender = Sender(transport.host, options.limit(), options.metrics)
         self._transport = transport

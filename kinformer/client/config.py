@@ -255,6 +255,7 @@ class ClientKeywords(TypedDict, total=False):
     rate: float | None
     burst: int | None
     metrics: Metrics | None
+    user_agent: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,9 +270,11 @@ class ClientOptions:
     rate: float | None = None
     burst: int | None = None
     metrics: Metrics | None = None
+    user_agent: str | None = None
 
     def __post_init__(self) -> None:
         check_compression(self.compression)
+        check_user_agent(self.user_agent)
         self.limit()
 
     def limit(self) -> RateLimit | None:
@@ -281,3 +284,12 @@ class ClientOptions:
         if self.burst is not None:
             raise ConfigError(f"invalid burst={self.burst!r}: it needs rate= too")
         return None
+
+
+def check_user_agent(user_agent: object) -> None:
+    """Raise ConfigError unless this is a `User-Agent`, or None."""
+    if user_agent is None:
+        return
+    if not isinstance(user_agent, str) or not user_agent.strip() or not user_agent.isascii():
+        raise ConfigError(f"invalid user_agent={user_agent!r}: must be a text in ASCII, such as 'my-program/1.0'")
+    header_text(user_agent, where="user_agent")

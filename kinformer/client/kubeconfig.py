@@ -12,7 +12,7 @@ import binascii
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from kinformer.client.config import TLS, Connection, Pem, check_server, load_in_cluster
@@ -27,9 +27,42 @@ from kinformer.client.credentials import (
 from kinformer.client.proxy import check_proxy, environment_proxy
 from kinformer.exceptions import ConfigError
 
-__all__ = ["context_names", "load_default", "load_kubeconfig"]
+__all__ = ["Kubeconfig", "as_source", "context_names", "load_default", "load_kubeconfig"]
 
 T = TypeVar("T")
+
+Kubeconfig: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+"""A kubeconfig: the path of a file, or its content as a mapping."""
+
+_MAPPING = Path("kubeconfig mapping")  # in the place of the file's name in errors
+
+
+def as_source(kubeconfig: object) -> Kubeconfig | None:
+    """Return a kubeconfig as it is to be loaded later: a path, or a copy of a mapping.
+
+    Raises:
+        ConfigError: It is neither, such as the text of a kubeconfig.
+    """
+    if isinstance(kubeconfig, Mapping):
+        try:
+            return {str(key): _plain(value) for key, value in kubeconfig.items()}
+        except RecursionError:
+            raise ConfigError(f"{_MAPPING}: is nested too deeply, or contains itself") from None
+    if isinstance(kubeconfig, str) and "\n" in kubeconfig:
+        raise ConfigError(
+            "kubeconfig: got the text of a kubeconfig in the place of its path; parse it: "
+            "Client.from_kubeconfig(yaml.safe_load(text))"
+        )
+    if kubeconfig is None or isinstance(kubeconfig, str | os.PathLike):
+        return kubeconfig
+    raise ConfigError(f"kubeconfig: must be a path or a mapping, got {type(kubeconfig).__name__}")
+
+
+def _plain(value: object) -> object:
+    """Copy mappings as dicts and sequences as lists, as a YAML reader makes them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def load_default(environ: Mapping[str, str] | None = None) -> Connection:
@@ -51,7 +84,7 @@ def load_default(environ: Mapping[str, str] | None = None) -> Connection:
 
 
 def load_kubeconfig(
-    path: str | os.PathLike[str] | None,
+    path: Kubeconfig | None,
     *,
     context: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -59,8 +92,9 @@ def load_kubeconfig(
     """Load one context of a kubeconfig.
 
     Args:
-        path: The file. None: the files of KUBECONFIG (several are merged, the first that has a name wins, missing files
-            are skipped), else `~/.kube/config`.
+        path: The file, or a mapping with the content of one, in which relative paths are those of the process. None:
+            the files of KUBECONFIG (several are merged, the first that has a name wins, missing files are skipped),
+            else `~/.kube/config`.
         context: The name of the context; None takes `current-context`.
         environ: The environment instead of `os.environ`.
 
@@ -96,7 +130,7 @@ def load_kubeconfig(
     )
 
 
-def context_names(path: str | os.PathLike[str] | None = None) -> list[str]:
+def context_names(path: Kubeconfig | None = None) -> list[str]:
     """Return the contexts of a kubeconfig, in order; `path` and ConfigError as for `load_kubeconfig`."""
     entries = _entries(_read_files(path, os.environ), "contexts")
     return list(dict.fromkeys(entry.text("name") for entry in entries))
@@ -190,7 +224,9 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def _read_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> list[_Field]:
+def _read_files(path: Kubeconfig | None, environ: Mapping[str, str]) -> list[_Field]:
+    if isinstance(path, Mapping):
+        return [_Field(_MAPPING, "", dict(path))]
     if path is not None:
         return [_read_file(_home(Path(path), "kubeconfig"))]
     listed = [_home(Path(part), "KUBECONFIG") for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -793,6 +794,39 @@ class TestCredentials:
         assert headers["Impersonate-User"] == "alice"
         assert headers.getall("Impersonate-Group") == ["g1", "g2"]
         assert headers["Impersonate-Extra-k"] == "v"
+
+
+class TestUserAgent:
+    async def test_it_is_that_of_every_request_and_of_the_api_client(self, tmp_path: Path) -> None:
+        async with HttpServer(echo) as server:
+            config = kubeconfig(tmp_path, server.url, {"token": "t"})
+            for made in (
+                Client.from_url(server.url, user_agent="prober/1.0 (team-a)"),
+                Client.from_kubeconfig(config, user_agent="prober/1.0 (team-a)"),
+            ):
+                async with made as client:
+                    await client.request("GET", "/x")
+                    await client.text("/x")
+                    async with client.stream("/x") as body:
+                        await body.read_all(1000)
+                    await client.api_client.call_api("/x", "GET", auth_settings=["BearerToken"])
+            async with Client.from_url(server.url) as client:
+                await client.request("GET", "/x")
+        agents = [request.headers["User-Agent"] for request in server.requests]
+        assert agents[:-1] == ["prober/1.0 (team-a)"] * 8
+        assert agents[-1].startswith("kinformer/")
+
+    @pytest.mark.parametrize("wrong", ["", " ", "a\r\nX: y", "é", 7])
+    def test_what_cannot_be_a_header_is_refused_at_once_by_every_constructor(self, wrong: object) -> None:
+        agent: Any = wrong
+        for make in (
+            Client,
+            Client.from_kubeconfig,
+            Client.in_cluster,
+            lambda **options: Client.from_url("http://a", **options),
+        ):
+            with pytest.raises(ConfigError, match="user_agent"):
+                make(user_agent=agent)
 
 
 class TestApiClient:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import os
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -424,3 +426,72 @@ class TestConnectionInfo:
         assert Client.contexts(path) == ["prod", "dev"]
         with pytest.raises(ConfigError, match="nowhere"):
             Client.contexts(tmp_path / "nowhere")
+
+
+class TestMapping:
+    async def test_a_mapping_is_read_as_a_file_with_its_content_is(self, tmp_path: Path) -> None:
+        content = document(
+            contexts=[
+                {"name": "dev", "context": {"cluster": "k", "user": "u"}},
+                {"name": "prod", "context": {"cluster": "k", "user": "u", "namespace": "shop"}},
+            ]
+        )
+        file = write(tmp_path / "config", content)
+        for context in (None, "prod"):
+            by_file = await Client.from_kubeconfig(file, context=context).connection_info()
+            by_mapping = await Client.from_kubeconfig(MappingProxyType(content), context=context).connection_info()
+            assert by_mapping.source == f"kubeconfig mapping, context {context or 'dev'!r}"
+            assert replace(by_mapping, source="") == replace(by_file, source="")
+        assert Client.contexts(content) == Client.contexts(file) == ["dev", "prod"]
+
+    async def test_it_is_copied_when_it_is_given(self) -> None:
+        content = document()
+        client = Client.from_kubeconfig(content)
+        content["clusters"][0]["cluster"]["server"] = "https://other:6443"
+        content["clusters"].clear()
+        assert (await client.connection_info()).server == "https://k:6443"
+
+    def test_mappings_and_tuples_of_other_types_are_taken(self) -> None:
+        content = document(contexts=({"name": "dev", "context": MappingProxyType({"cluster": "k", "user": "u"})},))
+        assert Client.contexts(MappingProxyType(content)) == ["dev"]
+
+    async def test_relative_paths_are_those_of_the_process(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "token").write_text("from-file")
+        found = load_kubeconfig(document(**user(tokenFile="token")))
+        assert await found.credential.authorization() == "Bearer from-file"
+
+    @pytest.mark.parametrize(
+        ("content", "complaint"),
+        [
+            ({}, "kubeconfig mapping: current-context: is missing"),
+            (document(clusters=[]), r"kubeconfig mapping: contexts\[dev\].context.cluster: 'k' is not in clusters"),
+            (document(**cluster(server=7)), r"kubeconfig mapping: clusters\[k\].cluster.server: must be a string"),
+            (document(users="u"), "kubeconfig mapping: users: must be a list, is a string"),
+        ],
+    )
+    async def test_what_is_wrong_in_it_is_named_by_its_field(self, content: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(ConfigError, match=complaint):
+            await Client.from_kubeconfig(content).connection_info()
+
+    def test_what_is_neither_a_path_nor_a_mapping_is_refused_at_once(self) -> None:
+        with pytest.raises(ConfigError, match=r"text of a kubeconfig .*yaml\.safe_load"):
+            Client.from_kubeconfig(yaml.safe_dump(document()))
+        for wrong, kind in ((b"x", "bytes"), ([], "list"), (7, "int")):
+            path: Any = wrong
+            with pytest.raises(ConfigError, match=f"must be a path or a mapping, got {kind}"):
+                Client.from_kubeconfig(path)
+
+    def test_a_mapping_that_contains_itself_is_refused(self) -> None:
+        content = document()
+        content["users"].append(content)
+        with pytest.raises(ConfigError, match="contains itself"):
+            Client.from_kubeconfig(content)
+
+    async def test_no_secret_of_it_is_in_a_repr_or_an_error(self) -> None:
+        client = Client.from_kubeconfig(document(clusters=[]))
+        with pytest.raises(ConfigError) as raised:
+            await client.connection_info()
+        assert SECRET not in repr(client) + str(raised.value)

@@ -54,6 +54,7 @@ PLACEHOLDERS = {
     "h",
     "limiter",
     "mapper",
+    "mapping",
     "path",
     "predicate",
     "sink",

@@ -527,6 +527,7 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "selects": "for controllers",
+        "selects_all": "for controllers",
     }
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)

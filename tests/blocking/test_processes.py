@@ -43,7 +43,7 @@ class Running:
     @classmethod
     async def start(cls, server: APIServer, program: str) -> Running:
         pipe = asyncio.subprocess.PIPE
-        command = [sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + textwrap.dedent(program), server.url]
+        command = [sys.executable, "-W", "error", "-c", PRELUDE + textwrap.dedent(program), server.url]
         return cls(await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe))
 
     async def _out(self) -> None:

@@ -25,6 +25,7 @@ from kinformer import (
     StoppedError,
     blocking,
 )
+from kinformer.conditions import is_deleted, matches
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.waiting import until
@@ -205,6 +206,31 @@ async def test_released_informers_end_and_asking_again_makes_another(server: API
             two.wait_synced(10)
 
     await in_thread(program)
+
+
+async def test_one_object_is_waited_for_without_an_informer(server: APIServer) -> None:
+    make(server, "a")
+
+    def program() -> tuple[list[str], bool]:
+        with blocking.Informers(url=server.url) as informers:
+            found = informers.wait_for("v1/configmaps", "default/a", lambda obj: obj is not None, timeout=10)
+            with pytest.raises(TimeoutError, match="default/a"):
+                informers.wait_for("v1/configmaps", "default/a", matches("data.x", "1"), timeout=0.2)
+            changing = threading.Thread(
+                target=informers.request,
+                args=("PATCH", "/api/v1/namespaces/default/configmaps/a"),
+                kwargs={"body": {"data": {"x": "1"}}},
+            )
+            changing.start()
+            changed = informers.wait_for("v1/configmaps", "default/a", matches("data.x", "1"), timeout=10)
+            changing.join()
+            informers.request("DELETE", "/api/v1/namespaces/default/configmaps/a")
+            assert found is not None
+            assert changed is not None
+            gone = informers.wait_for("v1/configmaps", "default/a", is_deleted(changed.uid), timeout=10)
+            return [found.key, changed.path("data.x")], gone is None
+
+    assert await in_thread(program) == (["default/a", "1"], True)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------

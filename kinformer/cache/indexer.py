@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.exclusion import exclusive
 from kinformer.cache.index import (
     NAMESPACE_INDEX,
     Index,
@@ -23,6 +24,7 @@ from kinformer.cache.store import (
     Objects,
     Partitions,
     Store,
+    items_of,
     new_partitions,
     object_key,
     objects_of,
@@ -77,6 +79,7 @@ class Indexer(Store[ObjectT]):
 
     # --- writes ------------------------------------------------------------------------------
 
+    @exclusive
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
         """Store an object under a key that the caller knows already; returns the one it replaces, or None.
 
@@ -96,6 +99,7 @@ class Indexer(Store[ObjectT]):
         state.groups.put(key, old, obj)
         return old
 
+    @exclusive
     def advance(self: Indexer[KubeObject], key: str, obj: KubeObject) -> KubeObject | None:
         """`put`, unless `obj` is not newer than the stored object (`is_newer`): then do nothing, and return `obj`.
 
@@ -124,6 +128,7 @@ class Indexer(Store[ObjectT]):
             state.groups.put(key, old, obj)
         return old
 
+    @exclusive
     def pop(self, key: str) -> ObjectT | None:
         """Remove and return the object of a key, or None if it has none.
 
@@ -279,6 +284,7 @@ class Indexer(Store[ObjectT]):
         state = self._state
         self._set_state(state.partitions, {**state.indexes, **fresh}, state.groups)
 
+    @exclusive
     def _set_state(
         self, partitions: Partitions[ObjectT], indexes: Mapping[str, Index[ObjectT]], groups: LabelGroups[ObjectT]
     ) -> None:
@@ -293,6 +299,7 @@ class Indexer(Store[ObjectT]):
 
     # --- reads -------------------------------------------------------------------------------
 
+    @exclusive
     def by_index(self, name: str, value: str) -> Objects[ObjectT]:
         """Return the objects that have `value` in the index `name`, in no order; often none.
 
@@ -306,6 +313,7 @@ class Indexer(Store[ObjectT]):
         found = _with_value(state, index, value)
         return found if self._state is state else self.by_index(name, value)
 
+    @exclusive
     def index(self, name: str, obj: ObjectT) -> Objects[ObjectT]:
         """Return the objects that share a value with `obj` in the index `name`, each once; `obj` need not be stored.
 
@@ -318,6 +326,7 @@ class Indexer(Store[ObjectT]):
             return self.by_index(name, values[0])
         return list({id(other): other for value in values for other in self.by_index(name, value)}.values())
 
+    @exclusive
     def index_keys(self, name: str, value: str) -> Keys:
         """Return the keys of the objects that have `value` in the index `name`, sorted.
 
@@ -329,6 +338,7 @@ class Indexer(Store[ObjectT]):
         keys = index.keys(value)
         return sorted(keys + state.groups.keys_in(value) if index.by_namespace else keys)
 
+    @exclusive
     def index_values(self, name: str) -> Keys:
         """Return all values in the index `name` that an object has, in no order.
 
@@ -340,6 +350,7 @@ class Indexer(Store[ObjectT]):
         values = index.values()
         return list(dict.fromkeys(values + state.groups.namespaces())) if index.by_namespace else values
 
+    @exclusive
     def select(self, matches: Matches, namespace: str | None = None) -> Objects[ObjectT]:
         """Return the objects for whose labels `matches` returns True, of one namespace or all.
 
@@ -351,6 +362,7 @@ class Indexer(Store[ObjectT]):
         # A relist has replaced the state meanwhile: what is read of several of its dicts may be of several moments.
         return found if self._state is state else self.select(matches, namespace)
 
+    @exclusive
     def in_namespace(self, namespace: str) -> Objects[ObjectT]:
         """Return the objects of one namespace: by the index of that name, else by label groups, at worst by keys."""
         state = self._state
@@ -385,12 +397,8 @@ def _in_namespace(state: IndexerState[ObjectT], namespace: str) -> Objects[Objec
     if found is not None and state.groups.is_complete:
         return found
     prefix = f"{namespace}/"
-    return [
-        obj
-        for partition in state.partitions
-        for key, obj in list(partition.items())
-        if (key.startswith(prefix) if namespace else "/" not in key)
-    ]
+    items = items_of(state.partitions)
+    return [obj for key, obj in items if (key.startswith(prefix) if namespace else "/" not in key)]
 
 
 def _with_value(state: IndexerState[ObjectT], index: Index[ObjectT], value: str) -> Objects[ObjectT]:

@@ -68,7 +68,8 @@ class LabelGroups(Generic[ObjectT]):
         self.spaces: Table[str, _Space[ObjectT]] = {}
         self._others = 0
         # Odd while an object moves between groups. Any change of it tells a reader in another thread that there are
-        # other groups now, or other objects in them, than when it began, so that it reads again.
+        # other groups now, or other objects in them, than when it began, so that it reads again. (Without the GIL
+        # readers and the writer exclude each other, by the `exclusive` methods of the indexer.)
         self._changes = 0
 
     def put(self, key: str, old: ObjectT | None, new: ObjectT) -> None:

@@ -1,7 +1,8 @@
 """The store: objects by key, read from any thread and written by one.
 
 (client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map by a lock, so a reader that lists all
-the time starves the writer; here a read is a copy made by one call into C, which needs no lock.)
+the time starves the writer; here a read is a copy made by one call into C, which needs no lock while there is a GIL.
+Without one, reads of a key need none either, and what reads several dicts is `exclusive`.)
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from operator import iconcat
 from random import randrange
 from typing import Generic, Protocol, TypeAlias
 
+from kinformer._runtime.exclusion import exclusion, exclusive
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown, meta_namespace_key
 from kinformer.objects.types import ObjectT
@@ -26,6 +28,7 @@ __all__ = [
     "Partitions",
     "Store",
     "StoreState",
+    "items_of",
     "new_partitions",
     "object_key",
     "objects_of",
@@ -39,7 +42,7 @@ Partitions: TypeAlias = list[dict[str, ObjectT]]
 PARTITIONS = 256
 """The number of dicts that hold the objects, chosen by `hash(key) & 255`, so that no insert pays for one big resize."""
 
-_dict_values = dict.values
+_dict_items, _dict_values = dict.items, dict.values
 
 
 class KnownObjects(Protocol):
@@ -57,9 +60,15 @@ def new_partitions() -> Partitions[ObjectT]:
 def objects_of(tables: Iterable[dict[str, ObjectT]]) -> Objects[ObjectT]:
     """List all values of some dicts, of one moment.
 
-    It is one call into C, so no other thread runs in between; it also takes half the time of a `chain`.
+    It is one call into C, so with the GIL no other thread runs in between; it also takes half the time of a `chain`.
+    Without the GIL each dict is copied at one moment, and the caller has to be `exclusive` for all of them to be.
     """
     return reduce(iconcat, map(_dict_values, tables), [])
+
+
+def items_of(tables: Iterable[dict[str, ObjectT]]) -> list[tuple[str, ObjectT]]:
+    """List all keys and values of some dicts, of one moment; see `objects_of`."""
+    return reduce(iconcat, map(_dict_items, tables), [])
 
 
 def object_key(key_func: KeyFunc[ObjectT], obj: ObjectT | DeletedFinalStateUnknown) -> str:
@@ -115,6 +124,7 @@ class Store(Generic[ObjectT]):
         self._key_func = key_func
         self._state: StoreState[ObjectT] = StoreState(new_partitions())
         self._resource_version = ""
+        self._exclusion = exclusion()
 
     # --- writes ------------------------------------------------------------------------------
 
@@ -142,6 +152,7 @@ class Store(Generic[ObjectT]):
         """
         self.pop(object_key(self._key_func, obj))
 
+    @exclusive
     def put(self, key: str, obj: ObjectT) -> ObjectT | None:
         """Store an object under a key that the caller knows already; returns the one it replaces, or None."""
         partition = self._state.partitions[hash(key) & 255]
@@ -149,6 +160,7 @@ class Store(Generic[ObjectT]):
         partition[key] = obj
         return old
 
+    @exclusive
     def pop(self, key: str) -> ObjectT | None:
         """Remove and return the object of a key, or None if it has none."""
         return self._state.partitions[hash(key) & 255].pop(key, None)
@@ -177,6 +189,7 @@ class Store(Generic[ObjectT]):
 
     # --- reads -------------------------------------------------------------------------------
 
+    @exclusive
     def list(self) -> Objects[ObjectT]:
         """Return all objects, in no order."""
         while True:
@@ -189,6 +202,7 @@ class Store(Generic[ObjectT]):
         """Iterate over all objects by key, in dicts that belong to the caller; each is copied when it is reached."""
         return map(dict.copy, self._state.partitions)
 
+    @exclusive
     def list_keys(self) -> Keys:
         """Return all keys, in no order."""
         return list(chain.from_iterable(self._state.partitions))
@@ -209,6 +223,7 @@ class Store(Generic[ObjectT]):
         """Return the object of a key; a reflector calls this, so that a relist need not hold a second copy."""
         return self._state.partitions[hash(key) & 255].get(key)
 
+    @exclusive
     def sample(self, count: int) -> Sequence[ObjectT]:
         """Return some `count` objects, or all if there are fewer; which ones is nearly random, and differs by call."""
         first = randrange(PARTITIONS)
@@ -229,6 +244,7 @@ class Store(Generic[ObjectT]):
         """The resourceVersion of the last `replace` or `bookmark`; `""` before."""
         return self._resource_version
 
+    @exclusive
     def __len__(self) -> int:
         return sum(map(len, self._state.partitions))
 

@@ -215,7 +215,7 @@ def _all(read: Callable[[str], Iterable[Reading]], owner: str) -> list[Reading]:
 
 
 def _snapshot(of: Mapping[T, _V]) -> list[tuple[T, _V]]:
-    # Exports run in other threads; a dict is copied in one atomic step.
+    # Exports run in other threads; a dict is copied in one step, for which it is locked if there is no GIL.
     return list(dict(of).items())
 
 

@@ -83,7 +83,8 @@ class History:
 
     def of(self, source: str, key: str) -> list[dict[str, Any]]:
         """Return the changes of one object with their differences, newest first. From any thread."""
-        found = tuple(self._changes.get((source, key), ()))  # one step, so that no change comes in between
+        changes = self._changes.get((source, key))
+        found = () if changes is None else changes.copy()  # in one step, so that no change comes in between
         return [
             {
                 "at": change.at,

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import nox
 
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True  # a Python that is not there is said, not skipped
+nox.options.download_python = "never"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["tests", "lint", "types", "imports", "examples", "docs"]
 
-PYTHONS = ["3.11", "3.12", "3.13"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.15", "3.14t", "3.15t"]  # with a t: without the GIL
 EXTRAS = ".[cli,fastapi,prometheus,compact,testing]"
 pyproject = nox.project.load_toml("pyproject.toml")
+
+
+# Interpreters are looked for on the PATH, in pyenv, and among what tests/support/interpreters.sh has made. pyenv's
+# shims are left out: there is one for each version, and only that of the chosen version works.
+CACHES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+INTERPRETERS = [
+    *(folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != PYENV / "shims"),
+    *map(str, sorted(PYENV.glob("versions/*/bin"))),
+    str(Path(os.environ.get("KINFORMER_INTERPRETERS") or CACHES / "kinformer" / "interpreters") / "bin"),
+]
+os.environ["PATH"] = os.pathsep.join(INTERPRETERS)
+NEWEST = [python for python in PYTHONS if not python.endswith("t") and shutil.which(f"python{python}")][-1:]
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -23,9 +38,15 @@ def install(session: nox.Session, *groups: str) -> None:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """The test suite, on every Python that is supported."""
+    """The test suite, on every Python that is supported; tests/support/interpreters.sh makes those that are missing."""
     install(session, "test")
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session(python=NEWEST)
+def newest(session: nox.Session) -> None:
+    """The test suite, on the newest Python that this machine has."""
+    tests(session)
 
 
 @nox.session

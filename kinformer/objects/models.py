@@ -34,7 +34,7 @@ def decode_as(raw: bytes, type: type[T], source: object) -> T:  # noqa: A002 - t
     """
     try:
         return cast("T", _decoder_of(cast("object", type))(raw))
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, msgspec.MsgspecError, TypeError, AttributeError, RecursionError) as error:
         text = f"{source} does not fit {_name_of(type)}: {_reason(error)}"
         if hasattr(error, "errors"):
             raise DecodeError(text) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 from pathlib import Path
@@ -43,10 +44,37 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
+@nox.session(python=PYTHONS[0])
+def lowest(session: nox.Session) -> None:
+    """The test suite on the oldest Python, with the lower bound of each dependency and extra (docs/dependencies.md)."""
+    resolve(session, "lowest-direct")
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+    # The project's own tests need a newer pytest than its plugin does.
+    alone = Path(session.create_tmp()).resolve()
+    shutil.rmtree(alone)
+    alone.mkdir()
+    shutil.copy("tests/packaging/test_users_plugin.py", alone)
+    python = str(alone / "venv" / "bin" / "python")
+    session.run("uv", "venv", "--quiet", "--python", str(Path(session.bin) / "python"), str(alone / "venv"))
+    install = ("uv", "pip", "install", "--quiet", "--python", python, "--resolution", "lowest-direct")
+    session.run(*install, ".[testing]")
+    session.run(python, "-m", "pytest", "-W", "error", "--rootdir", str(alone), str(alone), external=True)
+
+
 @nox.session(python=NEWEST)
 def newest(session: nox.Session) -> None:
-    """The test suite, on the newest Python that this machine has."""
-    tests(session)
+    """The test suite on the newest Python that this machine has, with the newest release of each dependency."""
+    resolve(session, "highest")
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+def resolve(session: nox.Session, resolution: str) -> None:
+    """Install every extra and the tools of the tests as uv resolves them, whatever a former run has left."""
+    session.install("-q", "uv")
+    extras = ",".join(pyproject["project"]["optional-dependencies"])
+    command = ["uv", "pip", "install", "--quiet", "--upgrade", "--resolution", resolution]
+    session.run(*command, "-e", f".[{extras}]", "--group", "test")
+    session.run("uv", "pip", "list", "--quiet")
 
 
 @nox.session
@@ -96,6 +124,20 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def package(session: nox.Session) -> None:
+    """The wheel, the sdist and the SBOM, into dist/ (RELEASING.md): what is in them, and both in empty environments."""
+    install(session, "test", "package")
+    committed = session.run("git", "log", "-1", "--format=%ct", external=True, silent=True)
+    env = {"SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH") or str(committed).strip()}
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", "dist", env=env)
+    (wheel,), (sdist,) = (list(Path("dist").glob(pattern)) for pattern in ("*.whl", "*.tar.gz"))
+    session.run("python", "-m", "twine", "check", "--strict", str(wheel), str(sdist))
+    session.run("python", "tools/sbom.py", str(wheel), env=env)
+    session.run("python", "-m", "pytest", "tests/packaging", "--distributions", "dist", *session.posargs, env=env)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """The figures: ratios against a reference taken in the same run."""
     install(session, "test", "bench")
@@ -115,14 +157,20 @@ def peers(session: nox.Session) -> None:
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """The suite of both servers on a real kube-apiserver; builds it when it is not there (needs Go)."""
+    """The suite of both servers on a real kube-apiserver; builds it when it is not there (needs Go).
+
+    `nox -s conformance -- --kubernetes 1.33` runs it on another minor. What else follows `--` is for pytest.
+    """
     if not os.environ.get("KUBEBUILDER_ASSETS") and not shutil.which("go"):
         session.error(
             "a real kube-apiserver is built with Go, and there is no `go` on the PATH; "
             "or point KUBEBUILDER_ASSETS at a folder with the binaries etcd and kube-apiserver"
         )
     install(session, "test")
-    session.run("python", "tests/conformance/build_assets.py")
+    options = argparse.ArgumentParser(add_help=False)
+    options.add_argument("--kubernetes")
+    version = options.parse_known_args(session.posargs)[0].kubernetes
+    session.run("python", "tests/conformance/build_assets.py", *(["--kubernetes", version] if version else []))
     # The embedded server's share of it runs in the session `tests`.
     session.run("python", "-m", "pytest", "--conformance", "tests/conformance", "-k", "not embedded", *session.posargs)
 

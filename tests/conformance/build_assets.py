@@ -1,15 +1,18 @@
 """Build etcd, kube-apiserver and kubectl for the conformance tests, as far as they are missing.
 
-    python tests/conformance/build_assets.py            # prints the folder, ready for KUBEBUILDER_ASSETS
-    python tests/conformance/build_assets.py --e2e      # with what tests/conformance/e2e needs, too
+    python tests/conformance/build_assets.py                      # prints the folder, ready for KUBEBUILDER_ASSETS
+    python tests/conformance/build_assets.py --kubernetes 1.33    # another minor, of those that are pinned
+    python tests/conformance/build_assets.py --e2e                # with what tests/conformance/e2e needs, too
 
-The versions are those of the go.mod files beside this one, and go.sum pins every byte. The binaries go to
+The versions are those of the go.mod files beside this one, and go.sum pins every byte; `pin_kubernetes.py` pins
+another minor. The binaries go to
 kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
 that the command takes a tenth of a second. Where there is no Go, it says so and what to do instead.
 """
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import os
 import re
@@ -26,6 +29,7 @@ from pathlib import Path
 from kinformer.testing.clusters.assets import ASSETS_VARIABLE, cache_folder
 
 HERE = Path(__file__).parent
+KUBERNETES = "k8s.io/kubernetes"
 PROGRESS_ON_TERMINAL = 1.0  # seconds between two updates of the progress line ...
 PROGRESS_IN_LOG = 30.0  # ... and where a line cannot be overwritten
 OLDEST_GO = (1, 21)  # the first that fetches the toolchain which go.mod asks for
@@ -55,12 +59,43 @@ def pinned(module: Path, requirement: str) -> str:
     return match[1]
 
 
-def programs() -> list[Program]:
-    kubernetes = pinned(HERE / "kube-apiserver", "k8s.io/kubernetes")
+def pinned_kubernetes() -> dict[str, Path]:
+    """The module of each minor that can be built; the first is the one that the transcripts were recorded with."""
+    default = HERE / "kube-apiserver"
+    others = sorted((file.parent for file in default.glob("1.*/go.mod")), key=lambda folder: int(folder.name[2:]))
+    return {_minor(pinned(default, KUBERNETES)): default, **{folder.name: folder for folder in others}}
+
+
+def kubernetes_module(version: str | None = None) -> Path:
+    """The module that pins a version, such as "1.33" or "1.33.13"; by default that of the transcripts.
+
+    Raises:
+        BuildError: this version is not pinned.
+    """
+    modules = pinned_kubernetes()
+    if version is None:
+        return next(iter(modules.values()))
+    wanted = version.removeprefix("v")
+    module = modules.get(_minor(wanted))
+    if module is None or wanted not in (_minor(wanted), pinned(module, KUBERNETES)):
+        known = ", ".join(sorted(pinned(one, KUBERNETES) for one in modules.values()))
+        raise BuildError(
+            f"Kubernetes {version} is not pinned, of which there are: {known}. "
+            f"`python tests/conformance/pin_kubernetes.py {wanted}` pins it."
+        )
+    return module
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def programs(version: str | None = None) -> list[Program]:
+    """Kubernetes' own in a version that is pinned, and an etcd, which is the same for all."""
+    module = kubernetes_module(version)
+    kubernetes = pinned(module, KUBERNETES)
     ldflags = _stamped(kubernetes)
-    server = Program(
-        "kube-apiserver", HERE / "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags
-    )
+    server = Program("kube-apiserver", module, "k8s.io/kubernetes/cmd/kube-apiserver", kubernetes, ldflags)
     kubectl = Program(
         "kubectl", server.module, "k8s.io/kubernetes/cmd/kubectl", kubernetes, ldflags, ("version", "--client")
     )
@@ -73,7 +108,7 @@ def programs() -> list[Program]:
 def e2e_programs() -> list[Program]:
     """The suite of `tests/conformance/e2e`, and the programs that it needs beside an API server."""
     suite, kwok = HERE / "e2e" / "suite", HERE / "e2e" / "kwok"
-    kubernetes, simulator = pinned(suite, "k8s.io/kubernetes"), pinned(kwok, "sigs.k8s.io/kwok")
+    kubernetes, simulator = pinned(suite, KUBERNETES), pinned(kwok, "sigs.k8s.io/kwok")
     ldflags = _stamped(kubernetes)
     stamp = f"-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=v{simulator}"
     return [
@@ -93,11 +128,21 @@ def _stamped(kubernetes: str) -> str:
     return f"-s -w -X {stamp}.gitVersion=v{kubernetes} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
 
 
-def assets_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the conformance tests take their binaries from: KUBEBUILDER_ASSETS, else the cache."""
+def assets_folder(environ: Mapping[str, str] | None = None, version: str | None = None) -> Path:
+    """Where the conformance tests take their binaries from: KUBEBUILDER_ASSETS, else the cache.
+
+    Args:
+        environ: The environment, by default `os.environ`.
+        version: The version that is asked for, of those that are pinned; by default that of the transcripts.
+
+    Raises:
+        BuildError: the version is not pinned, or KUBEBUILDER_ASSETS has decided already.
+    """
     environ = os.environ if environ is None else environ
     named = environ.get(ASSETS_VARIABLE)
-    return Path(named) if named else cache_folder(pinned(HERE / "kube-apiserver", "k8s.io/kubernetes"), environ)
+    if named and version:
+        raise BuildError(f"Kubernetes {version} was asked for, and {ASSETS_VARIABLE} names a folder: {named}")
+    return Path(named) if named else cache_folder(pinned(kubernetes_module(version), KUBERNETES), environ)
 
 
 def build_missing(folder: Path, wanted: Sequence[Program] | None = None) -> None:
@@ -198,10 +243,16 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def main() -> int:
-    folder = assets_folder()
+    parser = argparse.ArgumentParser(description="Builds etcd, kube-apiserver and kubectl, and prints their folder.")
+    parser.add_argument("--kubernetes", metavar="VERSION", help="a minor or a version, of those that are pinned")
+    parser.add_argument("--e2e", action="store_true", help="with the programs of tests/conformance/e2e")
+    options = parser.parse_args()
+    if options.e2e and options.kubernetes:
+        parser.error("the programs of --e2e are pinned in one version, so it does not go with --kubernetes")
     try:
+        folder = assets_folder(version=options.kubernetes)
         if not os.environ.get(ASSETS_VARIABLE):  # what the user points at is taken as it is
-            build_missing(folder, [*programs(), *e2e_programs()] if "--e2e" in sys.argv[1:] else None)
+            build_missing(folder, [*programs(options.kubernetes), *(e2e_programs() if options.e2e else [])])
     except BuildError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -11,7 +11,7 @@ import asyncio
 import os
 import re
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,16 @@ import pytest
 import pytest_asyncio
 
 from kinformer.testing import APIServer, ClusterServer
+from kinformer.testing.clusters.assets import ASSETS_VARIABLE
 from kinformer.testing.clusters.control_plane import ControlPlane
 from tests.conformance.api import Api
-from tests.conformance.build_assets import assets_folder
+from tests.conformance.build_assets import BuildError, assets_folder
 from tests.conformance.differences import unexpected
 from tests.conformance.site import Site
 from tests.conformance.transcript import Transcript
+from tests.conformance.versions import RECORDED, Minor, default_flags, expected_files, minor_of, transcript_file
 
 HERE = Path(__file__).parent
-TRANSCRIPTS = HERE / "transcripts"
 STARTED = pytest.StashKey[list[ControlPlane]]()
 EMBEDDED, REAL = "embedded", "control-plane"
 USERS = ["alice", "bob"]
@@ -39,7 +40,18 @@ OpenApi = Callable[..., Awaitable[Api]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--conformance", action="store_true", help="run the tests against a real kube-apiserver too")
+    parser.addoption("--kubernetes", metavar="VERSION", help="the real one is of this version, which was built before")
     parser.addoption("--record-transcripts", action="store_true", help="write what the real kube-apiserver answers")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Programs that look for a control plane on their own find the version that was asked for."""
+    version = config.getoption("--kubernetes", default=None)
+    if version and not hasattr(config, "workerinput"):  # the workers of xdist inherit it
+        try:
+            os.environ[ASSETS_VARIABLE] = str(assets_folder(version=version))
+        except BuildError as error:
+            raise pytest.UsageError(str(error)) from None
 
 
 def _asked_for(config: pytest.Config) -> bool:
@@ -52,7 +64,7 @@ def _asked_for(config: pytest.Config) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "server_kind" in metafunc.fixturenames:
         kinds = [EMBEDDED, REAL] if _asked_for(metafunc.config) else [EMBEDDED]
-        if metafunc.config.getoption("--record-transcripts"):
+        if metafunc.config.getoption("--record-transcripts", default=False):
             kinds = [REAL]
         metafunc.parametrize("server_kind", kinds, scope="session")
 
@@ -70,10 +82,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in needing:
         item.add_marker(pytest.mark.process)
     if _asked_for(config):
+        _leave_to_newer_servers(needing)
         return
     left_out = [item for item in needing if "server_kind" not in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _leave_to_newer_servers(items: list[pytest.Item]) -> None:
+    """Skip what the real server at hand is too old for."""
+    marked = [(item, mark) for item in items if (mark := item.get_closest_marker("kubernetes"))]
+    if not marked or not (assets_folder() / "kube-apiserver").exists():
+        return
+    minor = minor_of(assets_folder())
+    for item, mark in marked:
+        since, reason = mark.args
+        if minor < Minor.of(since):
+            item.add_marker(pytest.mark.skip(reason=f"Kubernetes {minor} is older than {since}: {reason}"))
 
 
 def _needs_binaries(item: pytest.Item) -> bool:
@@ -95,15 +120,24 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     site = getattr(item, "funcargs", {}).get("site")
     if site is None or not site.transcript.exchanges:
         return
-    title = _title(item)
-    file = TRANSCRIPTS / f"{title.replace('::', '/')}.jsonl"
-    if item.config.getoption("--record-transcripts"):
-        site.transcript.write(file)
+    title, embedded = _title(item), isinstance(site.server, APIServer)
+    minor = RECORDED if embedded else minor_of(site.server.assets.folder)
+    if item.config.getoption("--record-transcripts", default=False):
+        _record(title, minor, site.transcript)
         return
-    recorded = Transcript.read(file)
-    kind = EMBEDDED if isinstance(site.server, APIServer) else REAL
-    found = unexpected(title, recorded, site.transcript.exchanges, embedded=kind == EMBEDDED)
+    recorded, *otherwise = map(Transcript.read, expected_files(title, minor))
+    came = site.transcript.exchanges
+    found = unexpected(title, recorded, came, embedded=embedded, otherwise=otherwise[0] if otherwise else None)
     assert not found, f"{len(found)} differences from what a real server answered:\n" + "\n".join(found)
+
+
+def _record(title: str, minor: Minor, transcript: Transcript) -> None:
+    """Write a transcript; that of another minor than the usual one only if it says something else."""
+    file, usual = transcript_file(title, minor), transcript_file(title, RECORDED)
+    if minor != RECORDED and not unexpected(title, Transcript.read(usual), transcript.exchanges, embedded=False):
+        file.unlink(missing_ok=True)
+    else:
+        transcript.write(file)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -129,11 +163,17 @@ def assets() -> Path:
     return assets_folder()
 
 
+@pytest.fixture
+def kubernetes(request: pytest.FixtureRequest, server_kind: str) -> Minor:
+    """The minor that the server of the test is, or answers as."""
+    return RECORDED if server_kind == EMBEDDED else minor_of(request.getfixturevalue("assets"))
+
+
 @pytest.fixture(scope="session")
 def shared_control_plane(assets: Path) -> Iterator[ControlPlane]:
     """One for the whole session: each test has a namespace of its own in it."""
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        control_plane = ControlPlane(assets, users=USERS)
+        control_plane = ControlPlane(assets, users=USERS, api_server_flags=default_flags(minor_of(assets)))
         runner.run(control_plane.__aenter__())
         try:
             yield control_plane
@@ -173,7 +213,8 @@ async def own_server(request: pytest.FixtureRequest, server_kind: str) -> AsyncI
         async with APIServer() as embedded:
             yield embedded
     else:
-        async with ControlPlane(request.getfixturevalue("assets")) as control_plane:
+        assets = request.getfixturevalue("assets")
+        async with ControlPlane(assets, api_server_flags=default_flags(minor_of(assets))) as control_plane:
             request.node.stash.setdefault(STARTED, []).append(control_plane)
             yield control_plane
 
@@ -204,7 +245,8 @@ async def start_control_plane(request: pytest.FixtureRequest, assets: Path) -> A
     started = request.node.stash.setdefault(STARTED, [])
     async with AsyncExitStack() as stack:
 
-        async def start(**options: Any) -> ControlPlane:
+        async def start(api_server_flags: Sequence[str] = (), **options: Any) -> ControlPlane:
+            options["api_server_flags"] = [*default_flags(minor_of(assets)), *api_server_flags]
             control_plane = await stack.enter_async_context(ControlPlane(assets, **options))
             started.append(control_plane)
             return control_plane

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,25 +55,53 @@ KNOWN = [
 ]
 
 
-def unexpected(test: str, recorded: list[Exchange], came: list[Exchange], *, embedded: bool) -> list[str]:
+def unexpected(
+    test: str,
+    recorded: list[Exchange],
+    came: list[Exchange],
+    *,
+    embedded: bool,
+    otherwise: list[Exchange] | None = None,
+) -> list[str]:
     """A text for each place that differs and is not known to, and for each that is known to and does not.
 
     On a real server nothing is known to differ.
+
+    Args:
+        test: The name, `module::function`.
+        recorded: What a real server answered.
+        came: What this one answered.
+        embedded: True if it is the embedded server.
+        otherwise: What another real server answered, if each place may be as in either.
     """
+    if otherwise is not None:
+        first, second = (dict(_places(one, came)) for one in (recorded, otherwise))
+        return [text for place, text in first.items() if any(_overlap(place, other) for other in second)]
     known = {re.compile(one.place): one for one in KNOWN if embedded and test.startswith(one.test)}
     seen = set()
     found = []
-    for number in range(max(len(recorded), len(came))):
-        real, ours = (list_[number] if number < len(list_) else {} for list_ in (recorded, came))
-        for place, left, right in _between(real, ours):
-            place = f"[{number}]{place}"
-            matching = {pattern for pattern in known if pattern.search(place)}
-            seen |= matching
-            if not matching:
-                request = ours.get("request") or real.get("request")
-                found.append(f"{request}\n    {place}\n    real {left!r}\n    ours {right!r}")
+    for place, text in _places(recorded, came):
+        matching = {pattern for pattern in known if pattern.search(place)}
+        seen |= matching
+        if not matching:
+            found.append(text)
     found += [f"no longer different, so no longer to be listed: {known[one].reason}" for one in known.keys() - seen]
     return found
+
+
+def _places(real: list[Exchange], came: list[Exchange]) -> Iterator[tuple[str, str]]:
+    """Each place that differs, with its text."""
+    for number in range(max(len(real), len(came))):
+        left, right = (list_[number] if number < len(list_) else {} for list_ in (real, came))
+        request = right.get("request") or left.get("request")
+        for place, was, became in _between(left, right):
+            yield f"[{number}]{place}", f"{request}\n    [{number}]{place}\n    real {was!r}\n    ours {became!r}"
+
+
+def _overlap(place: str, other: str) -> bool:
+    """True if two places are the same, or one is within the other."""
+    short, long = sorted((place, other), key=len)
+    return long.startswith(short) and (len(long) == len(short) or long[len(short)] in ".[")
 
 
 def _between(real: Exchange, ours: Exchange) -> list[tuple[str, Any, Any]]:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.conformance.site import APPLY, Site
 from tests.conformance.test_objects import configmap
 from tests.support.waiting import until
@@ -220,6 +222,7 @@ async def test_a_quota_may_be_about_some_pods_alone(site: Site) -> None:
     await site.post(site.pods, pod("e", resources, priorityClassName="system-node-critical"))
 
 
+@pytest.mark.kubernetes("1.34", "it has no resource.k8s.io/v1")
 async def test_a_quota_counts_what_claims_ask_for(site: Site) -> None:
     storage = "gold.storageclass.storage.k8s.io/requests.storage"
     devices = "gold.deviceclass.resource.k8s.io/devices"

@@ -17,7 +17,7 @@ def test_the_documentation_lists_every_known_difference() -> None:
 
 def test_every_transcript_has_its_test() -> None:
     left = []
-    for file in (HERE / "transcripts").glob("*/*.jsonl"):
+    for file in (HERE / "transcripts").rglob("*.jsonl"):
         module = HERE / f"test_{file.parent.name}.py"
         functions = re.findall(r"async def test_(\w+)", module.read_text(encoding="utf-8"))
         if not any(file.stem == name or file.stem.startswith(f"{name}_") for name in functions):

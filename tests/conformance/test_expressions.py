@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.conformance.site import Site
 from tests.conformance.test_custom import DEFINITIONS
+from tests.conformance.versions import RECORDED, Minor
 from tests.support.waiting import until
 
 SHORT = {"type": "string", "maxLength": 20}
@@ -114,6 +116,9 @@ UNCOMPILED = [
     "",
     "   ",
 ]
+# Functions that a server of 1.33 does not have; a definition that calls one is refused there.
+NEW_FUNCTIONS = re.compile(r"lists\.range|\]\.(sort|flatten|distinct|reverse|slice)\(|[sS]emver\(")
+
 VALUES = [
     # numbers
     "string(self.n + 1)",
@@ -446,9 +451,10 @@ async def test_a_rule_within_its_costs_is_taken(site: Site) -> None:
     await site.post(kind.things, kind.thing({}))
 
 
-async def test_the_functions_of_expressions_say_what_they_say_on_a_real_server(site: Site) -> None:
+async def test_the_functions_of_expressions_say_what_they_say_on_a_real_server(site: Site, kubernetes: Minor) -> None:
     kind = Kind(site)
-    await kind.defined(*({"rule": "false", "messageExpression": expression} for expression in VALUES))
+    known = [expression for expression in VALUES if kubernetes >= RECORDED or not NEW_FUNCTIONS.search(expression)]
+    await kind.defined(*({"rule": "false", "messageExpression": expression} for expression in known))
     await site.post(kind.things, kind.thing(SPEC))
 
 

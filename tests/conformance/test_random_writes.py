@@ -76,6 +76,7 @@ class Pair:
         return []
 
 
+@pytest.mark.kubernetes("1.36", "the embedded server, beside which it is written to, answers as that one")
 @pytest.mark.parametrize("kind", list(COLLECTIONS))
 async def test_random_writes_are_answered_alike(shared_control_plane: ControlPlane, kind: str) -> None:
     async with APIServer() as embedded:

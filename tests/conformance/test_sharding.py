@@ -14,6 +14,7 @@ from tests.support.replicas import OBJECTS, Replicas, come_and_go, sharded_confi
 
 PATH = "/api/v1/namespaces/default/configmaps"
 GATE = "--feature-gates=ShardedListAndWatch=true"
+HAS_GATE = pytest.mark.kubernetes("1.36", "it has no feature gate ShardedListAndWatch")
 
 
 class Remote:
@@ -43,7 +44,7 @@ class Remote:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("gate", [True, False], ids=["gate on", "gate off"])
+@pytest.mark.parametrize("gate", [pytest.param(True, id="gate on", marks=HAS_GATE), pytest.param(False, id="gate off")])
 async def test_replicas_come_and_go_and_no_key_has_two_owners(
     start_control_plane: StartControlPlane, open_api: OpenApi, tmp_path: Path, gate: bool
 ) -> None:
@@ -62,6 +63,7 @@ async def test_replicas_come_and_go_and_no_key_has_two_owners(
     assert max(dropped) < 10 if gate else min(dropped) > 10, dropped
 
 
+@HAS_GATE
 @pytest.mark.timeout(120)
 async def test_a_server_with_the_gate_has_the_same_slots(
     start_control_plane: StartControlPlane, open_api: OpenApi

@@ -91,7 +91,7 @@ async def test_a_streamed_list_ends_with_its_bookmark(site: Site) -> None:
     await site.make(site.configmaps, configmap("a"))
     async with site.watch(f"{site.configmaps}?watch=1&{INITIAL}") as stream:
         *_, bookmark = await stream.events(3, bookmarks=True)
-        assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
         await label(site, "a", "x")
         await stream.event()
 

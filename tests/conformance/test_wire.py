@@ -5,6 +5,8 @@ The embedded server has the same test in the ordinary suite (tests/apiserver/tes
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conformance.conftest import StartControlPlane
 from tests.support.wire_replay import CoreReplay, CustomReplay
 
@@ -12,6 +14,7 @@ from tests.support.wire_replay import CoreReplay, CustomReplay
 WITHOUT_AGGREGATOR = frozenset({"groups", "agg"})
 
 
+@pytest.mark.kubernetes("1.36", "they were recorded on that one")
 async def test_recorded_requests_are_answered_as_recorded(start_control_plane: StartControlPlane) -> None:
     control_plane = await start_control_plane(users={"user-token": "user"})
     differences = await CoreReplay(control_plane).run()

@@ -136,7 +136,7 @@ async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> No
         except TimeoutError as error:
             raise AssertionError(operator.log) from error
         assert await operator.terminate() == 0, operator.log
-        assert not re.search("forbidden|Traceback|ERROR", operator.log), operator.log
+        assert not re.search("403 Forbidden|is forbidden: User|Traceback|ERROR", operator.log), operator.log
         lease = await client.request("GET", LEASE)
         assert not lease["spec"].get("holderIdentity")
 

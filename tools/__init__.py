@@ -1,0 +1,1 @@
+"""Programs for those who release kinformer (RELEASING.md); no part of the package."""

@@ -92,11 +92,20 @@ class EventLog:
     def start(self) -> None:
         """Listen to the informers until they are left, or until `close`."""
         for name, informer in self._informers.items():
-            stream = informer.events(queue_size=None, name="event log")
-            self._streams.append(stream)
-            task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._feed_ended, informer))
+            self._listen(name, informer)
+
+    def follow(self, name: str, informer: SharedInformer) -> None:
+        """Listen to one more informer. Its objects are adds, for readers that are there already."""
+        self._informers[name] = informer
+        self._state[name] = {}
+        self._listen(name, informer)
+
+    def _listen(self, name: str, informer: SharedInformer) -> None:
+        stream = informer.events(queue_size=None, name="event log")
+        self._streams.append(stream)
+        task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._feed_ended, informer))
 
     async def close(self) -> None:
         """Stop listening."""

@@ -6,36 +6,23 @@ Without chromium and playwright these tests are skipped, and say so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from kinformer import SharedInformerFactory
-from kinformer._runtime.backoff import Backoff
-from kinformer.cli.dashboard import cluster_app
-from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer, faults
+from tests.cli.dashboard_page import CHOSEN, NAMES, NAMESPACES, PODS, SORTED, TROUBLE, Open, serving_dashboard
 from tests.support import browser, kube
 from tests.support.browser import browsing, shows
 from tests.support.ports import reserved_port
-from tests.support.web_server import serving
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.tools,
     pytest.mark.skipif(bool(browser.missing()), reason=browser.missing()),
 ]
-
-NAMES = "[...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => r.cells[0].textContent)"
-PODS = 'kinformer.store.count("v1/pods")'
-NAMESPACES = "[...document.getElementById('namespace').options].map(option => option.value)"
-SORTED = "[...document.querySelectorAll('#head [aria-sort$=cending]')].map(cell => cell.dataset.column)"
-CHOSEN = "document.getElementById('namespace').value"
-TROUBLE = "document.getElementById('trouble').hidden ? '' : document.getElementById('trouble').textContent"
 
 pod = partial(kube.pod, node="node-a")
 
@@ -49,42 +36,6 @@ def initial_objects() -> list[dict[str, Any]]:
         *(pod(f"web-{number}", labels={"app": "web"}) for number in range(3)),
         pod("cart", namespace="shop", labels={"app": "cart"}),
     ]
-
-
-@asynccontextmanager
-async def serving_dashboard(server: APIServer, **options: Any) -> AsyncIterator[str]:
-    @asynccontextmanager
-    async def setup() -> AsyncIterator[SharedInformerFactory]:
-        backoff = Backoff(initial=0.02, maximum=0.1)
-        async with server.client() as client, SharedInformerFactory(client, backoff=backoff) as factory:
-            for resource in ("v1/pods", "v1/nodes"):
-                factory.for_resource(resource)
-            yield factory
-
-    async with serving(cluster_app(lifespan=kinformer_lifespan(setup)), **options) as url:
-        yield url
-
-
-Open = Callable[..., Any]
-
-
-@pytest_asyncio.fixture
-async def opened(server: APIServer) -> AsyncIterator[Open]:
-    """`await opened("#/health")`: a page of a dashboard on `server`; what breaks in its program fails the test."""
-    broken: list[str] = []
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serving_dashboard(server))
-        chromium = await stack.enter_async_context(browsing())
-
-        async def open_page(place: str = "#/r/v1/pods", **options: Any) -> Any:
-            page = await chromium.new_page(**options)
-            page.on("pageerror", lambda error: broken.append(str(error)))
-            await page.goto(f"{url}/{place}")
-            await shows(page, f"globalThis.kinformer && kinformer.store.report && {PODS} >= 4")
-            return page
-
-        yield open_page
-    assert not broken
 
 
 async def test_the_table_follows_every_change(server: APIServer, opened: Open) -> None:
@@ -284,8 +235,11 @@ async def test_informers_are_charts_that_move(server: APIServer, opened: Open) -
 async def test_a_restart_of_the_api_server_is_shown_and_survived(server: APIServer, opened: Open) -> None:
     page = await opened()
     restarting = asyncio.create_task(server.restart(downtime=2.5))
-    await shows(page, TROUBLE, lambda text: "v1/pods" in text)
-    await shows(page, "document.getElementById('link').textContent === '2 not live'")
+    told = "The API server has not been reachable for"
+    await shows(page, TROUBLE, lambda text: text.startswith(told) and "connection refused" in text, 10)
+    assert "Showing the last known state." in (banner := await page.evaluate(TROUBLE))
+    assert banner.count(told) == 1, "one cause, one line"
+    await shows(page, "document.getElementById('link').textContent === '0 of 2 live'")
     assert await page.evaluate(PODS) == 4, "the last good state stays"
     await restarting
     server.create(pod("after"))
@@ -297,7 +251,11 @@ async def test_a_permission_that_is_revoked_is_named(server: APIServer, opened: 
     page = await opened()
     fault = server.faults.add(faults.status(403), resource="v1/pods")
     await server.restart()
-    await shows(page, TROUBLE, lambda text: "v1/pods: 403" in text)
+    await shows(
+        page,
+        TROUBLE,
+        lambda text: "v1/pods: no right to list and watch" in text or ("v1/pods" in text and "403" in text),
+    )
     await shows(page, "document.querySelector('nav .dot.bad') !== null")
     fault.remove()
     await shows(page, TROUBLE, lambda text: text == "")
@@ -309,7 +267,8 @@ async def test_what_may_not_be_listed_is_said_where_it_would_be(server: APIServe
         page = await chromium.new_page()
         await page.goto(f"{url}/#/r/v1/nodes")
         await shows(page, "document.getElementById('nothing').textContent", lambda text: "403" in text)
-        assert await page.evaluate(TROUBLE) == ""
+        await shows(page, TROUBLE, lambda text: "v1/nodes" in text and "v1/pods" not in text)
+        await shows(page, "document.getElementById('link').textContent === '1 of 2 live'")
         await shows(page, "document.querySelector('nav .dot.bad') !== null")
 
 
@@ -380,11 +339,16 @@ async def test_a_new_server_behind_the_page_is_noticed_and_believed(server: APIS
         async with serving_dashboard(server, at=port) as url:
             await page.goto(f"{url}/#/r/v1/pods")
             await shows(page, f"globalThis.kinformer && {PODS} === 4")
-        await shows(page, "document.getElementById('link').textContent === 'connecting'")
+        await shows(page, "document.getElementById('link').textContent === 'not connected'")
+        await shows(page, TROUBLE, lambda text: text.startswith("The server of this page has not answered for"))
+        assert await page.evaluate("getComputedStyle(document.getElementById('table')).opacity") < "1", "it is dimmed"
+        assert await page.evaluate(PODS) == 4, "the last state stays"
         server.delete("v1/pods", "default", "web-1")
         async with serving_dashboard(server, at=port):
             await shows(page, f"{PODS} === 3 && kinformer.store.linked")
             await shows(page, NAMES, lambda names: names == ["cart", "web-0", "web-2"])
+            await shows(page, "document.getElementById('link').textContent === 'live'")
+            await shows(page, TROUBLE, lambda text: text == "")
             await page.close()
 
 

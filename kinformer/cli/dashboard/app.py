@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import yaml
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from starlette.requests import HTTPConnection
 
-from kinformer import DecodeError, KubeObject, SelectorError, SharedInformer
-from kinformer.cli.dashboard.board import NODE_INDEX, OWNER_INDEX, Board, board_of
+from kinformer import ConfigError, DecodeError, KinformerError, KubeObject, SelectorError, SharedInformer
+from kinformer.cli.dashboard.board import Board, board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
+from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
 from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
 
 __all__ = ["cluster_app", "cluster_router"]
 
 _LONGEST_YAML = 64 * 1024  # bytes of JSON that are laid out as YAML: a hundred times slower than as JSON
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_EVENTS = "v1/events"
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -82,6 +85,72 @@ async def report(board: TheBoard) -> dict[str, Any]:
     return board.report()
 
 
+@cluster_router.get("/resources")
+async def resources(board: TheBoard) -> list[dict[str, Any]]:
+    """List the resources that a page can open: those that are followed, and the others that can be."""
+    if board.catalogue is None:
+        return []
+    with _told():
+        found = await board.catalogue.resources()
+    return [
+        {
+            "name": str(one),
+            "kind": one.kind,
+            "group": one.group,
+            "short_names": one.short_names,
+            "followed": str(one) in board.informers,
+        }
+        for one in found
+    ]
+
+
+def _own_page(request: Request) -> None:
+    # A link elsewhere may be followed to the page, but must not make this server follow anything.
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise HTTPException(403, "only this server's own page may ask for this")
+
+
+@cluster_router.get("/follow", dependencies=[Depends(_own_page)])
+async def follow(board: TheBoard, resource: str) -> dict[str, str]:
+    """Follow a resource, if it is not followed yet. Its rows come by the event stream."""
+    with _told():
+        return {"resource": await board.follow(resource)}
+
+
+@cluster_router.get("/relations")
+async def relations(board: TheBoard, informer: Informer, resource: str, key: str) -> list[dict[str, Any]]:
+    """Return the owners of an object, what it owns, and its node, or the pods of a node."""
+    return await relations_of(board.informers, resource, _found(informer, key), board.resource_of)
+
+
+@cluster_router.get("/occurrences", dependencies=[Depends(_own_page)])
+async def occurrences(board: TheBoard, informer: Informer, key: str) -> dict[str, Any]:
+    """Return the Events of an object. They are followed from the first time they are asked for."""
+    with _told():
+        name = await board.follow(_EVENTS)
+    events = board.informers[name]
+    obj = informer.indexer.get_by_key(key)
+    kind = obj.kind if obj is not None else next((one.kind for one in informer.indexer.sample(1)), "")
+    health = events.health()
+    return {
+        "resource": name,
+        "synced": health.synced,
+        "error": error_text(health.last_error),
+        "items": occurrences_of(events, kind, key, obj.uid if obj is not None else ""),
+    }
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Answer what the server does not have with 404, and its other failures with 502."""
+    try:
+        yield
+    except ConfigError as error:
+        raise HTTPException(404, str(error)) from error
+    except KinformerError as error:
+        raise HTTPException(502, str(error)) from error
+
+
 # FastAPI runs an endpoint that is a plain function in a worker thread. Those below read every key of a cache, or decode
 # objects: a megabyte of YAML takes seconds. Caches are safe to read from any thread.
 
@@ -105,10 +174,7 @@ def objects(informer: Informer, namespace: str = "", selector: str = "", node: s
 @cluster_router.get("/object", response_class=Response)
 def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "json") -> Response:  # noqa: A002
     """Return one object by its key. As YAML, one of more than 64 KB is indented JSON, which is YAML too."""
-    found: KubeObject | None = informer.indexer.get_by_key(key)
-    if found is None:
-        raise HTTPException(404, f"there is no {key} among {informer.name}")
-    shown = _visible(found)
+    shown = _visible(_found(informer, key))
     if format == "json":
         return object_response(shown)
     return Response(_as_yaml(shown), media_type="text/plain; charset=utf-8")
@@ -118,6 +184,13 @@ def object_(informer: Informer, key: str, format: Literal["json", "yaml"] = "jso
 def changes(board: TheBoard, resource: str, key: str) -> Response:
     """List the latest changes of one object, newest first; also if it has been deleted."""
     return Response(msgspec.json.encode(board.history.of(resource, key)), media_type="application/json")
+
+
+def _found(informer: SharedInformer, key: str) -> KubeObject:
+    found: KubeObject | None = informer.indexer.get_by_key(key)
+    if found is None:
+        raise HTTPException(404, f"there is no {key} among {informer.name}")
+    return found
 
 
 def _select(informer: SharedInformer, *, namespace: str, selector: str, node: str, owner: str) -> list[KubeObject]:
@@ -136,6 +209,23 @@ def _counts(informer: SharedInformer) -> dict[str, Any]:
     by_namespace = {name: len(indexer.index_keys("namespace", name)) for name in indexer.index_values("namespace")}
     by_namespace.pop("", None)
     return {"objects": len(informer.lister), "namespaces": dict(sorted(by_namespace.items()))}
+
+
+if TYPE_CHECKING:
+    _SafeDumper = yaml.SafeDumper
+else:
+    _SafeDumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_SafeDumper):
+    """Writes text of several lines as a block."""
+
+    def represent_text(self, text: str) -> yaml.Node:
+        """Represent a string; PyYAML falls back to quotes if a block could not hold it."""
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def _as_yaml(obj: KubeObject) -> bytes | str:

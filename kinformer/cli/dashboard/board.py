@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kinformer import GroupVersionResource, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
+from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
+from kinformer.cli.dashboard.relations import indexers_of
 from kinformer.cli.dashboard.rows import Rows, column_names
+from kinformer.cli.dashboard.troubles import Troubles
 from kinformer.cli.output.errors import error_text
 from kinformer.cli.process import resident_memory
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
 
-__all__ = ["NODE_INDEX", "OWNER_INDEX", "Board", "board_of"]
-
-OWNER_INDEX = "kinformer dashboard: owner"
-NODE_INDEX = "kinformer dashboard: node"
+__all__ = ["Board", "board_of"]
 
 _BATCHES = 0.1  # seconds between two batches of changes to a page: an eye takes that for instantaneous
 _BEAT = 1.0  # seconds between two reports on the informers
 _EVENTS = 8192  # changes that are kept for pages that reconnect
-_PODS = GroupVersionResource("", "v1", "pods")
 
 _KINDS = {
     "configmaps": "ConfigMap",
@@ -51,16 +50,51 @@ class Board:
 
     Args:
         informers: The informers by the names that the page has for them.
+        catalogue: The other resources that a page can open; without it there are none.
     """
 
-    def __init__(self, informers: dict[str, SharedInformer]) -> None:
+    def __init__(self, informers: Mapping[str, SharedInformer], catalogue: Catalogue | None = None) -> None:
         self.informers = informers
+        self.catalogue = catalogue
         self.rows = Rows()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
         self.history = History(running)
-        self.log = EventLog(running, events=_EVENTS)
+        self.troubles = Troubles(lambda: self.informers, catalogue)
+        self.log = EventLog(running, events=_EVENTS, on_end=self.troubles.end)
         self.log.start()
+        if not running:
+            self.troubles.end()
+        self._following = asyncio.Lock()
         self._began = time.time()
+
+    async def follow(self, name: str) -> str:
+        """Follow a resource from now on, if it is not followed yet; returns its name on the page.
+
+        Raises:
+            ConfigError: There is no such resource, or it cannot be listed and watched.
+            APIError, ConnectError, DecodeError: The server does not tell.
+        """
+        if name in self.informers:
+            return name
+        if self.catalogue is None:
+            raise ConfigError(f"{name} is not followed by this service; it follows {', '.join(self.informers)}")
+        resource = await self.catalogue.find(name)
+        async with self._following:
+            found = str(resource)
+            if found not in self.informers:
+                informer = self.catalogue.inform(resource)
+                await informer.build_indexers(indexers_of(found))
+                self.informers = {**self.informers, found: informer}  # threads may be reading the one before
+                self.history.listen(found, informer)
+                self.log.follow(found, informer)
+        return found
+
+    async def resource_of(self, group: str, kind: str) -> str | None:
+        """Return the name of the resource with the objects of a kind, followed or not; None if there is none."""
+        for name, informer in self.informers.items():
+            if _kind_of(name, informer) == (group, kind):
+                return name
+        return await self.catalogue.of_kind(group, kind) if self.catalogue is not None else None
 
     def stream(self) -> EventSourceResponse:
         """Return a stream of rows and reports for one page."""
@@ -79,6 +113,8 @@ class Board:
             "now": time.time(),
             "began": self._began,
             "memory": resident_memory(),
+            "picks": self.catalogue is not None,
+            "troubles": self.troubles.report(),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
         }
 
@@ -94,6 +130,7 @@ class Board:
             "synced": health.synced,
             "live": health.live,
             "error": error_text(health.last_error),
+            "since": self.troubles.since(name),
             "failures": health.consecutive_failures,
             "event_age": health.last_event_age,
             "sync_age": health.last_sync_age,
@@ -123,28 +160,22 @@ class _Place:
 _places: WeakKeyDictionary[SharedInformerFactory, _Place] = WeakKeyDictionary()
 
 
-async def board_of(factory: SharedInformerFactory) -> Board:
-    """Return the board of a factory; it has the informers that the factory had at the first call."""
+async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None = None) -> Board:
+    """Return the board of a factory; it has the informers that the factory had at the first call.
+
+    Args:
+        factory: The factory.
+        catalogue: At the first call: the resources that pages can open besides.
+    """
     place = _places.setdefault(factory, _Place())
     async with place.lock:
         if place.board is None:
-            place.board = await _board(dict(zip(factory.health(), factory.informers, strict=True)))
+            informers = dict(zip(factory.health(), factory.informers, strict=True))
+            # In slices, if the caches are full: the API finds objects by owner and pods by node.
+            for name, informer in informers.items():
+                await informer.build_indexers(indexers_of(name))
+            place.board = Board(informers, catalogue)
     return place.board
-
-
-async def _board(informers: dict[str, SharedInformer]) -> Board:
-    """Make a board, and index objects by owner and pods by node for the API; in slices, if the caches are full."""
-    for name, informer in informers.items():
-        await informer.build_indexers({OWNER_INDEX: _owners})
-        if _resource(name) == _PODS:
-            await informer.build_indexers({NODE_INDEX: "spec.nodeName"})
-    return Board(informers)
-
-
-def _owners(obj: KubeObject) -> Iterable[str]:
-    for owner in obj.owner_references:
-        yield owner.uid
-        yield f"{obj.namespace}/{owner.kind}/{owner.name}"
 
 
 def _resource(name: str) -> GroupVersionResource:
@@ -154,7 +185,7 @@ def _resource(name: str) -> GroupVersionResource:
 def _kind_of(name: str, informer: SharedInformer) -> tuple[str, str]:
     """Return group and kind; before the first object they are guessed from the name."""
     some = informer.indexer.sample(1)
-    if some and some[0].kind:
+    if some and some[0].kind and some[0].kind != "PartialObjectMetadata":
         return some[0].api_version.rpartition("/")[0], some[0].kind
     gvr = _resource(name)
     return gvr.group, _KINDS.get(gvr.resource, gvr.resource.capitalize().removesuffix("s"))

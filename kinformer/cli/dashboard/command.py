@@ -12,8 +12,8 @@ import uvicorn
 from kinformer import APIResource, Client, ConfigError, SharedInformerFactory, discover
 from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
+from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
-from kinformer.cli.dashboard.secrets import hide
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.target import Server
 from kinformer.contrib.fastapi import kinformer_lifespan
@@ -24,6 +24,7 @@ __all__ = ["RESOURCES", "dashboard"]
 RESOURCES = (
     "pods",
     "deployments.apps",
+    "replicasets.apps",
     "statefulsets.apps",
     "daemonsets.apps",
     "jobs.batch",
@@ -77,13 +78,10 @@ async def dashboard(
             # Not earlier: a reader of this line may send a signal, and only from here on does uvicorn handle it.
             print(f"http://{shown}:{listener.getsockname()[1]}/  (Ctrl-C ends)", flush=True)
             async with SharedInformerFactory(client) as factory:
+                catalogue = Catalogue(client, factory, namespace)
                 for resource in wanted:
-                    factory.for_resource(
-                        resource.gvr,
-                        namespace=namespace if resource.namespaced else None,
-                        transform=hide if str(resource) == "v1/secrets" else None,
-                    )
-                await board_of(factory)  # so that changes are recorded from now on, not only from the first page
+                    catalogue.inform(resource)
+                await board_of(factory, catalogue)  # changes are recorded from now on, not only from the first page
                 yield factory
 
         app = cluster_app(names={*LOOPBACK_NAMES, host, *names}, lifespan=kinformer_lifespan(setup))

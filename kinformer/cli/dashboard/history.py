@@ -50,9 +50,11 @@ class History:
         self._changes: OrderedDict[tuple[str, str], deque[_Change]] = OrderedDict()
         self._bytes = 0
         for name, informer in informers.items():
-            self._listen(name, informer)
+            self.listen(name, informer)
 
-    def _listen(self, source: str, informer: SharedInformer) -> None:
+    def listen(self, source: str, informer: SharedInformer) -> None:
+        """Keep the changes of an informer under the name `source`."""
+
         def on_add(obj: KubeObject, *, is_in_initial_list: bool) -> None:
             if not is_in_initial_list:
                 self._note(source, _Change(time.time(), "ADDED", None, obj))

@@ -9,6 +9,7 @@ import msgspec
 
 from kinformer import DecodeError, KubeObject
 from kinformer.cli.dashboard.secrets import hide, is_secret
+from kinformer.cli.dashboard.ticking import ticking_cell
 from kinformer.cli.output.columns import columns_of
 
 __all__ = ["Rows", "column_names"]
@@ -46,10 +47,13 @@ class Rows:
 
 
 def _row(source: str, obj: KubeObject) -> dict[str, Any]:
-    columns = columns_of(obj.api_version.rpartition("/")[0], obj.kind)
+    group = obj.api_version.rpartition("/")[0]
+    columns = columns_of(group, obj.kind)
     try:
         document = hide(obj.to_dict()) if is_secret(obj) else obj.to_dict()
-        cells = [cell(document) for name, cell in columns if name != "AGE"]
+        cells: list[Any] = [
+            ticking_cell(group, obj.kind, name, document) or cell(document) for name, cell in columns if name != "AGE"
+        ]
         created = obj.creation_timestamp
     except DecodeError:  # nested too deeply
         cells, created = ["<unreadable>" for name, _ in columns if name != "AGE"], None

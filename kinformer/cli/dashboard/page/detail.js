@@ -1,32 +1,58 @@
-// One object: what it is, what changed in it lately, and all of it.
+// The panel of one object: its summary and relations, its changes, its Events, its YAML.
 
-import { age, element, meaning } from "./words.js";
+import { changes } from "./changes.js";
+import { occurrences } from "./occurrences.js";
+import { relations } from "./relations.js";
+import { summary } from "./summary.js";
+import { element } from "./words.js";
+import { yaml } from "./yaml.js";
+
+const EVENTS = "v1/events";
 
 export class Detail {
-  constructor(store, closed) {
-    Object.assign(this, { store, closed });
+  constructor(store, { closed, chosen, href }) {
+    Object.assign(this, { store, closed, chosen, href });
     this.panel = document.getElementById("detail");
     this.body = document.getElementById("detail-body");
     this.kind = document.getElementById("detail-kind");
     this.name = document.getElementById("detail-name");
-    this.tab = "summary";
+    this.tabs = [...this.panel.querySelectorAll("[role=tab]")];
+    this.tab = "";
     this.place = null;
     this.turn = 0;
+    this.related = new Set();
     document.getElementById("detail-close").addEventListener("click", () => this.closed());
-    for (const button of this.panel.querySelectorAll("[data-tab]")) {
-      button.addEventListener("click", () => this.choose(button.dataset.tab));
-    }
+    for (const button of this.tabs) button.addEventListener("click", () => this.chosen(button.dataset.tab));
+    this.panel.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      const next = this.tabs[(this.tabs.indexOf(event.target) + step + this.tabs.length) % this.tabs.length];
+      next.focus();
+      this.chosen(next.dataset.tab);
+      event.preventDefault();
+      event.stopPropagation();
+    });
   }
 
   get open() {
     return this.place !== null;
   }
 
-  show(resource, key) {
-    if (this.place?.resource === resource && this.place.key === key) return;
+  show({ resource, key }, wanted) {
+    const tab = this.tabs.some((button) => button.dataset.tab === wanted) ? wanted : "summary";
+    if (this.place?.resource === resource && this.place.key === key && this.tab === tab) return;
+    const fresh = this.place?.resource !== resource || this.place.key !== key;
     this.place = { resource, key };
+    this.tab = tab;
+    this.related.clear();
+    for (const button of this.tabs) {
+      button.setAttribute("aria-selected", String(button.dataset.tab === tab));
+      button.tabIndex = button.dataset.tab === tab ? 0 : -1;
+    }
+    this.body.setAttribute("aria-labelledby", `tab-${tab}`);
     this.panel.hidden = false;
     document.body.classList.add("with-detail");
+    if (fresh && this.body.contains(document.activeElement)) this.body.focus();  // a relation was followed
     this.body.replaceChildren();
     this.body.scrollTop = 0;
     this.read();
@@ -38,19 +64,29 @@ export class Detail {
     document.body.classList.remove("with-detail");
   }
 
-  choose(tab) {
-    this.tab = tab;
-    for (const button of this.panel.querySelectorAll("[data-tab]")) {
-      button.setAttribute("aria-selected", String(button.dataset.tab === tab));
-    }
-    this.body.replaceChildren();
-    this.read();
+  update(changed) {
+    if (!this.place) return;
+    const own = changed.has(`${this.place.resource} ${this.place.key}`);
+    if (own || this.concerns(changed)) this.later(own ? 150 : 1000);
   }
 
-  update(changed) {
-    if (!this.place || !changed.has(`${this.place.resource} ${this.place.key}`)) return;
+  // True if a change is of what is related, or of what may be by now.
+  concerns(changed) {
+    if (this.tab === "summary") {
+      const { resource, key } = this.place, node = resource === "v1/nodes" ? key : null;
+      for (const [place, row] of changed) {
+        if (this.related.has(place) || (row?.o && this.related.has(`owner ${row.ns} ${row.o}`))) return true;
+        if (node && row?.s === "v1/pods" && this.store.cell(row.s, row, "NODE") === node) return true;
+      }
+    } else if (this.tab === "events") for (const place of changed.keys()) if (place.startsWith(`${EVENTS} `)) return true;
+    return false;
+  }
+
+  later(pause) {
+    if (this.soon && this.due <= performance.now() + pause) return;
     clearTimeout(this.soon);
-    this.soon = setTimeout(() => this.read(), 150);
+    this.due = performance.now() + pause;
+    this.soon = setTimeout(() => { this.soon = 0; this.read(); }, pause);
   }
 
   async read() {
@@ -59,109 +95,48 @@ export class Detail {
     const row = this.store.rows.get(resource)?.get(key);
     this.kind.textContent = `${this.store.about(resource)?.kind ?? resource}${key.includes("/") ? ` in ${key.split("/")[0]}` : ""}`;
     this.name.textContent = key.split("/").at(-1);
-    this.panel.classList.toggle("gone", !row && this.store.linked);
-    const query = `resource=${encodeURIComponent(resource)}&key=${encodeURIComponent(key)}`;
+    this.panel.classList.toggle("gone", !row && this.store.linked && !this.store.loading && Boolean(this.store.about(resource)?.synced));
     let made;
     try {
-      if (this.tab === "changes") made = changes(await get(`api/changes?${query}`, "json"));
-      else if (this.tab === "yaml") made = yaml(await get(`api/object?${query}&format=yaml`, "text"));
-      else made = summary(await get(`api/object?${query}`, "json"), row, this.store.about(resource));
+      made = await this.content({ resource, key }, row);
     } catch (error) {
-      const gone = !row || error.status === 404;  // the server may know before its event is here
-      if (gone && this.body.querySelector(":scope > :not(.failed)")) return;  // what it was stays in sight
+      if (!this.store.about(resource)) {
+        this.draw(element("p", { class: "nothing failed" }, "Its resource is not followed yet."));
+        return;
+      }
+      const gone = !row || (error.status === 404 && this.tab !== "events");  // the server may know before its event is here
+      if (gone && this.body.querySelector(":scope > :not(.failed)")) return;  // the last state stays in sight
       made = element("p", { class: "nothing failed" }, gone ? "It is gone." : `It cannot be read: ${error.message}`);
     }
-    if (turn === this.turn) this.body.replaceChildren(made);
+    if (turn === this.turn) this.draw(made);
   }
-}
 
-async function get(url, form) {
-  const answer = await fetch(url);
-  if (!answer.ok) throw Object.assign(new Error(`${answer.status} ${answer.statusText}`), { status: answer.status });
-  return answer[form]();
-}
-
-function summary(object, row, about) {
-  const metadata = object.metadata ?? {}, made = element("div", { class: "summary" });
-  const facts = element("dl", { class: "facts wide" });
-  const fact = (name, value) => {
-    if (value) facts.append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
-  };
-  (about?.columns ?? []).forEach((name, place) => {
-    const word = row?.c[place];
-    if (word && word !== "<none>") fact(name.toLowerCase(), element("span", { class: `status ${name === "STATUS" ? meaning(word) : ""}` }, word));
-  });
-  if (metadata.creationTimestamp) {
-    const since = Date.parse(metadata.creationTimestamp);
-    fact("created", `${age((Date.now() - since) / 1000)} ago (${new Date(since).toLocaleString()})`);
+  async content(place, row) {
+    if (this.tab === "changes") return changes(await this.store.get("changes", place));
+    if (this.tab === "yaml") return yaml(await this.store.get("object", { ...place, format: "yaml" }, "text"));
+    if (this.tab === "events") {
+      const found = await this.store.get("occurrences", place);
+      if (!found.synced && !found.items.length) this.later(500);
+      return occurrences(found);
+    }
+    const [object, groups] = await Promise.all([this.store.get("object", place), this.store.get("relations", place)]);
+    const kind = this.store.about(place.resource)?.kind ?? "";
+    this.related = new Set([`owner ${row?.ns ?? ""} ${kind}/${row?.name ?? ""}`]);
+    for (const group of groups) for (const item of group.items) {
+      this.related.add(`${item.resource} ${item.key}`);
+      this.related.add(`owner ${row?.ns ?? ""} ${item.kind}/${item.name}`);
+    }
+    const made = summary(object, row, this.store.about(place.resource));
+    made.querySelector(".facts").after(relations(groups, this.store, this.href));
+    return made;
   }
-  for (const owner of metadata.ownerReferences ?? []) fact("owner", `${owner.kind}/${owner.name}`);
-  fact("uid", metadata.uid);
-  fact("resource version", metadata.resourceVersion);
-  made.append(facts);
-  section(made, "Labels", chips(metadata.labels));
-  section(made, "Containers", containers(object));
-  section(made, "Conditions", conditions(object.status?.conditions));
-  section(made, "Annotations", chips(metadata.annotations));
-  return made;
-}
 
-function section(holder, title, content) {
-  if (content) holder.append(element("h3", {}, title), content);
-}
-
-function chips(pairs) {
-  const entries = Object.entries(pairs ?? {});
-  if (!entries.length) return null;
-  return element("ul", { class: "chips" }, ...entries.map(([key, value]) =>
-    element("li", {}, element("span", { class: "quiet" }, `${key} `), String(value).length > 300 ? `${String(value).slice(0, 300)}…` : String(value))));
-}
-
-function containers(object) {
-  const wanted = object.spec?.containers ?? object.spec?.template?.spec?.containers;
-  if (!Array.isArray(wanted) || !wanted.length) return null;
-  const states = new Map((object.status?.containerStatuses ?? []).map((one) => [one.name, one]));
-  return element("ul", { class: "lines" }, ...wanted.map((one) => {
-    const state = states.get(one.name), [word, more] = Object.entries(state?.state ?? {})[0] ?? [];
-    const shown = more?.reason ?? (word ? word.charAt(0).toUpperCase() + word.slice(1) : "");
-    return element("li", {}, element("b", {}, one.name), element("code", {}, one.image ?? ""),
-      element("span", { class: `status ${meaning(shown)}` }, shown),
-      element("span", { class: "quiet" }, state?.restartCount ? `${state.restartCount} restarts` : ""));
-  }));
-}
-
-function conditions(list) {
-  if (!Array.isArray(list) || !list.length) return null;
-  return element("ul", { class: "lines" }, ...list.map((one) => element("li", {},
-    element("b", {}, String(one.type ?? "")),
-    element("span", { class: `status ${one.status === "True" ? "good" : one.status === "False" ? "busy" : ""}` }, String(one.status ?? "")),
-    element("span", { class: "quiet" }, [one.reason, one.message].filter(Boolean).join(": ")))));
-}
-
-function changes(list) {
-  if (!list.length) return element("p", { class: "nothing" }, "Nothing has changed since this page's server began to look.");
-  return element("ol", { class: "changes" }, ...list.map((change) => element("li", {},
-    element("p", {}, element("time", {}, new Date(change.at * 1000).toLocaleTimeString()),
-      element("span", { class: `pill ${{ ADDED: "good", DELETED: "bad" }[change.type] ?? ""}` }, change.type.toLowerCase()),
-      element("span", { class: "quiet" }, `version ${change.version}`)),
-    ...(change.type === "UPDATED" && !change.differences.length ? [element("p", { class: "quiet" }, "Nothing but the version.")] : []),
-    ...change.differences.map((one) => element("div", { class: short(one) ? "difference short" : "difference" },
-      element("p", { class: "path" }, one.path),
-      one.old === null ? null : element("del", {}, one.old),
-      one.new === null ? null : element("ins", {}, one.new))))));
-}
-
-// A number, a word: they fit beside their path.
-function short(one) {
-  return one.path.length + (one.old?.length ?? 0) + (one.new?.length ?? 0) < 58;
-}
-
-function yaml(text) {
-  const made = element("pre", { class: "yaml" });
-  for (const line of text.split("\n")) {
-    const found = /^(\s*(?:- )?)([^\s:'"][^:]*)(:)(\s.*|)$/.exec(line);
-    if (found) made.append(found[1], element("span", { class: "key" }, found[2]), found[3], element("span", { class: "value" }, found[4]), "\n");
-    else made.append(element("span", { class: "value" }, line), "\n");
+  // New content keeps the focus on the same link or button.
+  draw(made) {
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    const name = focused?.dataset.focus;
+    this.body.replaceChildren(made);
+    if (!focused || focused === this.body) return;
+    (name ? [...this.body.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === name) ?? this.body : this.body).focus({ preventScroll: true });
   }
-  return made;
 }

@@ -1,11 +1,11 @@
-// Which rows are shown: by text, namespace and labels, for all views alike.
+// The filter of rows: by text, namespace and labels, for all views alike.
 
-import { parseSelector } from "./words.js";
+import { parseSelector } from "./selector.js";
 
 export class Filter extends EventTarget {
-  constructor(text, selector, namespace) {
+  constructor(text, selector, namespace, complaint) {
     super();
-    Object.assign(this, { text, selector, namespace });
+    Object.assign(this, { text, selector, namespace, complaint });
     this.words = [];
     this.labels = null;
     let timer = 0;
@@ -17,15 +17,18 @@ export class Filter extends EventTarget {
 
   read() {
     this.words = this.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let wrong = "";
     try {
       this.labels = this.selector.value.trim() ? parseSelector(this.selector.value) : null;
-      this.selector.setCustomValidity("");
     } catch (error) {
       this.labels = () => false;
-      this.selector.setCustomValidity(error.message);
+      wrong = error.message;
     }
-    this.selector.classList.toggle("wrong", !this.selector.validity.valid);
-    this.selector.title = this.selector.validationMessage;
+    this.wrong = wrong;
+    this.selector.classList.toggle("wrong", Boolean(wrong));
+    this.selector.setAttribute("aria-invalid", String(Boolean(wrong)));
+    this.complaint.hidden = !wrong;
+    this.complaint.textContent = wrong;
     this.dispatchEvent(new Event("change"));
   }
 
@@ -33,21 +36,38 @@ export class Filter extends EventTarget {
     return Boolean(this.words.length || this.labels || this.namespace.value);
   }
 
+  get state() {
+    return { text: this.text.value, labels: this.selector.value, namespace: this.namespace.value };
+  }
+
   matches(row) {
     const namespace = this.namespace.value;
     if (namespace && row.ns && row.ns !== namespace) return false;
     if (this.labels && !this.labels(row.l)) return false;
     if (!this.words.length) return true;
-    const text = row.text ??= `${row.k} ${row.c.join(" ")} ${row.o ?? ""}`.toLowerCase();
+    const text = row.text ??= `${row.k} ${row.c.map((cell) => (Array.isArray(cell) ? cell[0] : cell)).join(" ")} ${row.o ?? ""}`.toLowerCase();
     return this.words.every((word) => text.includes(word));
   }
 
-  clear() {
-    this.text.value = this.selector.value = this.namespace.value = "";
+  set({ text, labels, namespace }) {
+    const now = this.state;
+    if (now.text === text && now.labels === labels && now.namespace === namespace) return;
+    this.text.value = text;
+    this.selector.value = labels;
+    this.choose(namespace);
     this.read();
   }
 
-  // The chosen one stays, also where it has no objects, or none yet: what is chosen is the user's.
+  clear() {
+    this.set({ text: "", labels: "", namespace: "" });
+  }
+
+  choose(namespace) {
+    if (![...this.namespace.options].some((option) => option.value === namespace)) this.namespace.append(new Option(namespace, namespace));
+    this.namespace.value = namespace;
+  }
+
+  // The chosen one stays, also if it has no objects, or none yet: the choice is the user's.
   offer(namespaces) {
     const now = [...this.namespace.options].slice(1).map((option) => option.value);
     const chosen = this.namespace.value;

@@ -1,4 +1,4 @@
-// How the informers do: a card each, with what changed in the last minute.
+// The informers: a card for each, with its figures over the last minute.
 
 import { Chart } from "./chart.js";
 import { age, bytes, element, meaning, number } from "./words.js";
@@ -51,7 +51,7 @@ export class Health {
     card.state = element("span", { class: "pill" });
     card.error = element("p", { class: "card-error", hidden: true });
     const charts = CHARTS.map(([key, label]) => {
-      const canvas = element("canvas", { class: `chart ${key}` });
+      const canvas = element("canvas", { class: `chart ${key}`, role: "img", "aria-label": `${label}, in the last minute` });
       card.charts[key] = new Chart(canvas);
       card.figures[key] = element("b", {}, "–");
       return element("div", { class: "measure" }, element("div", {}, card.figures[key], element("span", { class: "quiet" }, label)), canvas);

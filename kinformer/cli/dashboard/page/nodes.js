@@ -1,4 +1,4 @@
-// Pods by node, a square each: what runs where, and what does not, at a glance.
+// Pods by node, a square for each: all that runs, and all that does not, at a glance.
 
 import { element, meaning, number } from "./words.js";
 
@@ -13,13 +13,18 @@ export class Nodes {
     this.squares = new Map();
     this.shown = false;
     this.totals = {};
+    this.tally = { good: 0, busy: 0, bad: 0, over: 0 };
+    this.current = null;  // the square that the Tab key reaches: the first, until another one was chosen
+    this.chosen = false;
     document.getElementById("legend").append(...LEGEND.map(([kind, word]) =>
       element("span", {}, element("i", { class: `pod ${kind}` }), this.totals[kind] = element("b", {}), word)));
     this.grid.addEventListener("click", (event) => {
-      const square = event.target.closest(".pod");
-      if (square) this.open(PODS, square.key);
-      else if (event.target.closest(".node-name")?.known) this.open(NODES, event.target.closest(".node-name").known);
+      const square = event.target.closest(".pod"), name = event.target.closest(".node-name")?.known;
+      if (square) { this.reach(square); this.chosen = true; this.open(PODS, square.key); }
+      else if (name) this.open(NODES, name);
     });
+    this.grid.addEventListener("focusin", (event) => { if (event.target.matches(".pod")) { this.reach(event.target); this.chosen = true; } });
+    this.grid.addEventListener("keydown", (event) => this.key(event));
   }
 
   show() {
@@ -31,56 +36,67 @@ export class Nodes {
     this.shown = false;
   }
 
+  // All squares, in the order of their names; those that are there already keep their elements, and the focus.
   rebuild() {
     if (!this.shown) return;
-    this.cards.clear();
-    this.squares.clear();
-    for (const name of this.store.rows.get(NODES)?.keys() ?? []) this.card(name);
-    const pods = [...this.store.rows.get(PODS)?.values() ?? []].sort((a, b) => (a.k < b.k ? -1 : 1));
+    const nodes = this.store.rows.get(NODES) ?? new Map(), rows = this.store.rows.get(PODS) ?? new Map();
+    for (const name of nodes.keys()) this.card(name);
+    for (const key of [...this.squares.keys()]) if (!rows.has(key)) this.remove(key);
+    const pods = this.squares.size ? rows.values() : [...rows.values()].sort((a, b) => (a.k < b.k ? -1 : 1));
     for (const row of pods) this.place(row);
+    for (const [name, card] of this.cards) if (!nodes.has(name) && card.pods.size === 0) this.drop(card);
     this.arrange();
+    for (const card of this.cards.values()) this.describe(card);
+    this.count();
   }
 
   update(changed) {
     if (!this.shown) return;
     if (changed.size > 2000) { this.rebuild(); return; }
+    const touched = new Set();
     let moved = false;
     for (const [place, row] of changed) {
       if (place.startsWith(`${PODS} `)) {
-        if (row) moved = this.place(row) || moved;
-        else this.remove(place.slice(PODS.length + 1));
+        const square = this.squares.get(place.slice(PODS.length + 1));
+        if (square) touched.add(square.card);
+        if (row) {
+          moved = this.place(row) || moved;
+          touched.add(this.squares.get(row.k).card);
+        } else this.remove(place.slice(PODS.length + 1));
       } else if (place.startsWith(`${NODES} `)) {
         const name = place.slice(NODES.length + 1);
         if (row) moved = !this.cards.has(name) || moved;
-        if (row) this.card(name);
-        else if (this.cards.get(name)?.pods.size === 0) { this.cards.delete(name); moved = true; }
+        if (row) touched.add(this.card(name));
+        else if (this.cards.get(name)?.pods.size === 0) this.drop(this.cards.get(name));
+        else if (this.cards.has(name)) touched.add(this.cards.get(name));
       }
     }
     if (moved) this.arrange();
-    else this.count();
-  }
-
-  column(row, name) {
-    const place = this.store.about(PODS)?.columns.indexOf(name) ?? -1;
-    return place < 0 ? "" : row.c[place];
+    for (const card of touched) if (this.cards.get(card.name) === card) this.describe(card);
+    if (touched.size) this.count();
   }
 
   card(name) {
     let card = this.cards.get(name);
     if (!card) {
       card = { name, pods: new Set(), status: element("span", { class: "status" }), total: element("span", { class: "quiet" }) };
-      card.title = element("button", { class: "node-name", type: "button" }, name || "not on a node");
+      card.title = element(name ? "button" : "span", { class: "node-name", ...(name ? { type: "button" } : {}) }, name || "not on a node");
       card.title.known = name;
-      card.body = element("div", { class: "pods" });
+      card.body = element("div", { class: "pods", role: "group", "aria-label": name ? `pods on ${name}` : "pods that are not on a node" });
       card.made = element("article", { class: "card node" }, element("header", {}, card.title, card.status, card.total), card.body);
       this.cards.set(name, card);
     }
     return card;
   }
 
-  // Whether the order of the cards may have changed.
+  drop(card) {
+    this.cards.delete(card.name);
+    card.made.remove();
+  }
+
+  // True if the order of the cards may have changed.
   place(row) {
-    const named = this.column(row, "NODE"), node = named === "<none>" ? NOWHERE : named;
+    const named = this.store.cell(PODS, row, "NODE"), node = named === "<none>" ? NOWHERE : named;
     let square = this.squares.get(row.k);
     const fresh = !this.cards.has(node);
     if (!square) {
@@ -90,59 +106,120 @@ export class Nodes {
     }
     const card = this.card(node);
     if (square.card !== card) {
+      const focused = document.activeElement === square;
       if (square.card) this.leave(square);
       square.card = card;
       card.pods.add(row.k);
       card.body.append(square);
+      if (focused) square.focus();
     }
-    const status = this.column(row, "STATUS");
-    square.kind = meaning(status);
-    const kind = `pod ${square.kind}${this.filter.active && !this.filter.matches(row) ? " dim" : ""}`;
+    const status = this.store.cell(PODS, row, "STATUS"), now = meaning(status);
+    if (square.kind !== now) {
+      if (square.kind !== undefined) this.tally[square.kind] -= 1;
+      this.tally[now] = (this.tally[now] ?? 0) + 1;
+      square.kind = now;
+    }
+    const kind = `pod ${now}${this.filter.active && !this.filter.matches(row) ? " dim" : ""}`;
     if (square.className !== kind) square.className = kind;
-    square.title = `${row.k}\n${status}`;
+    const words = `${row.k}\n${status}`;
+    if (square.title !== words) square.title = words;
+    if (!this.current) this.reach(square);
     return fresh;
   }
 
   remove(key) {
     const square = this.squares.get(key);
     if (!square) return;
+    const focused = document.activeElement === square, near = square.nextElementSibling ?? square.previousElementSibling;
     this.leave(square);
     square.remove();
     this.squares.delete(key);
-  }
-
-  // A card that stands for no node goes with its last pod.
-  leave({ key, card }) {
-    card.pods.delete(key);
-    if (card.pods.size === 0 && !this.store.rows.get(NODES)?.has(card.name)) {
-      this.cards.delete(card.name);
-      card.made.remove();
+    if (square.kind !== undefined) this.tally[square.kind] -= 1;
+    if (this.current === square) {
+      this.current = null;
+      this.reach(near ?? this.grid.querySelector(".pod"));
+      if (focused) (this.current ?? document.getElementById("main")).focus();
     }
   }
 
+  // A card that belongs to no node goes with its last pod.
+  leave({ key, card }) {
+    card.pods.delete(key);
+    if (card.pods.size === 0 && !this.store.rows.get(NODES)?.has(card.name)) this.drop(card);
+  }
+
+  // Pods without a node come first: they are waiting. Cards that are in their place are not touched, and keep the focus.
   arrange() {
-    // Pods without a node first: they are what somebody waits for.
     const order = [...this.cards.values()].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-    this.grid.replaceChildren(...order.map((card) => card.made));
-    this.count();
+    order.forEach((card, place) => {
+      if (this.grid.children[place] !== card.made) this.grid.insertBefore(card.made, this.grid.children[place] ?? null);
+    });
+    if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
+  }
+
+  // --- with the keyboard: Tab reaches one square, the arrows the others ----------------------------------------------
+
+  reach(square) {
+    if (!square || this.current === square) return;
+    if (this.current) this.current.tabIndex = -1;
+    this.current = square;
+    square.tabIndex = 0;
+  }
+
+  key(event) {
+    const square = event.target;
+    if (!square.matches?.(".pod") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const all = this.grid.getElementsByClassName("pod");
+    let next = null;
+    if (event.key === "Home") next = all[0];
+    else if (event.key === "End") next = all[all.length - 1];
+    else if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      const list = [...all], at = list.indexOf(square) + (event.key === "ArrowRight" ? 1 : -1);
+      next = list[Math.min(list.length - 1, Math.max(0, at))];
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") next = this.beyond(square, event.key === "ArrowDown" ? 1 : -1);
+    else return;
+    next?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // The nearest square below or above, in this card or the next.
+  beyond(square, way) {
+    const from = square.getBoundingClientRect(), x = from.left + from.width / 2;
+    let cards = [square.card.made];
+    const children = [...this.grid.children], at = children.indexOf(square.card.made);
+    cards = cards.concat(way > 0 ? children.slice(at + 1) : children.slice(0, at).reverse());
+    for (const card of cards) {
+      let best = null, least = Infinity;
+      for (const one of card.getElementsByClassName("pod")) {
+        const box = one.getBoundingClientRect(), down = way * (box.top - from.top);
+        if (down < from.height / 2) continue;
+        const far = down * 8 + Math.abs(box.left + box.width / 2 - x);
+        if (far < least) { least = far; best = one; }
+      }
+      if (best) return best;
+    }
+    return null;
+  }
+
+  // --- words and numbers ----------------------------------------------------------------------------------------------
+
+  describe(card) {
+    card.total.textContent = number.format(card.pods.size);
+    const row = this.store.rows.get(NODES)?.get(card.name);
+    const status = row ? this.store.cell(NODES, row, "STATUS") : card.name && this.store.about(NODES)?.synced ? "gone" : "";
+    card.status.textContent = status;
+    card.status.className = `status ${meaning(status) || (status ? "bad" : "")}`;
+    card.made.classList.toggle("ill", Boolean(status) && meaning(status) !== "good");
+    card.made.classList.toggle("waiting", !card.name);
   }
 
   count() {
-    const totals = { good: 0, busy: 0, bad: 0, over: 0 };
-    for (const square of this.squares.values()) totals[square.kind] = (totals[square.kind] ?? 0) + 1;
-    for (const [kind, shown] of Object.entries(this.totals)) shown.textContent = number.format(totals[kind]);
-    const size = this.squares.size < 400 ? 19 : this.squares.size < 1500 ? 14 : 11;
-    this.grid.style.setProperty("--square", `${size}px`);
-    const columns = this.store.about(NODES)?.columns ?? [];
-    for (const card of this.cards.values()) {
-      card.total.textContent = number.format(card.pods.size);
-      const row = this.store.rows.get(NODES)?.get(card.name);
-      const watched = this.store.about(NODES)?.synced;
-      const status = row ? row.c[columns.indexOf("STATUS")] ?? "" : card.name && watched ? "gone" : "";
-      card.status.textContent = status;
-      card.status.className = `status ${meaning(status) || (status ? "bad" : "")}`;
-      card.made.classList.toggle("ill", Boolean(status) && meaning(status) !== "good");
-      card.made.classList.toggle("waiting", !card.name);
+    for (const [kind, shown] of Object.entries(this.totals)) {
+      const words = number.format(this.tally[kind]);
+      if (shown.textContent !== words) shown.textContent = words;
     }
+    const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
+    if (this.grid.style.getPropertyValue("--square") !== size) this.grid.style.setProperty("--square", size);
   }
 }

@@ -1,12 +1,15 @@
 // A table of one resource. Only the rows that can be seen are elements; the others are a number of pixels.
 
-import { age, element, meaning, number } from "./words.js";
+import { now } from "./clock.js";
+import { Hold } from "./hold.js";
+import { Order } from "./order.js";
+import { age, element, meaning, number, plural } from "./words.js";
 
 const HEIGHT = 34;      // pixels a row, as in style.css
 const SPARE = 8;        // rows beyond the edges, for scrolling
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-// Least width in rem, share of what is left, and how soon a column goes where there is no room: the highest first.
+// Least width in rem, share of what is left, and how soon a column goes if they do not fit: the highest first.
 const WIDTHS = {
   NAME: [13, 3, 0], STATUS: [10.5, 1.1, 1], AGE: [4.4, 0.5, 2], READY: [4.6, 0.5, 3], NAMESPACE: [7.5, 1.1, 4], NODE: [7.5, 1.2, 5],
   RESTARTS: [6, 0.7, 7], DATA: [4.4, 0.5, 4], TYPE: [7, 1, 4], MESSAGE: [16, 3, 3],
@@ -14,8 +17,8 @@ const WIDTHS = {
 const OTHER = [7, 1, 6];
 
 export class Table {
-  constructor(store, filter, open) {
-    Object.assign(this, { store, filter, open });
+  constructor(store, filter, { open, sorted }) {
+    Object.assign(this, { store, filter, open, sorted });
     this.scroll = document.getElementById("scroll");
     this.head = document.getElementById("head");
     this.body = document.getElementById("body");
@@ -23,23 +26,33 @@ export class Table {
     this.title = document.getElementById("title");
     this.counted = document.getElementById("count");
     this.resource = "";
-    this.list = [];
+    this.order = new Order();
+    this.hold = new Hold(this.body, () => { this.rearrange(); this.tell(); this.paint(); });
+    this.held = document.getElementById("held");
     this.pool = [];
     this.selected = "";
-    this.sort = { column: "NAME", up: true };
+    this.sort = sortOf("");
     this.painting = 0;
     this.scroll.addEventListener("scroll", () => this.paint(), { passive: true });
-    new ResizeObserver(() => { if (this.resource) { this.layOut(); this.paint(); } }).observe(this.scroll);
+    new ResizeObserver(() => { if (this.resource) { this.layOut(); this.draw(); } }).observe(this.scroll);
     setInterval(() => { if (this.resource && !document.hidden) this.paint(); }, 1000);  // ages grow
   }
 
-  show(resource) {
-    if (this.resource === resource) return;
+  // The rows as they are shown, in their order.
+  get list() {
+    return this.hold.list ?? this.order.list;
+  }
+
+  show(resource, sort) {
+    const moved = this.resource !== resource, wanted = sortOf(sort);
+    if (!moved && wanted.column === this.sort.column && wanted.up === this.sort.up) return;
     this.resource = resource;
+    this.sort = wanted;
     this.columns = "";
-    this.sort = { column: "NAME", up: true };
-    this.selected = "";
-    this.scroll.scrollTop = 0;
+    if (moved) {
+      this.selected = this.refused = "";
+      this.scroll.scrollTop = 0;
+    }
     this.rebuild();
   }
 
@@ -50,7 +63,7 @@ export class Table {
   layOut() {
     const about = this.store.about(this.resource);
     const names = this.fitting(["NAME", ...(about?.namespaced === false ? [] : ["NAMESPACE"]), ...(about?.columns ?? []), "AGE"]);
-    this.told = about?.error ?? about?.synced;
+    this.told = `${about?.error ?? ""} ${about?.synced ?? ""}`;
     const signature = `${this.resource} ${names.join()} ${this.sort.column} ${this.sort.up}`;
     if (this.columns === signature) return;
     this.columns = signature;
@@ -62,16 +75,18 @@ export class Table {
     });
     this.scroll.style.setProperty("--columns", widths.map(([least, share]) => `minmax(${least}rem, ${share}fr)`).join(" "));
     this.scroll.style.setProperty("--least", `${widths.reduce((sum, [least]) => sum + least, 1)}rem`);
-    this.head.replaceChildren(...names.map((name) => element("button", {
-      class: "cell", type: "button", role: "columnheader", "data-column": name,
+    const focused = this.head.contains(document.activeElement) ? document.activeElement.parentElement.dataset.column : "";
+    this.head.replaceChildren(...names.map((name) => element("span", {
+      class: "cell", role: "columnheader", "data-column": name,
       "aria-sort": name === this.sort.column ? (this.sort.up ? "ascending" : "descending") : "none",
-      onclick: () => this.sortBy(name),
-    }, name.charAt(0) + name.slice(1).toLowerCase())));
+    }, element("button", { type: "button", onclick: () => this.sortBy(name) }, name.charAt(0) + name.slice(1).toLowerCase()))));
+    if (focused) this.head.querySelector(`[data-column="${CSS.escape(focused)}"] button`)?.focus();
+    this.scroll.setAttribute("aria-colcount", String(names.length));
     for (const row of this.pool) row.remove();
     this.pool = [];
   }
 
-  // The columns that there is room for.
+  // The columns that fit.
   fitting(names) {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize), left = [...names];
     const width = () => left.reduce((sum, name) => sum + (WIDTHS[name] ?? OTHER)[0], 1) * rem;
@@ -92,40 +107,79 @@ export class Table {
   }
 
   sortBy(name) {
-    this.sort = { column: name, up: this.sort.column === name ? !this.sort.up : true };
-    this.rebuild();
+    const down = this.sort.column === name && this.sort.up;
+    this.sorted(`${down ? "-" : ""}${name}`);
   }
 
+  // All of it anew: another resource, sort or filter, or other columns.
   rebuild() {
     if (!this.resource) return;
     this.layOut();
+    this.hold.release();
     const rows = this.store.rows.get(this.resource) ?? new Map();
-    const list = [];
-    for (const row of rows.values()) if (this.filter.matches(row)) list.push(row);
-    list.sort(this.order());
-    this.list = list;
-    this.body.style.height = `${list.length * HEIGHT}px`;
-    const about = this.store.about(this.resource);
-    this.title.textContent = about ? plural(about) : this.resource;
-    this.counted.textContent = list.length === rows.size
-      ? number.format(rows.size) : `${number.format(list.length)} of ${number.format(rows.size)}`;
-    this.nothing.hidden = list.length > 0;
-    this.nothing.textContent = rows.size
-      ? "Nothing matches the filter." : about && !about.synced ? about.error ?? "The first list has not come yet." : "There are none.";
+    this.order.reset(rows.values(), this.comparison(), (row) => this.filter.matches(row));
+    this.rearrange();
+    this.tell();
     this.paint();
   }
 
+  update(changed) {
+    if (!this.resource) return;
+    const own = new Map(), prefix = `${this.resource} `;
+    for (const [place, row] of changed) if (place.startsWith(prefix)) own.set(place.slice(prefix.length), row);
+    if (!own.size) return;
+    this.order.update(own);
+    if (!this.hold.list) this.rearrange();
+    else {
+      for (const [key, row] of own) if (row && !this.filter.matches(row)) own.set(key, null);
+      this.hold.update(own);
+    }
+    this.tell();
+    this.paint();
+  }
+
+  // The order is held while a pointer rests on the rows, and taken up again when it leaves them.
+  rearrange() {
+    const settled = !this.store.loading && this.store.about(this.resource)?.synced;
+    if (this.hold.over && settled && !this.hold.list && this.order.list.length) this.hold.take(this.order.list);
+    else if (!this.hold.over) this.hold.release();
+  }
+
+  tell() {
+    const { list } = this, total = this.store.count(this.resource), about = this.store.about(this.resource), { added, gone } = this.hold;
+    write(this.body.style, "height", `${list.length * HEIGHT}px`);
+    write(this.title, "textContent", about ? plural(about) : this.resource);
+    const shown = this.order.list.length;
+    write(this.counted, "textContent", shown === total ? number.format(total) : `${number.format(shown)} of ${number.format(total)}`);
+    const held = [added ? `${number.format(added)} new` : "", gone ? `${number.format(gone)} gone` : ""].filter(Boolean).join(", ");
+    write(this.held, "textContent", held ? `${held}; rows keep their places while the pointer is on them` : "");
+    this.scroll.setAttribute("aria-rowcount", String(list.length + 1));
+    this.nothing.hidden = list.length > 0;
+    write(this.nothing, "textContent", this.filter.wrong ? "The label selector cannot be read." : total ? "Nothing matches the filter." : this.why(about));
+  }
+
+  why(about) {
+    if (this.refused) return this.refused;
+    if (!about) return "This resource is not followed yet.";
+    return about.synced ? "There are none." : about.error ?? "The first list has not come yet.";
+  }
+
   // By the chosen column, also while there is no room for it.
-  order() {
+  comparison() {
     const { column, up } = this.sort, sign = up ? 1 : -1;
     const byName = (a, b) => (a.k < b.k ? -1 : a.k > b.k ? 1 : 0);
-    const value = this.value(column);
+    if (column === "NAME") return (a, b) => sign * (a.name < b.name ? -1 : a.name > b.name ? 1 : 0) || byName(a, b);
     if (column === "AGE") return (a, b) => sign * (b.t - a.t) || byName(a, b);
+    const value = this.value(column);
     return (a, b) => {
-      const x = value(a), y = value(b);
+      let x = value(a), y = value(b);
+      if (Array.isArray(x) && Array.isArray(y) && !x[0] && !y[0]) return sign * (y[1] - x[1]) || byName(a, b);
+      x = Array.isArray(x) ? x[0] : x;
+      y = Array.isArray(y) ? y[0] : y;
       if (x === y) return byName(a, b);
-      const p = parseFloat(x), q = parseFloat(y);
-      return sign * (p - q || (x < y ? -1 : 1));
+      // Numbers before words: an order without circles, in which a row is found again.
+      const p = parseFloat(x), q = parseFloat(y), numeric = (Number.isNaN(p) ? 1 : 0) - (Number.isNaN(q) ? 1 : 0);
+      return sign * (numeric || p - q || (x < y ? -1 : 1));
     };
   }
 
@@ -136,61 +190,82 @@ export class Table {
 
   draw() {
     if (!this.names) return;
-    const top = this.scroll.scrollTop, height = this.scroll.clientHeight;
+    const { list } = this, top = this.scroll.scrollTop, height = this.scroll.clientHeight;
     const first = Math.max(0, Math.floor(top / HEIGHT) - SPARE);
-    const last = Math.min(this.list.length, Math.ceil((top + height) / HEIGHT) + SPARE);
+    const last = Math.min(list.length, Math.ceil((top + height) / HEIGHT) + SPARE);
     while (this.pool.length < last - first) this.pool.push(this.body.appendChild(this.blank()));
-    const now = Date.now() / 1000, moment = performance.now();
+    const moment = performance.now(), time = now();
     for (let place = 0; place < this.pool.length; place += 1) {
       // Each row keeps its element while it scrolls by: which one depends on its place alone.
       const at = first + ((place - first) % this.pool.length + this.pool.length) % this.pool.length;
-      this.fill(this.pool[place], at < last ? this.list[at] : null, at, now, moment);
+      this.fill(this.pool[place], at < last ? list[at] : null, at, time, moment);
     }
   }
 
   blank() {
-    const row = element("div", { class: "row", role: "row", onclick: (event) => this.choose(event.currentTarget.row?.k, true) });
-    row.cells = this.names.map((name) => row.appendChild(element("span", { class: "cell", role: "cell", "data-column": name })));
+    const row = element("div", { class: "row", role: "row", "aria-selected": "false", onclick: (event) => this.choose(event.currentTarget.row?.k) });
+    row.id = `row-${this.pool.length}`;
+    row.cells = this.names.map((name) => row.appendChild(element("span", { class: "cell", role: "gridcell", "data-column": name })));
     return row;
   }
 
-  fill(made, row, at, now, moment) {
+  fill(made, row, at, time, moment) {
     if (!row) {
       if (made.row) { made.hidden = true; made.row = null; }
       return;
     }
-    const aged = made.cells[this.names.indexOf("AGE")];
-    if (made.at !== at) { made.at = at; made.style.transform = `translateY(${at * HEIGHT}px)`; }
+    if (made.at !== at) {
+      made.at = at;
+      made.style.transform = `translateY(${at * HEIGHT}px)`;
+      made.setAttribute("aria-rowindex", String(at + 2));
+    }
     if (made.row !== row) {
       const known = made.row?.k === row.k;
       made.row = row;
       made.hidden = false;
       made.title = row.k;
+      made.classList.toggle("gone", Boolean(row.gone));
       for (let place = 0; place < this.names.length; place += 1) {
         if (this.names[place] === "AGE") continue;
         const cell = made.cells[place], word = this.values[place](row);
+        if (Array.isArray(word)) continue;
         if (text(cell, word) && known && !calm.matches) flash(cell);
         const kind = this.names[place] === "STATUS" ? `cell status ${meaning(word)}` : "cell";
         if (cell.className !== kind) cell.className = kind;
       }
       if (!known && row.at && moment - row.at < 100 && !calm.matches) flash(made);
     }
-    if (aged) text(aged, row.t ? age(now - row.t) : "");
-    made.classList.toggle("selected", row.k === this.selected);
+    for (let place = 0; place < this.names.length; place += 1) {
+      const word = this.names[place] === "AGE" ? (row.t ? ["", row.t, ""] : "") : this.values[place](row);
+      if (Array.isArray(word)) text(made.cells[place], `${word[0]}${age(time - word[1])}${word[2]}`);
+      else if (this.names[place] === "AGE") text(made.cells[place], word);
+    }
+    const selected = row.k === this.selected;
+    if (made.selected !== selected) {
+      made.selected = selected;
+      made.classList.toggle("selected", selected);
+      made.setAttribute("aria-selected", String(selected));
+    }
+    if (selected) this.scroll.setAttribute("aria-activedescendant", made.id);
   }
 
-  choose(key, open) {
+  choose(key) {
     if (!key) return;
     this.selected = key;
     this.paint();
-    if (open) this.open(this.resource, key);
+    this.open(this.resource, key);
+  }
+
+  focus() {
+    this.scroll.focus({ preventScroll: true });
   }
 
   move(by) {
     if (!this.list.length) return;
-    const at = this.list.findIndex((row) => row.k === this.selected);
-    const next = Math.min(this.list.length - 1, Math.max(0, at < 0 ? 0 : at + by));
-    this.selected = this.list[next].k;
+    const { list } = this, at = list.findIndex((row) => row.k === this.selected);
+    const next = Math.min(list.length - 1, Math.max(0, at < 0 ? 0 : at + by));
+    this.selected = list[next].k;
+    this.focus();
     const top = next * HEIGHT, bottom = top + 2 * HEIGHT, view = this.scroll;
     if (top < view.scrollTop) view.scrollTop = top;
     else if (bottom > view.scrollTop + view.clientHeight) view.scrollTop = bottom - view.clientHeight;
@@ -205,12 +280,15 @@ function text(cell, words) {
   return true;
 }
 
-function flash(made) {
-  made.animate([{ backgroundColor: "var(--flash)" }, { backgroundColor: "transparent" }], { duration: 900, easing: "ease-out" });
+function write(holder, name, words) {
+  if (holder[name] !== words) holder[name] = words;
 }
 
-export function plural(about) {
-  const kind = about.kind;
-  if (/(s|x|ch)$/.test(kind)) return `${kind}es`;
-  return /[^aeiou]y$/.test(kind) ? `${kind.slice(0, -1)}ies` : `${kind}s`;
+// "-AGE" is by age, from the greatest down.
+function sortOf(words) {
+  return words ? { column: words.replace(/^-/, ""), up: !words.startsWith("-") } : { column: "NAME", up: true };
+}
+
+function flash(made) {
+  made.animate([{ backgroundColor: "var(--flash)" }, { backgroundColor: "transparent" }], { duration: 900, easing: "ease-out" });
 }

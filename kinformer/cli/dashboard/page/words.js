@@ -8,13 +8,13 @@ export function element(tag, properties = {}, ...children) {
     else if (name in made) made[name] = value;
     else made.setAttribute(name, value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  made.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
   return made;
 }
 
 const UNITS = [["y", 31536000], ["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 
-// As kubectl writes them: two units where the first is small.
+// As kubectl writes them: two units if the first is small.
 export function age(seconds) {
   if (!(seconds >= 0)) return seconds > -2 ? "0s" : "";
   const whole = Math.floor(seconds);
@@ -49,31 +49,15 @@ const MEANINGS = {
 };
 const MEANING = new Map(Object.entries(MEANINGS).flatMap(([kind, words]) => words.split(" ").map((word) => [word, kind])));
 
-// good, busy, bad, over, or "" where a word says nothing of the kind.
+// good, busy, bad, over, or "" if a word says nothing of the kind.
 export function meaning(word) {
   const first = String(word).split(",")[0];
   if (first.startsWith("Init:")) return /^\d/.test(first.slice(5)) ? "busy" : "bad";
   return MEANING.get(first) ?? "";
 }
 
-const PART = /^\s*(?:(!)\s*([\w./-]+)|([\w./-]+)\s+(in|notin)\s*\(([^)]*)\)|([\w./-]+)\s*(==|=|!=)\s*([\w.-]*)|([\w./-]+))\s*(?:,|$)/;
-
-// A label selector as kubectl takes it, as a function of labels; throws where it cannot be read.
-export function parseSelector(text) {
-  const tests = [];
-  let rest = text;
-  while (rest.trim()) {
-    const found = PART.exec(rest);
-    if (!found) throw new Error(`cannot read “${rest.trim()}”`);
-    const [whole, , absent, set, verb, list, equal, sign, value, present] = found;
-    if (absent) tests.push((labels) => !Object.hasOwn(labels, absent));
-    else if (set) {
-      const values = new Set(list.split(",").map((one) => one.trim()));
-      tests.push(verb === "in" ? (labels) => Object.hasOwn(labels, set) && values.has(labels[set]) : (labels) => !values.has(labels[set]));
-    } else if (equal) {
-      tests.push(sign === "!=" ? (labels) => labels[equal] !== value : (labels) => labels[equal] === value);
-    } else tests.push((labels) => Object.hasOwn(labels, present));
-    rest = rest.slice(whole.length);
-  }
-  return (labels) => tests.every((test) => test(labels ?? {}));
+export function plural(about) {
+  const kind = about.kind;
+  if (/(s|x|ch)$/.test(kind)) return `${kind}es`;
+  return /[^aeiou]y$/.test(kind) ? `${kind.slice(0, -1)}ies` : `${kind}s`;
 }

@@ -1,0 +1,22 @@
+// The latest changes of an object, as differences.
+
+import { since } from "./clock.js";
+import { element } from "./words.js";
+
+export function changes(list) {
+  if (!list.length) return element("p", { class: "nothing" }, "Nothing has changed since this page's server started to follow it.");
+  return element("ol", { class: "changes" }, ...list.map((change) => element("li", {},
+    element("p", {}, since(change.at, { after: " ago" }),
+      element("span", { class: `pill ${{ ADDED: "good", DELETED: "bad" }[change.type] ?? ""}` }, change.type.toLowerCase()),
+      element("span", { class: "quiet" }, `version ${change.version}`)),
+    ...(change.type === "UPDATED" && !change.differences.length ? [element("p", { class: "quiet" }, "Nothing but the version.")] : []),
+    ...change.differences.map((one) => element("div", { class: short(one) ? "difference short" : "difference" },
+      element("p", { class: "path" }, one.path),
+      one.old === null ? null : element("del", {}, one.old),
+      one.new === null ? null : element("ins", {}, one.new))))));
+}
+
+// A number, a word: they fit beside their path.
+function short(one) {
+  return one.path.length + (one.old?.length ?? 0) + (one.new?.length ?? 0) < 58;
+}

@@ -1,0 +1,84 @@
+// The summary of an object: its cells, conditions, containers with the reasons of their restarts, labels.
+
+import { since } from "./clock.js";
+import { element, meaning } from "./words.js";
+
+export function summary(object, row, about) {
+  const metadata = object.metadata ?? {}, made = element("div", { class: "summary" });
+  const facts = element("dl", { class: "facts wide" });
+  const fact = (name, ...value) => {
+    if (value[0]) facts.append(element("div", {}, element("dt", {}, name), element("dd", {}, ...value)));
+  };
+  (about?.columns ?? []).forEach((name, place) => {
+    const cell = row?.c[place];
+    if (Array.isArray(cell)) fact(name.toLowerCase(), since(cell[1], { before: cell[0], after: cell[2] }));
+    else if (cell && cell !== "<none>") fact(name.toLowerCase(), element("span", { class: `status ${name === "STATUS" ? meaning(cell) : ""}` }, cell));
+  });
+  if (metadata.creationTimestamp) {
+    fact("created", since(metadata.creationTimestamp, { after: ` ago (${new Date(metadata.creationTimestamp).toLocaleString()})` }));
+  }
+  if (metadata.deletionTimestamp) fact("being deleted", since(metadata.deletionTimestamp, { before: "for " }));
+  fact("finalizers", (metadata.finalizers ?? []).join(", "));
+  fact("message", object.status?.message ?? "");
+  fact("uid", metadata.uid);
+  fact("resource version", metadata.resourceVersion);
+  made.append(facts);
+  section(made, "Conditions", conditions(object.status?.conditions));
+  section(made, "Containers", containers(object));
+  section(made, "Labels", chips(metadata.labels));
+  section(made, "Annotations", chips(metadata.annotations));
+  return made;
+}
+
+function section(holder, title, content) {
+  if (content) holder.append(element("h3", {}, title), content);
+}
+
+function chips(pairs) {
+  const entries = Object.entries(pairs ?? {});
+  if (!entries.length) return null;
+  return element("ul", { class: "chips" }, ...entries.map(([key, value]) =>
+    element("li", {}, element("span", { class: "quiet" }, `${key} `), String(value).length > 300 ? `${String(value).slice(0, 300)}…` : String(value))));
+}
+
+function containers(object) {
+  const spec = object.spec?.containers ? object.spec : object.spec?.template?.spec ?? {}, status = object.status ?? {};
+  const wanted = [...list(spec.initContainers).map((one) => [one, "init"]), ...list(spec.containers).map((one) => [one, ""])];
+  if (!wanted.length) return null;
+  const states = new Map([...list(status.initContainerStatuses), ...list(status.containerStatuses)].map((one) => [one.name, one]));
+  return element("ul", { class: "lines" }, ...wanted.map(([one, role]) => {
+    const state = states.get(one.name), [word, more] = Object.entries(state?.state ?? {})[0] ?? [];
+    const shown = more?.reason ?? (word ? word.charAt(0).toUpperCase() + word.slice(1) : "");
+    return element("li", {}, element("b", {}, one.name), role ? element("span", { class: "quiet" }, role) : null,
+      element("code", {}, one.image ?? ""), element("span", { class: `status ${meaning(shown)}` }, shown),
+      more?.message ? element("p", { class: "quiet" }, more.message) : null, restarts(state));
+  }));
+}
+
+// How often, of what and when a container ended before.
+function restarts(state) {
+  if (!state?.restartCount) return null;
+  const times = `${state.restartCount} ${state.restartCount === 1 ? "restart" : "restarts"}`, last = state.lastState?.terminated;
+  if (!last) return element("p", { class: "quiet" }, times);
+  const why = [last.reason, last.signal ? `signal ${last.signal}` : `exit code ${last.exitCode}`].filter(Boolean).join(", ");
+  return element("p", {}, `${times}, the last after `, element("b", { class: "status bad" }, why), " ",
+    last.finishedAt ? since(last.finishedAt, { after: " ago" }) : "", last.message ? `: ${last.message}` : "");
+}
+
+// Most are good when they are true; those of nodes under pressure, and failures, when they are not.
+const ILL_IF_TRUE = /Pressure$|Unavailable$|^(Failed|ReplicaFailure|FailureTarget|Stalled|Degraded|DisruptionTarget)$/;
+
+function conditions(found) {
+  if (!list(found).length) return null;
+  return element("ul", { class: "lines conditions" }, ...found.map((one) => {
+    const well = (one.status === "True") !== ILL_IF_TRUE.test(one.type);
+    return element("li", {}, element("b", {}, String(one.type ?? "")),
+      element("span", { class: `status ${one.status === "Unknown" ? "busy" : well ? "good" : "bad"}` }, String(one.status ?? "")),
+      one.lastTransitionTime ? element("span", { class: "quiet" }, since(one.lastTransitionTime, { before: "for " })) : null,
+      element("span", { class: "quiet" }, [one.reason, one.message].filter(Boolean).join(": ")));
+  }));
+}
+
+function list(found) {
+  return Array.isArray(found) ? found : [];
+}

@@ -1,0 +1,63 @@
+"""Cells that contain an age, as text around a moment: the page counts the age itself, so it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kinformer import PodState
+from kinformer.cli.output.cells import value_at
+
+__all__ = ["Ticking", "ticking_cell"]
+
+Object = Mapping[str, Any]
+
+Ticking = tuple[str, float, str]
+"""The text before an age, the moment since which it is counted, in seconds since 1970, and the text after it."""
+
+
+def ticking_cell(group: str, kind: str, column: str, document: Object) -> Ticking | None:
+    """Return a cell of a document that contains an age; None if it has none, and its text can be shown as it is."""
+    found = _CELLS.get((group, kind, column))
+    return found(document) if found is not None else None
+
+
+def _restarts(pod: Object) -> Ticking | None:
+    found = PodState.of(pod)
+    moment = _moment(found.last_restart)
+    return (f"{found.restarts} (", moment, " ago)") if found.restarts and moment is not None else None
+
+
+def _since(*paths: str) -> Callable[[Object], Ticking | None]:
+    def cell(document: Object) -> Ticking | None:
+        moments = (_moment(value_at(document, path)) for path in paths)
+        moment = next((one for one in moments if one is not None), None)
+        return ("", moment, "") if moment is not None else None
+
+    return cell
+
+
+def _running_job(job: Object) -> Ticking | None:
+    return None if value_at(job, "status.completionTime") else _since("status.startTime")(job)
+
+
+def _moment(time: Any) -> float | None:
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError:
+            return None
+    if not isinstance(time, datetime):
+        return None
+    return (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+
+
+_LAST_SEEN = _since("lastTimestamp", "deprecatedLastTimestamp", "eventTime", "metadata.creationTimestamp")
+_CELLS: Mapping[tuple[str, str, str], Callable[[Object], Ticking | None]] = {
+    ("", "Pod", "RESTARTS"): _restarts,
+    ("", "Event", "LAST SEEN"): _LAST_SEEN,
+    ("events.k8s.io", "Event", "LAST SEEN"): _LAST_SEEN,
+    ("batch", "CronJob", "LAST SCHEDULE"): _since("status.lastScheduleTime"),
+    ("batch", "Job", "DURATION"): _running_job,
+}

@@ -1,0 +1,115 @@
+"""The troubles of informers: one for each cause, with the resources that have it and the time since when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kinformer import APIError, ConnectError, ForbiddenError, NotFoundError, SharedInformer, UnauthorizedError
+from kinformer.cli.dashboard.catalogue import Catalogue
+from kinformer.cli.output.errors import error_text
+
+__all__ = ["Troubles"]
+
+_LOOKS = 0.5  # seconds between two looks at the informers: how exact "since" is
+
+
+class Troubles:
+    """Notes since when informers are not live, and groups them by cause.
+
+    Args:
+        informers: Returns the informers by name, whenever it is called.
+        catalogue: Is asked for the rights that are missing after a 403; without it only the error tells.
+    """
+
+    def __init__(self, informers: Callable[[], Mapping[str, SharedInformer]], catalogue: Catalogue | None) -> None:
+        self._informers = informers
+        self._catalogue = catalogue
+        self._since: dict[str, float] = {}
+        self._missing: dict[str, tuple[str, ...]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        self._look()
+
+    def end(self) -> None:
+        """Look no more; the informers have ended."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._asking.values():
+            task.cancel()
+
+    def since(self, name: str) -> float | None:
+        """Return the time at which an informer ceased to be live, or began; None if it is live."""
+        return self._since.get(name)
+
+    def report(self) -> list[dict[str, Any]]:
+        """Return the troubles, each with `cause`, `reason`, `since`, `resources` and `synced`.
+
+        `cause` is `unreachable`, `unauthorized`, `forbidden`, `absent` or `failing`. The widest comes first. A
+        forbidden resource is a trouble of its own, with the verbs that are `missing`.
+        """
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        self._note()
+        for name, informer in self._informers().items():
+            health = informer.health()
+            if health.live or health.last_error is None:
+                continue
+            cause, reason, group = _cause(name, health.last_error)
+            trouble = found.setdefault(
+                (cause, group), {"cause": cause, "reason": reason, "resources": [], "missing": []}
+            )
+            trouble["resources"].append(name)
+            trouble["since"] = min(trouble.get("since", self._since[name]), self._since[name])
+            trouble["synced"] = trouble.get("synced", False) or health.synced
+            if cause == "forbidden":
+                trouble["missing"] = list(self._missing.get(name, ()))
+        return sorted(found.values(), key=lambda trouble: (-len(trouble["resources"]), trouble["since"]))
+
+    def _look(self) -> None:
+        self._note()
+        self._timer = asyncio.get_running_loop().call_later(_LOOKS, self._look)
+
+    def _note(self) -> None:
+        now = time.time()
+        informers = self._informers()
+        for name, informer in informers.items():
+            health = informer.health()
+            if health.live:
+                self._since.pop(name, None)
+            else:
+                self._since.setdefault(name, now)
+            if isinstance(health.last_error, ForbiddenError):
+                known = name in self._missing or name in self._asking
+                if self._catalogue is not None and not known and not self._ended:
+                    self._ask(name, self._catalogue)
+            elif name not in self._asking:
+                self._missing.pop(name, None)
+
+    def _ask(self, name: str, catalogue: Catalogue) -> None:
+        async def ask() -> None:
+            self._missing[name] = await catalogue.missing_rights(name.partition("#")[0])
+
+        task = self._asking[name] = asyncio.create_task(ask(), name=f"kinformer dashboard: rights for {name}")
+        task.add_done_callback(lambda _: self._asking.pop(name, None))
+
+
+def _cause(name: str, error: BaseException) -> tuple[str, str, str]:
+    """Return the cause, its reason in words, and what its other resources have in common with this one."""
+    if isinstance(error, ConnectError):
+        return "unreachable", str(error).partition(": ")[2] or str(error), ""
+    if isinstance(error, TimeoutError):
+        return "unreachable", "no answer in time", ""
+    if isinstance(error, ForbiddenError):
+        return "forbidden", str(error), name
+    if isinstance(error, UnauthorizedError):
+        return "unauthorized", str(error), ""
+    if isinstance(error, NotFoundError):
+        return "absent", str(error), name
+    if isinstance(error, APIError):
+        return "failing", str(error), str(error.status)
+    text = error_text(error) or ""
+    return "failing", text, text

@@ -1,0 +1,54 @@
+"""A dashboard on a server, and the scripts that read its page in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from kinformer import SharedInformerFactory
+from kinformer._runtime.backoff import Backoff
+from kinformer.cli.dashboard import cluster_app
+from kinformer.cli.dashboard.board import board_of
+from kinformer.cli.dashboard.catalogue import Catalogue
+from kinformer.contrib.fastapi import kinformer_lifespan
+from kinformer.testing import APIServer
+from tests.support.web_server import serving
+
+NAMES = "[...document.querySelectorAll('#body .row')].filter(r => !r.hidden).map(r => r.cells[0].textContent)"
+PODS = 'kinformer.store.count("v1/pods")'
+NAMESPACES = "[...document.getElementById('namespace').options].map(option => option.value)"
+SORTED = "[...document.querySelectorAll('#head [aria-sort$=cending]')].map(cell => cell.dataset.column)"
+CHOSEN = "document.getElementById('namespace').value"
+TROUBLE = "document.getElementById('trouble').hidden ? '' : document.getElementById('trouble').textContent"
+LINK = "document.getElementById('link').textContent"
+BODY = "document.getElementById('detail-body').textContent"
+OPENED = "document.getElementById('detail').hidden ? '' : document.getElementById('detail-name').textContent"
+FOCUS = "document.activeElement.id || document.activeElement.className"
+
+Open = Callable[..., Any]
+
+
+@asynccontextmanager
+async def serving_dashboard(
+    server: APIServer,
+    resources: Sequence[str] = ("v1/pods", "v1/nodes"),
+    *,
+    picks: bool = False,
+    user: str | None = None,
+    **options: Any,
+) -> AsyncIterator[str]:
+    """The URL of a dashboard; with `picks` its page can open other resources too, as that of the command can."""
+
+    @asynccontextmanager
+    async def setup() -> AsyncIterator[SharedInformerFactory]:
+        backoff = Backoff(initial=0.02, maximum=0.1)
+        async with server.client(user) as client, SharedInformerFactory(client, backoff=backoff) as factory:
+            for resource in resources:
+                factory.for_resource(resource)
+            if picks:
+                await board_of(factory, Catalogue(client, factory))
+            yield factory
+
+    async with serving(cluster_app(lifespan=kinformer_lifespan(setup)), **options) as url:
+        yield url

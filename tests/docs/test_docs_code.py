@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -89,7 +90,12 @@ async def test_a_page_whose_code_does_not_hold_fails(
 
 
 def test_few_blocks_do_not_run_and_each_says_why() -> None:
-    reasons = [block.not_run for page in pages() for block in blocks(page) if block.not_run]
+    left_out = [block for page in pages() for block in blocks(page) if block.not_run]
+    foreign = [block for block in left_out if re.fullmatch(r"\w+ is not installed here", block.not_run)]
+    for block in foreign:  # programs on other libraries, that are Python at least
+        assert block.text.startswith("# before\n"), block.where
+        compile(block.text, block.where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    reasons = [block.not_run for block in left_out if block not in foreign]
     assert len(reasons) <= MOST_NOT_RUN, reasons
     assert all(len(reason.split()) >= 3 for reason in reasons), reasons
 

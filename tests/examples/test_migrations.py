@@ -11,6 +11,7 @@ from tests.docs.documentation import DOCS, blocks
 from tests.examples.example_program import EXAMPLES
 
 PROGRAMS = {
+    "service-discovery": "service_discovery/router.py",
     "sidecar": "config_sidecar/sidecar.py",
 }
 

@@ -1,24 +1,31 @@
-"""The commands and their options; each command is implemented in the module of its name."""
+"""The commands and their options; each command is implemented in the module of its name.
+
+A command imports its module, and with it kinformer, when it runs: a help needs neither.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
-from kinformer import ConfigError, KinformerError
 from kinformer.cli.completion import (
+    choices,
     complete_name,
     complete_resource,
     is_completing,
     learn_shells,
     print_script,
 )
+from kinformer.cli.help import Command, Group, in_own_words
+from kinformer.cli.launch import launch
+from kinformer.cli.local_commands import dashboard, demo, serve
 from kinformer.cli.options import (
+    SHELLS,
+    WATCH_FORMS,
     AllOption,
     ContextOption,
     DurationOption,
@@ -31,13 +38,12 @@ from kinformer.cli.options import (
     ResourceArgument,
     ResourcesArgument,
     ServerOption,
-    Shell,
-    WatchForm,
-    selection_of,
+    checked_choice,
+    checked_seconds,
+    duration_of,
 )
-from kinformer.cli.output.errors import FAILED, INTERRUPTED, TERMINATED, USAGE, complain, ended_by
-from kinformer.cli.run import run_command
-from kinformer.cli.target import Server, UsageError
+from kinformer.cli.output.errors import INTERRUPTED, TERMINATED, USAGE, complain, ended_by
+from kinformer.cli.usage import UsageError, seconds
 
 __all__ = ["app", "run"]
 
@@ -55,6 +61,7 @@ _DOCTOR_ENDS = (
 )
 
 app = typer.Typer(
+    cls=Group,
     epilog=_ENDS,
     name="kinformer",
     help="Kubernetes informers for asyncio, from the command line.",
@@ -81,39 +88,47 @@ def _root(
     pass
 
 
-def _run(command: Callable[[], Coroutine[Any, Any, int | None]], *, terminated: int = 0) -> NoReturn:
-    raise typer.Exit(run_command(command, terminated=terminated))
+app.command(cls=Command, epilog=_ENDS)(demo)
 
 
-@app.command()
-def demo(
-    duration: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Default: until q; 20 without a terminal.")
-    ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines, for scripts; the default without a terminal.")] = False,
-) -> None:
-    """Show informers that follow a living cluster in this process; no Kubernetes needed."""
-    from kinformer.cli.demo.command import demo as command
-
-    _run(lambda: command(duration=duration, plain=plain))
-
-
-@app.command(epilog=_ENDS)
+@app.command(cls=Command, epilog=_ENDS)
 def watch(
-    resource: ResourceArgument,
+    resource: Annotated[
+        str,
+        typer.Argument(
+            metavar="RESOURCE",
+            help="As kubectl takes it: pods, po, deployments.apps; pods,deployments; pods/NAME; or v1/pods.",
+            autocompletion=complete_resource,
+        ),
+    ],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Only these objects, with --once.", autocompletion=complete_name),
+        typer.Argument(
+            metavar="NAME", help="Only these objects; or more of RESOURCE/NAME.", autocompletion=complete_name
+        ),
     ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
     output: Annotated[
-        WatchForm,
-        typer.Option("--output", "-o", help="jsonl: a line for each event or object; yaml: with --once."),
-    ] = WatchForm.table,
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FORM",
+            help="table, wide (more columns), name, json, jsonl (a line each) or yaml.",
+            autocompletion=choices(*WATCH_FORMS),
+            callback=checked_choice("-o", WATCH_FORMS),
+        ),
+    ] = "table",
     once: Annotated[bool, typer.Option("--once", help="Print the objects that exist, and end.")] = False,
+    follow: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change: the default.")] = False,
+    sort_by: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The order: .metadata.creationTimestamp, .status.phase.")
+    ] = None,
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="A column of the labels.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Lines without the names of columns.")] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the differences of updates.")] = False,
     all_fields: Annotated[
         bool, typer.Option("--all-fields", help="managedFields too; in differences resourceVersion and generation.")
@@ -127,39 +142,54 @@ def watch(
 ) -> None:
     """Show the objects that exist, then every change, through outages of the server.
 
-    On a terminal a table that changes in place; q ends it. With --once the objects alone, as a list.
+    On a terminal a table that changes in place: / filters it, q ends it. With --once the objects alone, as a list.
     """
+    from kinformer.cli.commands.manner import Manner
+    from kinformer.cli.target import Server, selections_of
+
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = selection_of(resource, namespace, all_namespaces, selector, field_selector)
+    selections = selections_of([resource, *(names or ())], namespace, all_namespaces, selector, field_selector)
+    manner = Manner(
+        output=output,
+        diff=diff,
+        all_fields=all_fields,
+        plain=plain,
+        changes_only=changes_only,
+        sort_by=sort_by,
+        show_labels=show_labels,
+        headers=not no_headers,
+    )
     if once:
-        given = {"--diff": diff, "--changes-only": changes_only, "--duration": duration is not None}
-        for option in [option for option, is_given in given.items() if is_given]:
-            raise UsageError(f"{option} cannot be combined with --once")
+        for option, given in {
+            "--diff": diff,
+            "--changes-only": changes_only,
+            "--duration": duration is not None,
+            "-w": follow,
+        }.items():
+            if given:
+                raise UsageError(f"{option} cannot be combined with --once")
         from kinformer.cli.commands.once import watch_once
 
-        _run(lambda: watch_once(target, selection, names=names or [], output=output.value, all_fields=all_fields))
-    if names:
-        raise UsageError(f"names need --once; to follow one object: --field-selector metadata.name={names[0]}")
-    if output is WatchForm.yaml:
-        raise UsageError("-o yaml needs --once")
-    from kinformer.cli.commands.watch import Manner
+        launch(lambda: watch_once(target, selections, manner))
     from kinformer.cli.commands.watch import watch as command
 
-    manner = Manner(output=output.value, diff=diff, all_fields=all_fields, plain=plain, changes_only=changes_only)
-    _run(lambda: command(target, selection, manner, duration=duration))
+    launch(lambda: command(target, selections, manner, duration=duration_of(duration)))
 
 
 @app.command(
+    cls=Command,
     hidden=True,
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 def get(context: typer.Context) -> None:
     """Name the command that took the place of this one."""
-    raise UsageError(f"there is no get; type: {shlex.join(['kinformer', 'watch', '--once', *context.args])}")
+    words = [word for word in context.args if word not in ("-w", "--watch")]
+    once = ["--once"] if words == context.args else []
+    raise UsageError(f"there is no get; type: {shlex.join(['kinformer', 'watch', *once, *words])}", see_help=False)
 
 
-@app.command(epilog=_WAIT_ENDS)
+@app.command(cls=Command, epilog=_WAIT_ENDS)
 def wait(
     resource: ResourceArgument,
     names: Annotated[
@@ -177,7 +207,10 @@ def wait(
     ],
     namespace: NamespaceOption = None,
     timeout: Annotated[
-        str, typer.Option(metavar="DURATION", help="30, 30s, 5m; 0 asks once, a negative one waits for a week.")
+        str,
+        typer.Option(
+            metavar="DURATION", help="30, 30s, 5m; 0 asks once, a negative one waits for a week; default: 30s."
+        ),
     ] = "30s",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -186,26 +219,37 @@ def wait(
     """Wait until a condition holds for objects, as kubectl wait does, but through outages of the server."""
     from kinformer.cli.commands.wait import Awaited, seconds_of
     from kinformer.cli.commands.wait import wait as command
+    from kinformer.cli.target import Selection, Server
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = selection_of(resource, namespace, False, None, None)
-    awaited, seconds = Awaited(condition), seconds_of(timeout)
-    _run(lambda: command(target, selection, names, awaited, timeout=seconds), terminated=TERMINATED)
+    selection = Selection(resource=resource, namespace=namespace)
+    awaited, limit = Awaited(condition), seconds_of(timeout)
+    launch(lambda: command(target, selection, names, awaited, timeout=limit), terminated=TERMINATED)
 
 
-@app.command(epilog=_ENDS)
+@app.command(cls=Command, epilog=_ENDS)
 def stats(
     resources: ResourcesArgument,
     namespace: NamespaceOption = None,
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: a line for each look.")] = PlainForm.table,
+    output: PlainForm = "table",
     once: Annotated[bool, typer.Option("--once", help="Print when the caches have synced, and end.")] = False,
     interval: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks, without a screen.")
-    ] = 2.0,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="For the caches, with --once.")] = 60.0,
+        str,
+        typer.Option(
+            metavar="SECONDS",
+            help="Between two looks, without a screen; default: 2.",
+            callback=checked_seconds("--interval", 0.1),
+        ),
+    ] = "2",
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS", help="For the caches, with --once; default: 60.", callback=checked_seconds("--timeout")
+        ),
+    ] = "60",
     compact: Annotated[bool, typer.Option("--compact", help="Informers that keep objects compressed.")] = False,
     metadata_only: Annotated[bool, typer.Option("--metadata-only", help="Informers of the metadata alone.")] = False,
     duration: DurationOption = None,
@@ -218,25 +262,29 @@ def stats(
     On a terminal a table that changes in place; q ends it.
     """
     from kinformer.cli.commands.stats import stats as command
+    from kinformer.cli.target import Server, selections_of
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selections = [selection_of(one, namespace, all_namespaces, selector, field_selector) for one in resources]
-    _run(
+    names = [name for one in resources for name in one.split(",")]
+    selections = [
+        one for name in names for one in selections_of([name], namespace, all_namespaces, selector, field_selector)
+    ]
+    launch(
         lambda: command(
             target,
             selections,
-            output=output.value,
+            output=output,
             once=once,
-            interval=interval,
-            timeout=timeout,
-            duration=duration,
+            interval=seconds("--interval", interval),
+            timeout=seconds("--timeout", timeout),
+            duration=duration_of(duration),
             compact=compact,
             metadata_only=metadata_only,
         )
     )
 
 
-@app.command(epilog=_DOCTOR_ENDS)
+@app.command(cls=Command, epilog=_DOCTOR_ENDS)
 def doctor(
     resource: Annotated[
         str | None,
@@ -246,94 +294,50 @@ def doctor(
     all_namespaces: AllOption = False,
     selector: LabelsOption = None,
     field_selector: FieldsOption = None,
-    output: Annotated[PlainForm, typer.Option("--output", "-o", help="json: one document.")] = PlainForm.table,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each request.")] = 15.0,
+    output: PlainForm = "table",
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS", help="For each request; default: 15.", callback=checked_seconds("--timeout", 0.1)
+        ),
+    ] = "15",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
     """Check, step by step, that a resource can be listed and watched, and what an informer would need."""
     from kinformer.cli.doctor.command import doctor as command
+    from kinformer.cli.target import Selection, Server
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = selection_of(resource or "", namespace, all_namespaces, selector, field_selector)
-    _run(lambda: command(target, selection, output=output.value, timeout=timeout))
+    selection = Selection(
+        resource=resource or "",
+        namespace=namespace,
+        all_namespaces=all_namespaces,
+        label_selector=selector,
+        field_selector=field_selector,
+    )
+    launch(lambda: command(target, selection, output=output, timeout=seconds("--timeout", timeout)))
 
 
-@app.command()
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+app.command(cls=Command, epilog=_ENDS)(dashboard)
+app.command(cls=Command, epilog=_ENDS)(serve)
+
+
+@app.command(cls=Command, epilog=_ENDS)
+def completion(
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="|".join(SHELLS),
+            help="The shell.",
+            autocompletion=choices(*SHELLS),
+            callback=checked_choice("shell", SHELLS),
+        ),
+    ],
+) -> None:
     """Print the completion script of a shell: source <(kinformer completion bash)"""
-    raise typer.Exit(print_script(app, shell.value))
-
-
-@app.command()
-def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8001,
-    objects: Annotated[
-        list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
-    ] = None,
-    churn: Annotated[float, typer.Option(metavar="N", min=0, help="Changes per second.")] = 0,
-    tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate made for this run.")] = False,
-    write_kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a kubeconfig for the server.")
-    ] = None,
-    duration: DurationOption = None,
-) -> None:
-    """Serve an embedded API server, for kubectl, curl and tests."""
-    from kinformer.cli.commands.serve import serve as command
-
-    _run(
-        lambda: command(
-            host=host,
-            port=port,
-            objects=objects or [],
-            churn=churn,
-            tls=tls,
-            kubeconfig=write_kubeconfig,
-            duration=duration,
-        )
-    )
-
-
-@app.command()
-def dashboard(
-    resources: Annotated[
-        list[str] | None, typer.Argument(metavar="RESOURCE", help="The resources to show; default: the usual ones.")
-    ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="A small living cluster in this process.")] = False,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NS", help="One namespace; default: all.")
-    ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
-    ] = None,
-    duration: DurationOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    server: ServerOption = None,
-) -> None:
-    """Show a live cluster on a web page. Changes nothing in it."""
-    try:
-        from kinformer.cli.dashboard.command import dashboard as command
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed; pip install 'kinformer[dashboard]'") from error
-
-    target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    _run(
-        lambda: command(
-            target,
-            resources or [],
-            demo=demo,
-            namespace=namespace,
-            host=host,
-            port=port,
-            names=allow_host or [],
-            duration=duration,
-        )
-    )
+    raise typer.Exit(print_script(app, shell))
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -345,12 +349,9 @@ def run(argv: Sequence[str] | None = None) -> int:
         status = app(args=arguments, prog_name="kinformer", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
-        return complain(error, USAGE)
-    except KinformerError as error:
-        return complain(error, FAILED)
+        return complain(f"{error}{_see(arguments) if error.see_help else ''}", USAGE)
     except _ClickError as error:
-        text: str = getattr(error, "format_message", error.__str__)()
-        return complain(f"{text.rstrip('.')} (see kinformer --help)", USAGE)
+        return complain(f"{in_own_words(error)}{_see(arguments)}", USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except OSError as error:
@@ -360,3 +361,10 @@ def run(argv: Sequence[str] | None = None) -> int:
             return ended_by(end.__context__)
         raise
     return status if isinstance(status, int) else 0
+
+
+def _see(arguments: Sequence[str]) -> str:
+    """Return where to read on: the help of the command that was typed, if it is one."""
+    names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands if not one.hidden]
+    command = [arguments[0]] if arguments[0] in names else []
+    return f" (see {' '.join(['kinformer', *command, '--help'])})"

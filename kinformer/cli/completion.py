@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import re
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from kinformer import Client, KinformerError, discover
-from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.cli.usage import UsageError
+
+if TYPE_CHECKING:
+    from kinformer import Client
+
+# This module is imported with every command line: what asks a server imports what it needs for that when it is called.
 
 __all__ = [
+    "choices",
     "complete_context",
     "complete_name",
     "complete_namespace",
@@ -61,8 +63,20 @@ def learn_shells() -> None:
     get_completion_inspect_parameters()
 
 
+def choices(*values: str) -> Callable[[str], list[str]]:
+    """Return the completion of an option that has some values only."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values if value.startswith(incomplete)]
+
+    return complete
+
+
 def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the resources of the server by their shortest unambiguous name; usual ones if it does not answer."""
+    from collections import Counter
+
+    from kinformer import discover
 
     async def ask(client: Client) -> Offers:
         listable = [one for one in await discover(client) if "list" in one.verbs]
@@ -88,6 +102,8 @@ def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
 
 def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the names of the objects of the resource that was typed before."""
+    from kinformer import discover
+    from kinformer.cli.target import Selection
 
     async def ask(client: Client) -> Offers:
         resource = (await discover(client)).find(ctx.params["resource"])
@@ -100,6 +116,8 @@ def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
 
 def complete_context(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the contexts of the kubeconfig."""
+    from kinformer import Client, KinformerError
+
     try:
         names = Client.contexts(ctx.params.get("kubeconfig"))
     except KinformerError:
@@ -115,6 +133,11 @@ async def _names(client: Client, path: str) -> Offers:
 
 def _asked(ctx: typer.Context, ask: Callable[[Client], Awaitable[Offers]]) -> Offers:
     """Return the offers of `ask`; none if the server cannot be asked, because a shell has no place for a reason."""
+    import asyncio
+    import logging
+
+    from kinformer import KinformerError
+    from kinformer.cli.target import Server
 
     async def asking() -> Offers:
         async with asyncio.timeout(_PATIENCE), server.client() as client:

@@ -1,16 +1,22 @@
-"""The options that several commands have."""
+"""The options that several commands have.
+
+All values are texts to typer, and are checked here and in `usage`, so that errors are in the same words everywhere.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import typer
 
-from kinformer.cli.completion import complete_context, complete_namespace, complete_resource
-from kinformer.cli.target import Selection
+from kinformer.cli.completion import choices, complete_context, complete_namespace, complete_resource
+from kinformer.cli.usage import choice, number, seconds, whole_number
 
 __all__ = [
+    "PLAIN_FORMS",
+    "SHELLS",
+    "WATCH_FORMS",
     "AllOption",
     "ContextOption",
     "DurationOption",
@@ -23,48 +29,72 @@ __all__ = [
     "ResourceArgument",
     "ResourcesArgument",
     "ServerOption",
-    "Shell",
-    "WatchForm",
-    "selection_of",
+    "checked_choice",
+    "checked_number",
+    "checked_port",
+    "checked_seconds",
+    "duration_of",
 ]
 
-# `name` is a form of output here, and also an attribute of every enum.
-# pyright: reportIncompatibleMethodOverride=false, reportAssignmentType=false
+WATCH_FORMS: Final = ("table", "wide", "name", "json", "jsonl", "yaml")
+"""The values of `watch -o`."""
+
+PLAIN_FORMS: Final = ("table", "json")
+"""The values of `stats -o` and `doctor -o`."""
+
+SHELLS: Final = ("bash", "zsh", "fish")
+"""The values of `completion SHELL`."""
+
+_Check = Callable[[str | None], str | None]
 
 
-class WatchForm(StrEnum):
-    """The values of `watch -o`."""
+def checked_seconds(option: str, least: float = 0.0) -> _Check:
+    """Return the check of an option that takes seconds."""
 
-    table = "table"
-    wide = "wide"
-    json = "json"
-    jsonl = "jsonl"
-    yaml = "yaml"
-    name = "name"
+    def check(value: str | None) -> str | None:
+        if value is not None:
+            seconds(option, value, least=least)
+        return value
 
-
-class PlainForm(StrEnum):
-    """The values of `stats -o` and `doctor -o`."""
-
-    table = "table"
-    json = "json"
+    return check
 
 
-class Shell(StrEnum):
-    """The values of `completion SHELL`."""
+def checked_number(option: str, least: float = 0.0) -> _Check:
+    """Return the check of an option that takes a number."""
 
-    bash = "bash"
-    zsh = "zsh"
-    fish = "fish"
+    def check(value: str | None) -> str | None:
+        if value is not None:
+            number(option, value, least=least)
+        return value
+
+    return check
+
+
+def checked_choice(option: str, values: tuple[str, ...]) -> _Check:
+    """Return the check of an option that has some values only."""
+
+    def check(value: str | None) -> str | None:
+        return value if value is None else choice(option, value, values)
+
+    return check
+
+
+def checked_port(value: str) -> str:
+    """Check the value of `--port`."""
+    whole_number("--port", value, 0, 65535)
+    return value
+
+
+def duration_of(text: str | None) -> float | None:
+    """Return the seconds of `--duration`; None if it is not given."""
+    return None if text is None else seconds("--duration", text)
 
 
 _SERVER_PANEL = "Which server"
 _WHICH_PANEL = "Which objects"
 _RESOURCE = "As kubectl takes it: pods, po, deployments.apps; or v1/pods."
 
-ResourceArgument = Annotated[
-    str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource, show_default=False)
-]
+ResourceArgument = Annotated[str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)]
 ResourcesArgument = Annotated[
     list[str], typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)
 ]
@@ -95,14 +125,36 @@ AllOption = Annotated[
 ]
 LabelsOption = Annotated[
     str | None,
-    typer.Option("--selector", "-l", metavar="SELECTOR", help="By labels.", rich_help_panel=_WHICH_PANEL),
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="SELECTOR",
+        help="By labels: app=web,tier notin (test).",
+        rich_help_panel=_WHICH_PANEL,
+    ),
 ]
 FieldsOption = Annotated[
     str | None,
-    typer.Option("--field-selector", metavar="SELECTOR", help="By fields.", rich_help_panel=_WHICH_PANEL),
+    typer.Option(
+        "--field-selector", metavar="SELECTOR", help="By fields: status.phase=Running.", rich_help_panel=_WHICH_PANEL
+    ),
+]
+PlainForm = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="|".join(PLAIN_FORMS),
+        help="json: a line for each look; of doctor one document.",
+        autocompletion=choices(*PLAIN_FORMS),
+        callback=checked_choice("-o", PLAIN_FORMS),
+    ),
 ]
 DurationOption = Annotated[
-    float | None, typer.Option(metavar="SECONDS", min=0, help="Ends after this time; default: at Ctrl-C.")
+    str | None,
+    typer.Option(
+        metavar="SECONDS", help="End after this time; default: at Ctrl-C.", callback=checked_seconds("--duration")
+    ),
 ]
 KubeconfigOption = Annotated[
     str | None,
@@ -121,16 +173,3 @@ ServerOption = Annotated[
     str | None,
     typer.Option(metavar="URL", help="Without a kubeconfig, as of kubectl proxy.", rich_help_panel=_SERVER_PANEL),
 ]
-
-
-def selection_of(
-    resource: str, namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
-) -> Selection:
-    """Return the selection that these options make."""
-    return Selection(
-        resource=resource,
-        namespace=namespace,
-        all_namespaces=all_namespaces,
-        label_selector=labels,
-        field_selector=fields,
-    )

@@ -38,7 +38,7 @@ def run_command(command: Command, *, terminated: int = 0) -> int:
         expected = _first_expected(group)
         if expected is None:
             raise
-        return complain(expected)
+        return ended_by(expected) if isinstance(expected, OSError) else complain(expected)
     return status or 0
 
 

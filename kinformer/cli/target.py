@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kinformer import (
@@ -13,17 +14,16 @@ from kinformer import (
     FieldSelector,
     KinformerError,
     LabelSelector,
+    SelectorError,
     discover,
 )
+from kinformer.cli.usage import UsageError
 
-__all__ = ["Selection", "Server", "UsageError", "check_name"]
+__all__ = ["Selection", "Server", "UsageError", "check_name", "selections_of"]
 
 
+_VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")  # apimachinery, pkg/version, helpers.go
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # apimachinery, pkg/util/validation, IsDNS1123Label
-
-
-class UsageError(Exception):
-    """Options that cannot be combined, or have a wrong value; exit status 2."""
 
 
 def check_name(name: str) -> None:
@@ -43,9 +43,16 @@ class Server:
     def __post_init__(self) -> None:
         if self.url and (self.kubeconfig or self.context):
             raise UsageError("--server cannot be combined with --kubeconfig or --context")
+        if self.url is not None:
+            try:
+                Client.from_url(self.url)
+            except ConfigError:
+                raise UsageError(
+                    f"invalid --server {self.url!r}: expected a URL such as https://host:6443 or http://127.0.0.1:8001"
+                ) from None
 
     def client(self) -> Client:
-        """Return a client that has not been entered yet. Raises ConfigError if the URL cannot be a server's."""
+        """Return a client that has not been entered yet."""
         if self.url:
             return Client.from_url(self.url)
         if self.kubeconfig or self.context:
@@ -55,9 +62,14 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The selected objects, as the options name them: `RESOURCE`, `-n` or `-A`, `-l`, `--field-selector`."""
+    """The selected objects of one resource, as the options name them: `-n` or `-A`, `-l`, `--field-selector`.
+
+    Attributes:
+        names: Only the objects of these names; empty for all.
+    """
 
     resource: str
+    names: tuple[str, ...] = ()
     namespace: str | None = None
     all_namespaces: bool = False
     label_selector: str | None = None
@@ -68,9 +80,21 @@ class Selection:
             raise UsageError("-n and -A cannot be combined")
         if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
             raise UsageError(f"invalid namespace {self.namespace!r}: use lowercase letters, digits and '-'")
-        # Parsed before any request is made: the errors name the position.
-        LabelSelector.parse(self.label_selector)
-        FieldSelector.parse(self.field_selector)
+        if self.names and (self.all_namespaces or self.label_selector or self.field_selector):
+            raise UsageError("names cannot be combined with -A or a selector")
+        for name in self.names:
+            check_name(name)
+        try:  # before any request is made; the errors name the position
+            LabelSelector.parse(self.label_selector)
+            FieldSelector.parse(self.field_selector)
+        except SelectorError as error:
+            raise UsageError(str(error)) from None
+
+    @property
+    def fields(self) -> list[str | None]:
+        """The field selectors of the informers that follow these objects: one for each name."""
+        named: list[str | None] = [str(FieldSelector((("metadata.name", "=", name),))) for name in self.names]
+        return named or [self.field_selector]
 
     def in_words(self) -> str:
         """Return the selectors as on a command line: ` -l app=web`; "" if there are none."""
@@ -100,3 +124,52 @@ class Selection:
         if not resource.namespaced or self.all_namespaces:
             return resource, None
         return resource, self.namespace or client.namespace
+
+
+def selections_of(
+    words: Sequence[str], namespace: str | None, all_namespaces: bool, labels: str | None, fields: str | None
+) -> list[Selection]:
+    """Return the selections that the arguments of a command name, one for each resource.
+
+    Args:
+        words: `pods`, `pods NAME...`, `pods,deployments`, or `pods/NAME deployments/NAME`; a resource may have its
+            version, as in `v1/pods` and `apps/v1/deployments/NAME`.
+        namespace, all_namespaces, labels, fields: The options.
+
+    Raises:
+        UsageError: The words have another form, or an option has a wrong value.
+    """
+    named = [_split(word) for word in words]
+    if any(name for _, name in named):
+        if not all(name for _, name in named):
+            raise UsageError("RESOURCE/NAME cannot be combined with a resource or a name alone: " + " ".join(words))
+        names: dict[str, list[str]] = {}
+        for resource, name in named:
+            names.setdefault(resource, []).append(name)
+    else:
+        first, *rest = words
+        names = dict.fromkeys(first.split(","), rest)
+    if not all(names):
+        raise UsageError(
+            f"invalid resource {words[0]!r}: expected names with a comma between them, as in pods,services"
+        )
+    return [
+        Selection(
+            resource=resource,
+            names=tuple(dict.fromkeys(some)),
+            namespace=namespace,
+            all_namespaces=all_namespaces,
+            label_selector=labels,
+            field_selector=fields,
+        )
+        for resource, some in names.items()
+    ]
+
+
+def _split(word: str) -> tuple[str, str]:
+    """Return the resource and the name of `pods/web-1`; a version is part of the resource, as in `v1/pods/web-1`."""
+    parts = word.split("/")
+    depth = 3 if len(parts) > 2 else 1
+    if _VERSION.fullmatch(parts[0]) and len(parts) > 1:
+        depth = 2
+    return "/".join(parts[:depth]), "/".join(parts[depth:])

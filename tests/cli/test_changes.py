@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from typing import Any
@@ -10,14 +11,16 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
-from kinformer import APIResource, KubeObject
+from kinformer import APIResource, ConnectError, KubeObject
 from kinformer.cli.output.amounts import count, rate, seconds, size
 from kinformer.cli.output.differences import ABSENT, NOISE, Difference, differences, in_words, object_differences
 from kinformer.cli.output.documents import to_yaml
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_table import LiveTable
+from kinformer.cli.output.order import Order
 from kinformer.cli.output.tables import Columns
 from kinformer.processor.event_stream import InformerEvent
 from kinformer.reflector.health import InformerHealth
@@ -146,6 +149,30 @@ def test_a_grid_is_never_wider_than_it_may_be(rows: list[list[str]], width: int)
     assert all(line.cell_len <= width for line in lines)
 
 
+@given(st.lists(st.tuples(st.text("ab日-", max_size=60), st.integers(0, 10**9)), max_size=5), st.integers(60, 100))
+def test_a_narrow_grid_cuts_names_in_their_middle_and_figures_never(rows: list[tuple[str, int]], width: int) -> None:
+    grid = Grid(["NAME", "NODE", "READY", "COUNT"], names=["NAME", "NODE"])
+    cells = [[Cell(name), Cell(name), Cell(str(number)), Cell(str(number))] for name, number in rows]
+    _, *lines = [line.plain for line in grid.lines(cells, width)]
+    assert grid.hidden == ()
+    for line, (name, number) in zip(lines, rows, strict=True):
+        assert line.split()[-2:] == [str(number)] * 2
+        if "…" in line:
+            beginning, _, end = line[: line.index("   ")].partition("…")
+            assert name.startswith(beginning)
+            assert name.endswith(end)
+            assert abs(cell_len(beginning) - cell_len(end)) <= 3
+
+
+def test_a_grid_without_room_leaves_columns_out_and_names_them() -> None:
+    grid = Grid(["NAME", "STATUS", "RESTARTS", "AGE"], names=["NAME"])
+    rows = [[Cell("a-long-name-of-a-pod"), Cell("CrashLoopBackOff"), Cell("1234 (5m2s ago)"), Cell("400d")]]
+    assert grid.lines(rows, 46)[1].plain.split() == ["a-long…-a-pod", "CrashLoopBackOff", "1234", "(5m2s", "ago)"]
+    assert grid.hidden == ("AGE",)
+    grid.lines(rows, 80)
+    assert grid.hidden == ()
+
+
 def test_columns_of_a_grid_do_not_become_narrower_again() -> None:
     grid = Grid(["A", "B"])
     wide = grid.lines([[Cell("x" * 10), Cell("y")]])[0].plain
@@ -171,22 +198,32 @@ HEALTH = InformerHealth(
 class Scene:
     """A table and the time."""
 
-    def __init__(self, *, diff: bool = False) -> None:
+    def __init__(
+        self, sections: list[Columns] | None = None, *, diff: bool = False, order: Order | None = None
+    ) -> None:
         self.now = 0.0
         self.table = LiveTable(
-            Columns(PODS, with_namespace=False),
+            sections or [Columns(PODS, with_namespace=False)],
             title="pods",
             noise=NOISE if diff else None,
             clock=lambda: self.now,
+            order=order,
         )
+        self.health = HEALTH
 
-    def happens(self, kind: str, obj: KubeObject, old: KubeObject | None = None, *, initial: bool = False) -> None:
-        self.table.apply(InformerEvent(kind, obj, old, is_in_initial_list=initial))
+    def happens(
+        self, kind: str, obj: KubeObject, old: KubeObject | None = None, *, initial: bool = False, section: int = 0
+    ) -> None:
+        self.table.apply(InformerEvent(kind, obj, old, is_in_initial_list=initial), section)
+
+    def press(self, keys: str) -> None:
+        for key in keys:
+            self.table.press({"\n": "enter", "\x1b": "escape", "\x7f": "backspace"}.get(key, key))
 
     def text(self, *, width: int = 100, height: int = 12) -> str:
         console = Console(file=io.StringIO(), width=width, height=height)
         with console.capture() as capture:
-            console.print(self.table.picture(width, height, HEALTH), end="")
+            console.print(self.table.picture(width, height, [("v1/pods", self.health)]), end="")
         text = capture.get()
         assert len(text.split("\n")) == height, "a picture is as high as the screen"
         return text
@@ -263,3 +300,77 @@ def test_differences_have_a_third_of_the_screen(width: int, height: int) -> None
     assert "28 → 29" in text
     assert "27 → 28" not in text.split("28 → 29")[1]
     assert "what changed" not in scene.text(width=20, height=5), "there is room for the objects alone"
+
+
+def test_a_filter_takes_the_objects_with_a_cell_that_has_its_text() -> None:
+    scene = Scene()
+    for name in ("web-1", "web-2", "db-1", "queue"):
+        scene.happens("ADDED", pod(name, 1, status={"phase": "Failed" if name == "db-1" else "Running"}), initial=True)
+    scene.press("/web")
+    assert [row.split()[0] for row in scene.rows()] == ["web-1", "web-2"]
+    assert "/web▏" in scene.text()
+    scene.press("\x7f\x7f\x7fFAIL\n")
+    assert [row.split()[0] for row in scene.rows()] == ["db-1"]
+    assert "/FAIL: 1 of 4" in scene.text()
+    scene.happens("UPDATED", pod("queue", 2, status={"phase": "Failed"}), pod("queue", 1))
+    assert len(scene.rows()) == 2
+    scene.press("/x\x1b")
+    assert len(scene.rows()) == 4
+
+
+@pytest.mark.parametrize("key", "qs /jGg")
+def test_keys_are_text_while_a_filter_is_typed(key: str) -> None:
+    scene = Scene()
+    scene.happens("ADDED", pod("web", 1), initial=True)
+    assert not scene.table.press("q"), "q ends"
+    scene.press("/")
+    assert scene.table.press(key)
+    assert f"/{key}" in scene.text()
+
+
+def test_the_order_of_a_path_is_kept_through_changes() -> None:
+    scene = Scene(order=Order(".status.phase"))
+    for name, phase in (("a", "Running"), ("b", "Failed"), ("c", "Pending")):
+        scene.happens("ADDED", pod(name, 1, status={"phase": phase}), initial=True)
+    assert [row.split()[0] for row in scene.rows()] == ["b", "c", "a"]
+    scene.happens("UPDATED", pod("a", 2, status={"phase": "Aborted"}), pod("a", 1, status={"phase": "Running"}))
+    scene.now += 10
+    assert [row.split()[0] for row in scene.rows()] == ["a", "b", "c"]
+    scene.happens("DELETED", pod("b", 3, status={"phase": "Failed"}))
+    scene.now += 10
+    assert [row.split()[0] for row in scene.rows()] == ["a", "c"]
+
+
+def test_two_resources_have_a_header_each() -> None:
+    nodes = APIResource(group="", version="v1", name="nodes", kind="Node", namespaced=False)
+    scene = Scene([Columns(PODS, with_namespace=False), Columns(nodes, with_namespace=False)])
+    for number in range(8):
+        scene.happens("ADDED", pod(f"pod-{number}", 1), initial=True)
+    for name in ("node-1", "node-2"):
+        obj = KubeObject.from_dict({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        scene.happens("ADDED", obj, initial=True, section=1)
+    assert [line.split()[0] for line in scene.text(height=14).split("\n")[1:-1]] == [
+        *("NAME", *(f"pod-{number}" for number in range(8)), "NAME", "node-1", "node-2")
+    ]
+    scene.press("G")
+    shown = [line.split()[0] for line in scene.text(height=8).split("\n")[1:-1]]
+    assert shown == ["NAME", "pod-6", "pod-7", "NAME", "node-1", "node-2"]
+    scene.press("g")
+    assert [line.split()[0] for line in scene.text(height=8).split("\n")[1:-1]] == [
+        *("NAME", *(f"pod-{number}" for number in range(5)))
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_reason_of_an_outage_is_never_cut_and_no_figure_is(width: int) -> None:
+    scene = Scene()
+    for number in range(1200):
+        scene.happens("ADDED", pod(f"pod-{number}", 1), initial=True)
+    reason = (
+        "GET api.a-cluster-with-a-very-long-name.eu-central-1.example.com:6443/api/v1/pods: connection refused " * 2
+    )
+    scene.health = dataclasses.replace(HEALTH, live=False, state="backing_off", last_error=ConnectError(reason))
+    text = " ".join(scene.text(width=width, height=20).split())
+    assert "".join(f"as it was before: {reason}".split()) in "".join(text.split())
+    for words in ("1,200 objects", "0 changes", "backing off", "of 1,200", "q ends"):
+        assert words in text

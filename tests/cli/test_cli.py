@@ -16,6 +16,7 @@ import yaml
 
 from kinformer.cli import main
 from kinformer.cli.doctor import findings
+from kinformer.cli.help import EXAMPLES
 from kinformer.cli.output import errors
 from kinformer.testing import APIServer, faults
 from tests.support.cli import CommandLine
@@ -285,6 +286,10 @@ async def test_a_name_may_hold_what_a_selector_would_read(server: APIServer, kin
     assert missing.err == 'kinformer: 404 NotFound: clusterroles.rbac.authorization.k8s.io "none" not found\n'
 
 
+async def test_get_with_w_is_a_watch(alone: CommandLine) -> None:
+    assert (await alone("get", "pods", "-w", "-A")).err == "kinformer: there is no get; type: kinformer watch pods -A\n"
+
+
 @pytest.mark.parametrize("arguments", [[], ["pods"], ["pods", "web-1", "-o", "json"], ["po", "-A", "--help"]])
 async def test_get_says_what_to_type_instead(alone: CommandLine, arguments: list[str]) -> None:
     ended = await alone("get", *arguments)
@@ -343,7 +348,7 @@ async def test_a_kubeconfig_that_is_not_there_is_named(alone: CommandLine, tmp_p
 
 async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: CommandLine) -> None:
     ended = await alone(*ONCE, "pods", "-l", "app in (web", "--server", "http://127.0.0.1:1")
-    assert ended.status == 1
+    assert ended.status == 2
     assert "app in (web" in one_line(ended.err)
 
 
@@ -358,8 +363,32 @@ async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: 
         ["watch", "--once", "pods", "web-1", "-l", "app=web"],
         ["watch", "--once", "pods", "--server", "http://127.0.0.1:1", "--context", "x"],
         ["watch", "pods", "--duration", "soon"],
-        ["watch", "pods", "-o", "yaml"],
-        ["watch", "pods", "web-1"],
+        ["watch", "pods", "-o", "yaml", "--diff"],
+        ["watch", "--once", "pods", "-w"],
+        ["watch", "pods/web-1", "web-2"],
+        ["watch", "pods,,services"],
+        ["watch", "pods", "web-1", "-A"],
+        ["watch", "pods", "--sort-by", ".spec[?("],
+        ["watch", "pods", "--sort-by", ".spec", "--server", "http://127.0.0.1:1"],
+        ["watch", "pods", "-l", "app in (web"],
+        ["watch", "pods", "--field-selector", "status.phase"],
+        ["watch", "pods", "--server", "nonsense://here"],
+        ["watch", "pods", "--serve", "http://127.0.0.1:1"],
+        ["watch", "pods", "-n"],
+        ["wach", "pods"],
+        ["--frobnicate"],
+        ["demo", "--duration", "-1"],
+        ["demo", "--duration", "nan"],
+        ["demo", "now"],
+        ["demo", "--plain=yes"],
+        ["serve", "--port", "99999"],
+        ["serve", "--port", "http"],
+        ["serve", "--churn", "inf"],
+        ["dashboard", "--port", "-1"],
+        ["stats", "pods", "--timeout", "soon"],
+        ["stats", "pods", "-o", "yaml"],
+        ["doctor", "--server", "here"],
+        ["completion", "tcsh"],
         ["watch", "--once", "pods", "--diff"],
         ["watch", "--once", "pods", "--changes-only"],
         ["watch", "--once", "pods", "--duration", "1"],
@@ -376,7 +405,30 @@ async def test_a_selector_that_does_not_parse_is_told_before_any_request(alone: 
 async def test_a_wrong_command_line_is_one_line_and_status_2(alone: CommandLine, arguments: list[str]) -> None:
     ended = await alone(*arguments)
     assert ended.status == 2
-    assert one_line(ended.err).startswith("kinformer: ")
+    told = one_line(ended.err)
+    assert told.startswith("kinformer: ")
+    command = arguments[0] if arguments[0] in EXAMPLES else ""
+    assert told.endswith(f"(see kinformer {command}{' ' if command else ''}--help)\n")
+    for foreign in ("Value error", "Input should", "Invalid value", "Errno", "Got unexpected", "No such"):
+        assert foreign not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["wach", "pods"], "unknown command 'wach'; nearest: watch"),
+        (["watch"], "argument RESOURCE is missing"),
+        (["watch", "pods", "--serve", "x"], "unknown option --serve; nearest: --server"),
+        (["watch", "pods", "-n"], "option -n needs a value"),
+        (["watch", "pods", "-o", "xml"], "invalid -o 'xml': expected table, wide, name, json, jsonl or yaml"),
+        (["demo", "now"], "unexpected argument now"),
+        (["serve", "--port", "99999"], "invalid --port '99999': expected a whole number from 0 to 65535"),
+        (["demo", "--duration", "soon"], "invalid --duration 'soon': expected seconds, as in 30 or 1m30s"),
+        (["watch", "pods", "-l", "app in (web"], "label selector 'app in (web': found the end, expected"),
+    ],
+)
+async def test_the_words_for_a_wrong_command_line(alone: CommandLine, arguments: list[str], told: str) -> None:
+    assert one_line((await alone(*arguments)).err).startswith(f"kinformer: {told}")
 
 
 async def test_the_version_and_the_help_are_no_failures(alone: CommandLine) -> None:
@@ -403,7 +455,7 @@ async def test_a_field_that_cannot_be_selected_by_is_named_and_ends_the_command(
     kinformer: CommandLine, command: tuple[str, ...], selector: str
 ) -> None:
     ended = await kinformer(*command, "pods", "--field-selector", selector)
-    assert ended.status == 1
+    assert ended.status == (1 if "=" in selector else 2)
     assert "spec.nothing" in one_line(ended.err)
     assert "field" in ended.err
 
@@ -514,7 +566,7 @@ async def test_a_full_disk_is_one_line_and_status_1(server: APIServer, command: 
             *(sys.executable, "-m", "kinformer.cli", *command, *at_server), stdout=full, stderr=subprocess.PIPE
         )
     _, err = await running.communicate()
-    assert (running.returncode, err) == (1, b"kinformer: [Errno 28] No space left on device\n")
+    assert (running.returncode, err) == (1, b"kinformer: no space left on device\n")
 
 
 @pytest.mark.process

@@ -308,7 +308,10 @@ async def test_more_changes_than_the_server_can_make_hold_no_duration_up(capsys:
     ("arguments", "told"),
     [
         (("--objects", "customresourcedefinitions=1"), "--objects cannot fill in apiextensions.k8s.io/v1/"),
-        (("--objects", "configmaps=1", "--churn", "inf", "--duration", "0"), "--churn takes a number"),
+        (
+            ("--objects", "configmaps=1", "--churn", "inf", "--duration", "0"),
+            "invalid --churn 'inf': expected a number, 0 or more",
+        ),
     ],
 )
 async def test_what_serve_cannot_do_is_one_line_and_status_2(

@@ -17,7 +17,7 @@ from kinformer.cli.output.ages import age, human_duration
 from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
 from kinformer.cli.output.documents import Document, to_yaml, write_yaml
-from kinformer.cli.output.tables import Table, clean, status_style
+from kinformer.cli.output.tables import Columns, Table, clean, status_style
 from kinformer.cli.output.text import escaped
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
@@ -264,7 +264,7 @@ def test_every_cell_of_a_bare_object_is_text(group: str, kind: str) -> None:
 
 def test_a_table_is_aligned_and_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
     objects = [KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-longer-name")]
-    Table(PODS, with_namespace=True).write_all(objects)
+    Table(Columns(PODS, with_namespace=True)).write_all(objects)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [
         ["NAMESPACE", "NAME"],
@@ -280,7 +280,7 @@ def test_wide_characters_take_two_cells_and_stay_aligned(capsys: pytest.CaptureF
         {"metadata": {"name": "a", "namespace": "n"}, "reason": "起動", "type": "Normal", "message": "x"},
         {"metadata": {"name": "b", "namespace": "n"}, "reason": "Boot", "type": "Normal", "message": "x"},
     ]
-    Table(events, with_namespace=False).write_all([KubeObject.from_dict(row) for row in rows])
+    Table(Columns(events, with_namespace=False)).write_all([KubeObject.from_dict(row) for row in rows])
     _, wide, narrow = capsys.readouterr().out.splitlines()
     assert wide.index("起動") == narrow.index("Boot")
     assert len(narrow) - len(wide) == 2, "two characters fewer for the same four cells"
@@ -288,7 +288,7 @@ def test_wide_characters_take_two_cells_and_stay_aligned(capsys: pytest.CaptureF
 
 def test_nothing_from_a_cluster_can_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     document = pod(phase="Running", reason="\x1b]0;owned\x07\x1b[2J")
-    Table(PODS, with_namespace=False).write(KubeObject.from_dict(document))
+    Table(Columns(PODS, with_namespace=False)).write(KubeObject.from_dict(document))
     assert "\x1b" not in capsys.readouterr().out
     assert clean("a\nb\u2028c\x9b1m") == "a?b?c?1m"
 
@@ -321,7 +321,7 @@ def test_one_object_that_is_nested_too_deeply_stops_no_list_and_no_watch(capsys:
     assert capsys.readouterr().out == f"{old.raw.decode()}\n"
 
     update = InformerEvent("UPDATED", new, old)
-    TableLines(Table(PODS, with_namespace=False, with_event=True), noise=frozenset()).write(update)
+    TableLines(Table(Columns(PODS, with_namespace=False), with_event=True), noise=frozenset()).write(update)
     assert capsys.readouterr().out.endswith("    <unreadable>\n")
     JsonLines(noise=frozenset()).write(update)
     line = capsys.readouterr().out
@@ -333,20 +333,20 @@ def test_a_pipe_gets_no_colours_and_a_terminal_does(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     obj = KubeObject.from_dict(pod(phase="Failed"))
-    Table(PODS, with_namespace=False).write(obj)
+    Table(Columns(PODS, with_namespace=False)).write(obj)
     assert "\x1b[" not in capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    Table(PODS, with_namespace=False).write(obj)
+    Table(Columns(PODS, with_namespace=False)).write(obj)
     assert "\x1b[31mFailed\x1b[0m" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    Table(PODS, with_namespace=False).write(obj)
+    Table(Columns(PODS, with_namespace=False)).write(obj)
     assert "\x1b[" not in capsys.readouterr().out
 
 
 def test_a_later_cell_that_is_wider_widens_its_column_from_there_on(capsys: pytest.CaptureFixture[str]) -> None:
-    table = Table(PODS, with_namespace=False, with_event=True)
+    table = Table(Columns(PODS, with_namespace=False), with_event=True)
     short, long = (
         KubeObject.from_dict(pod(name, phase="Running")) for name in ("a", "a-name-that-is-much-longer-than-most")
     )

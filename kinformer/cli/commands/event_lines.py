@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import msgspec
 
 from kinformer import APIResource, DecodeError, InformerEvent, KubeObject
+from kinformer.cli.output.difference_lines import difference_lines
 from kinformer.cli.output.differences import ABSENT, object_differences
-from kinformer.cli.output.documents import in_one_line, object_name
-from kinformer.cli.output.live_table import difference_lines
+from kinformer.cli.output.documents import in_one_line, object_name, yaml_of
 from kinformer.cli.output.tables import Table
-from kinformer.cli.output.text import escaped
+from kinformer.cli.output.text import clean, escaped
 
-__all__ = ["EventLines", "JsonLines", "NameLines", "TableLines"]
+__all__ = ["EventLines", "JsonLines", "NameLines", "TableLines", "YamlDocuments"]
 
 
 class EventLines(Protocol):
@@ -61,6 +61,18 @@ class NameLines:
     def write(self, event: InformerEvent) -> None:
         """Write one event."""
         sys.stdout.write(f"{object_name(self._resource, event.object)}\n")
+        sys.stdout.flush()
+
+
+class YamlDocuments:
+    """A YAML document for each event; a comment before it has the type of the event and the key."""
+
+    def fit(self, objects: Iterable[KubeObject]) -> None:
+        """Do nothing: documents have no columns."""
+
+    def write(self, event: InformerEvent) -> None:
+        """Write one event."""
+        sys.stdout.write(f"---\n# {event.type} {clean(event.object.key)}\n{yaml_of(event.object)}")
         sys.stdout.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kinformer import (
@@ -12,93 +13,120 @@ from kinformer import (
     BadRequestError,
     Client,
     ExpiredError,
-    FieldSelector,
     KubeObject,
     ListOptions,
     NotFoundError,
     SharedInformer,
     SharedInformerFactory,
 )
+from kinformer.cli.commands.manner import Manner
+from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
 from kinformer.cli.output.progress import Loading
-from kinformer.cli.output.tables import Table
-from kinformer.cli.target import Selection, Server, UsageError, check_name
+from kinformer.cli.output.tables import Columns, Table
+from kinformer.cli.target import Selection, Server
 
 __all__ = ["watch_once"]
 
 _LOOK = 0.25  # seconds between two updates of the progress line
 
 
-async def watch_once(
-    server: Server, selection: Selection, *, names: Sequence[str], output: str, all_fields: bool = False
-) -> int:
-    """Wait for the first list of an informer, print the objects to stdout, and end.
+async def watch_once(server: Server, selections: Sequence[Selection], manner: Manner) -> int:
+    """Wait for the first lists of informers, print the objects to stdout, and end.
 
-    The list is the server's newest state, in pages of 500. The first failure ends the command and is raised.
+    The lists are the server's newest state, in pages of 500. The first failure ends the command and is raised.
 
     Args:
         server: The server.
-        selection: The objects.
-        names: Only the objects of these names, by an informer each; empty for all of the selection.
-        output: "table", "wide", "json" or "yaml" (one List, or the object if one is named), "jsonl" (a line an object)
-            or "name".
-        all_fields: Print managedFields too.
+        selections: The objects; of those with names by an informer for each name.
+        manner: The form: "json" and "yaml" are one List, or the object if one is named.
 
     Returns:
         0; 1 if an object that was named does not exist, after printing the others.
     """
-    if names and (selection.all_namespaces or selection.label_selector or selection.field_selector):
-        raise UsageError("names cannot be combined with -A or a selector")
-    for name in names:
-        check_name(name)
     async with server.client() as client:
-        resource, namespace = await selection.find(client)
-        fields = [_named(name) for name in names] if names else [selection.field_selector]
-        lists = await _first_lists(client, resource, namespace, selection, fields, all_fields=all_fields)
-    objects = [obj for found, _ in lists for obj in found]
-    missing = [name for name, (found, _) in zip(names, lists, strict=False) if not found]
-    for name in missing:
-        kind = f"{resource.name}.{resource.group}" if resource.group else resource.name
-        complain(NotFoundError(404, "NotFound", f'{kind} "{name}" not found'))
-    document = documents.Document(objects, "" if names else lists[0][1], alone=len(names) == 1)
-    if objects or output not in ("table", "wide"):
-        _print(document, resource, selection, output)
-    elif not names:
-        where = f" in {namespace} namespace" if namespace else ""
+        lists = [await _list(client, selection, manner, several=len(selections) > 1) for selection in selections]
+    missing = [one for some in lists for one in some.missing]
+    for error in missing:
+        complain(error)
+    objects = [obj for some in lists for obj in some.objects]
+    if objects or not manner.is_table:
+        _print(lists, manner)
+    elif not missing:
+        places = {some.namespace for some in lists}
+        where = f" in {places.pop()} namespace" if len(places) == 1 and None not in places else ""
         print(f"No resources found{where}.", file=sys.stderr)
     return 1 if missing else 0
 
 
-def _print(document: documents.Document, resource: APIResource, selection: Selection, output: str) -> None:
-    match output:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _List:
+    """The objects of one selection, in order, and those that were named and do not exist."""
+
+    selection: Selection
+    columns: Columns
+    namespace: str | None
+    objects: Sequence[KubeObject]
+    version: str
+    missing: Sequence[NotFoundError]
+
+
+def _print(lists: Sequence[_List], manner: Manner) -> None:
+    objects = [obj for some in lists for obj in some.objects]
+    [first, *others] = lists
+    alone = not others and len(first.selection.names) == 1
+    document = documents.Document(objects, "" if others or first.selection.names else first.version, alone=alone)
+    match manner.output:
         case "json":
             documents.write_json(document)
         case "yaml":
             documents.write_yaml(document)
         case "jsonl":
-            documents.write_lines(document.objects)
+            documents.write_lines(objects)
         case "name":
-            sys.stdout.writelines(f"{documents.object_name(resource, obj)}\n" for obj in document.objects)
+            for some in lists:
+                names = (documents.object_name(some.columns.resource, obj) for obj in some.objects)
+                sys.stdout.writelines(f"{name}\n" for name in names)
         case _:
-            with_namespace = resource.namespaced and selection.all_namespaces
-            Table(resource, with_namespace=with_namespace, wide=output == "wide").write_all(document.objects)
+            for number, some in enumerate(some for some in lists if some.objects):
+                if number:
+                    sys.stdout.write("\n")
+                Table(some.columns, headers=manner.headers).write_all(some.objects)
 
 
-def _named(name: str) -> str:
-    return str(FieldSelector((("metadata.name", "=", name),)))
+async def _list(client: Client, selection: Selection, manner: Manner, *, several: bool) -> _List:
+    resource, namespace = await selection.find(client)
+    found = await _first_lists(client, resource, namespace, selection, all_fields=manner.all_fields)
+    kind = f"{resource.name}.{resource.group}" if resource.group else resource.name
+    missing = [
+        NotFoundError(404, "NotFound", f'{kind} "{name}" not found')
+        for name, (some, _) in zip(selection.names, found, strict=False)
+        if not some
+    ]
+    objects = [obj for some, _ in found for obj in some]
+    own = await printer_columns(client, resource, wide=manner.output == "wide") if manner.is_table else None
+    return _List(
+        selection=selection,
+        columns=Columns(
+            resource,
+            with_namespace=resource.namespaced and selection.all_namespaces,
+            with_type=several,
+            with_labels=manner.show_labels,
+            wide=manner.output == "wide",
+            own=own,
+        ),
+        namespace=namespace,
+        objects=manner.order.sorted(objects) if manner.order else objects,
+        version=found[0][1],
+        missing=missing,
+    )
 
 
 async def _first_lists(
-    client: Client,
-    resource: APIResource,
-    namespace: str | None,
-    selection: Selection,
-    fields: Sequence[str | None],
-    *,
-    all_fields: bool,
+    client: Client, resource: APIResource, namespace: str | None, selection: Selection, *, all_fields: bool
 ) -> list[tuple[list[KubeObject], str]]:
-    """Return the first list of an informer for each field selector: its objects in order, and its resourceVersion."""
+    """Return the first list of an informer for each name, or of all: its objects in order, and its resourceVersion."""
     async with SharedInformerFactory(client) as factory:
         listing = _Listing()
         informers = [
@@ -112,7 +140,7 @@ async def _first_lists(
                 watch_list=False,  # a resource that can be listed may not have a watch
                 on_error=listing.failed,
             )
-            for field in fields
+            for field in selection.fields
         ]
         error = await listing.error(informers, resource.name)
         if isinstance(error, BadRequestError):

@@ -119,7 +119,7 @@ class _Show:
         self._gauges = gauges
         self._output = output
         self._title = title
-        self._grid = Grid(_HEADER, right=_HEADER[2:10], whole=_HEADER[:2], gap=2)
+        self._grid = Grid(_HEADER, right=_HEADER[2:10], names=_HEADER[:1], gap=2)
         self._began, self._processor = time.monotonic(), processor_seconds()
         self._looked: list[Figures] = self.look()
 

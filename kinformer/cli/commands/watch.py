@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -21,8 +23,9 @@ from kinformer import (
     SharedInformerFactory,
     UnauthorizedError,
 )
-from kinformer.cli.commands.event_lines import EventLines, JsonLines, NameLines, TableLines
-from kinformer.cli.output.differences import NOISE
+from kinformer.cli.commands.event_lines import EventLines, JsonLines, NameLines, TableLines, YamlDocuments
+from kinformer.cli.commands.manner import Manner
+from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.progress import Loading
@@ -30,147 +33,176 @@ from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server, UsageError
 
-__all__ = ["Manner", "watch"]
+__all__ = ["watch"]
 
 _LOOK = 0.25  # seconds between two looks at the health of the informer
 _FINAL = (UnauthorizedError, ForbiddenError, NotFoundError)  # these end the command before the first list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
-    """The form in which a watch is shown.
+async def watch(server: Server, selections: Sequence[Selection], manner: Manner, *, duration: float | None) -> int:
+    """Show each object of some selections, then each change, until cancelled.
 
-    Attributes:
-        output: "table", "wide", "json" or "jsonl" (a line for each event), or "name" (a line for each event).
-        diff: Show the differences of updates.
-        all_fields: Keep managedFields, and leave nothing out of differences.
-        plain: Write lines on a terminal too, instead of a table that changes in place.
-        changes_only: Leave out the objects that exist when the watch begins.
-    """
-
-    output: str = "table"
-    diff: bool = False
-    all_fields: bool = False
-    plain: bool = False
-    changes_only: bool = False
-
-    def __post_init__(self) -> None:
-        if self.diff and self.output == "name":
-            raise UsageError("--diff cannot be combined with -o name")
-
-    @property
-    def noise(self) -> frozenset[str] | None:
-        """The paths that differences leave out; None if no differences are shown."""
-        if not self.diff:
-            return None
-        return frozenset() if self.all_fields else NOISE
-
-
-async def watch(server: Server, selection: Selection, manner: Manner, *, duration: float | None) -> int:
-    """Show each object of a selection, then each change, until cancelled.
-
-    On a terminal a table is drawn, and q ends it; otherwise, and in the other forms, events are lines on stdout. An
-    informer follows the server: an outage is reported, on stderr if events are lines, and changes that were missed
-    come after it. A 401, 403 or 404 before the first list is raised, and so is a server that cannot be reached.
+    On a terminal a table is drawn, and q ends it; otherwise, and in the other forms, events are written to stdout. An
+    informer for each resource, or each name, follows the server: an outage is reported, on stderr if events are
+    written, and changes that were missed come after it. A 401, 403 or 404 before the first list is raised, and so is a
+    server that cannot be reached.
 
     Args:
         server: The server.
-        selection: The objects.
+        selections: The objects, one selection for each resource.
         manner: The form in which to show them.
         duration: Seconds after which to end; None is never.
+
+    Raises:
+        UsageError: `sort_by`, if events are written: they come in the order in which they happen.
     """
+    console = Console()
+    draws = manner.is_table and not manner.plain and can_draw(console)
+    if manner.sort_by and not draws:
+        raise UsageError("--sort-by orders a list: use it with --once, or on a terminal")
     limit = asyncio.timeout(duration)
     try:
-        async with limit, server.client() as client:
-            resource, namespace = await selection.find(client)
-            if "watch" not in resource.verbs:
-                offers = ", ".join(resource.verbs)
-                raise ConfigError(f"{resource} cannot be watched; the server offers {offers} (--once lists it)")
-            await _follow(client, resource, namespace, selection, manner)
+        async with limit, server.client() as client, SharedInformerFactory(client) as factory:
+            followed = [await _follow(client, factory, selection, manner) for selection in selections]
+            async with AsyncExitStack() as stack:
+                streams = [
+                    (number, informer, await stack.enter_async_context(informer.events()))
+                    for number, one in enumerate(followed)
+                    for informer in one.informers
+                ]
+                async with asyncio.TaskGroup() as group:
+                    for one in followed:
+                        for informer in one.informers:
+                            group.create_task(_first_list(one, informer), name="kinformer watch: first list")
+                sections = [await _columns(client, one, manner, several=len(followed) > 1) for one in followed]
+                if draws:
+                    title = ", ".join(one.title for one in followed)
+                    table = LiveTable(
+                        sections,
+                        title=title,
+                        noise=manner.noise,
+                        clock=time.monotonic,
+                        order=manner.order,
+                        headers=manner.headers,
+                    )
+                    await _draw(console, table, streams)
+                else:
+                    await _write([_lines(columns, manner) for columns in sections], manner, streams)
     except TimeoutError:
         if not limit.expired():
             raise
     return 0
 
 
-async def _follow(
-    client: Client, resource: APIResource, namespace: str | None, selection: Selection, manner: Manner
-) -> None:
-    async with SharedInformerFactory(client) as factory:
-        informer = factory.for_resource(
+_Streams = Sequence[tuple[int, SharedInformer, EventStream]]  # each with the number of its section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Followed:
+    """One selection, and the informers that follow it."""
+
+    selection: Selection
+    resource: APIResource
+    namespace: str | None
+    informers: Sequence[SharedInformer]
+
+    @property
+    def title(self) -> str:
+        """The selection in words."""
+        place = f" in {self.namespace}" if self.namespace else " in all namespaces" if self.resource.namespaced else ""
+        names = f" {', '.join(self.selection.names)}" if self.selection.names else ""
+        return f"{self.resource}{names}{place}{self.selection.in_words()}"
+
+
+async def _follow(client: Client, factory: SharedInformerFactory, selection: Selection, manner: Manner) -> _Followed:
+    resource, namespace = await selection.find(client)
+    if "watch" not in resource.verbs:
+        offers = ", ".join(resource.verbs)
+        raise ConfigError(f"{resource} cannot be watched; the server offers {offers} (--once lists it)")
+    informers = [
+        factory.for_resource(
             resource.gvr,
             namespace=namespace,
             label_selector=selection.label_selector,
-            field_selector=selection.field_selector,
+            field_selector=field,
             keep_managed_fields=manner.all_fields,
         )
-        console = Console()
-        with_namespace = resource.namespaced and selection.all_namespaces
-        async with informer.events() as events:
-            await _first_list(informer, resource, selection)
-            if manner.output in ("table", "wide") and not manner.plain and can_draw(console):
-                where = f" in {namespace}" if namespace else " in all namespaces" if resource.namespaced else ""
-                table = LiveTable(
-                    Columns(resource, with_namespace=with_namespace, wide=manner.output == "wide"),
-                    title=f"{resource}{where}{selection.in_words()}",
-                    noise=manner.noise,
-                    clock=time.monotonic,
-                )
-                await _draw(console, table, informer, events)
-            else:
-                await _write(_lines(resource, manner, with_namespace=with_namespace), manner, informer, events)
+        for field in selection.fields
+    ]
+    return _Followed(selection=selection, resource=resource, namespace=namespace, informers=informers)
 
 
-def _lines(resource: APIResource, manner: Manner, *, with_namespace: bool) -> EventLines:
-    if manner.output == "name":
-        return NameLines(resource)
-    if manner.output in ("json", "jsonl"):
-        return JsonLines(noise=manner.noise)
+async def _columns(client: Client, followed: _Followed, manner: Manner, *, several: bool) -> Columns:
     wide = manner.output == "wide"
-    return TableLines(Table(resource, with_namespace=with_namespace, with_event=True, wide=wide), noise=manner.noise)
+    return Columns(
+        followed.resource,
+        with_namespace=followed.resource.namespaced and followed.selection.all_namespaces,
+        with_type=several,
+        with_labels=manner.show_labels,
+        wide=wide,
+        own=await printer_columns(client, followed.resource, wide=wide) if manner.is_table else None,
+    )
 
 
-async def _draw(console: Console, table: LiveTable, informer: SharedInformer, events: EventStream) -> None:
+def _lines(columns: Columns, manner: Manner) -> EventLines:
+    match manner.output:
+        case "name":
+            return NameLines(columns.resource)
+        case "json" | "jsonl":
+            return JsonLines(noise=manner.noise)
+        case "yaml":
+            return YamlDocuments()
+        case _:
+            return TableLines(Table(columns, with_event=True, headers=manner.headers), noise=manner.noise)
+
+
+async def _draw(console: Console, table: LiveTable, streams: _Streams) -> None:
     news = asyncio.Event()
 
-    async def follow() -> None:
+    async def follow(section: int, events: EventStream) -> None:
         async for event in events:
-            table.apply(event)
+            table.apply(event, section)
             news.set()
 
     async with asyncio.TaskGroup() as group:
-        following = group.create_task(follow(), name="kinformer watch: events")
+        following = [
+            group.create_task(follow(section, events), name="kinformer watch: events") for section, _, events in streams
+        ]
         await draw(
             console,
-            lambda width, height: table.picture(width, height, informer.health()),
+            lambda width, height: table.picture(
+                width, height, [(informer.name, informer.health()) for _, informer, _ in streams]
+            ),
             news=news,
             press=table.press,
         )
-        following.cancel()
+        for task in following:
+            task.cancel()
 
 
-async def _write(lines: EventLines, manner: Manner, informer: SharedInformer, events: EventStream) -> None:
-    lines.fit(informer.lister.list())
-    reporting = asyncio.create_task(_report_outages(informer), name="kinformer watch: outages")
-    try:
+async def _write(sections: Sequence[EventLines], manner: Manner, streams: _Streams) -> None:
+    async def follow(lines: EventLines, events: EventStream) -> None:
         async for event in events:
             if not (manner.changes_only and event.is_in_initial_list):
                 lines.write(event)
-    finally:
-        reporting.cancel()
-        await asyncio.wait({reporting})
+
+    async with asyncio.TaskGroup() as group:
+        for section, informer, events in streams:
+            sections[section].fit(informer.lister.list())
+            group.create_task(_report_outages(informer), name="kinformer watch: outages")
+            group.create_task(follow(sections[section], events), name="kinformer watch: events")
 
 
-async def _first_list(informer: SharedInformer, resource: APIResource, selection: Selection) -> None:
+async def _first_list(followed: _Followed, informer: SharedInformer) -> None:
     outage = _Outage(informer)
     waiting = asyncio.ensure_future(informer.wait_synced(fail_fast=True))
     try:
-        with Loading(resource.name) as loading:
+        with Loading(followed.resource.name) as loading:
             while not waiting.done():
                 await asyncio.wait({waiting}, timeout=_LOOK)
                 error = informer.health().last_error
                 if isinstance(error, BadRequestError):
-                    raise selection.refused(resource, error) from error
+                    raise followed.selection.refused(followed.resource, error) from error
                 outage.look()
                 loading.update(f"{informer.statistics().bytes / 1e6:,.1f} MB")
         waiting.result()

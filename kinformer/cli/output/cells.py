@@ -6,15 +6,18 @@ returns a function of the object.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from kinformer import LabelSelector, PodState
 from kinformer.cli.output.ages import age, human_duration
+from kinformer.cli.output.json_path import JSONPath
 
 __all__ = [
     "Cell",
+    "DefinedCell",
     "Object",
     "age_at",
     "any_status",
@@ -119,6 +122,38 @@ def container_names(template: str = "spec.template") -> Cell:
 def container_images(template: str = "spec.template") -> Cell:
     """Show the images of a pod template's containers."""
     return lambda obj: ",".join(str(one.get("image")) for one in value_at(obj, f"{template}.spec.containers", ()))
+
+
+class DefinedCell:
+    """Shows a column of a definition: the first value at its path, a date as an age (apiextensions, tableconvertor.go).
+
+    It is empty if there is no value, or if the path does not parse.
+
+    Args:
+        path: The `jsonPath` of the column.
+        kind: Its type.
+
+    Attributes:
+        is_text: True if it is of text, not of figures.
+    """
+
+    def __init__(self, path: str, kind: str) -> None:
+        self.is_text = kind == "string"
+        self._is_date = kind == "date"
+        self._path: JSONPath | None
+        try:
+            self._path = JSONPath(path)
+        except ValueError:
+            self._path = None
+
+    def __call__(self, obj: Object) -> str:
+        """Return the text of the cell."""
+        value = None if self._path is None else self._path.first(obj)
+        if value is None:
+            return ""
+        if self._is_date:
+            return age(str(value))
+        return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def phase(obj: Object) -> str:

@@ -7,11 +7,21 @@ the object, so that a watch can show each change without asking the server for a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kinformer.cli.output import cells
 from kinformer.cli.output.cells import Cell, age_at, length_of, ratio, text_at, value_at
 
-__all__ = ["Column", "columns_of"]
+__all__ = ["NAMES", "Column", "columns_of", "columns_of_definition", "is_built_in"]
+
+NAMES = frozenset(
+    (
+        *("NAME", "NAMESPACE", "NODE", "LABELS", "MESSAGE", "OBJECT", "CONTAINERS", "IMAGES", "SELECTOR", "HOSTS"),
+        *("VOLUME", "HOLDER", "PROVISIONER", "ROLE", "REFERENCE", "STORAGECLASS", "USERS", "GROUPS", "GROUP", "KIND"),
+        *("SERVICEACCOUNTS", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", "TYPES", "ADDRESS"),
+    )
+)
+"""The columns that have names and sentences: a narrow screen cuts these; figures and statuses never."""
 
 Column = tuple[str, Cell]
 
@@ -27,6 +37,27 @@ def columns_of(group: str, kind: str, *, wide: bool = False) -> Sequence[Column]
     """
     columns = _KINDS.get((group, kind), _OTHER)
     return (*columns, *_WIDE.get((group, kind), ())) if wide else columns
+
+
+def is_built_in(group: str, kind: str) -> bool:
+    """True if this module has the columns of a kind."""
+    return (group, kind) in _KINDS
+
+
+def columns_of_definition(definitions: Sequence[Mapping[str, Any]], *, wide: bool = False) -> Sequence[Column] | None:
+    """Return the columns that a definition names; None if it names none.
+
+    A column whose path does not parse is empty, as it is in kubectl.
+
+    Args:
+        definitions: `additionalPrinterColumns` of a version.
+        wide: Add those with a priority above 0.
+    """
+    shown = [one for one in definitions if wide or not one.get("priority")]
+    return [
+        (str(one.get("name", "")).upper(), cells.DefinedCell(str(one.get("jsonPath", "")), str(one.get("type", ""))))
+        for one in shown
+    ] or None
 
 
 _AGE: Column = ("AGE", age_at())

@@ -12,7 +12,7 @@ import msgspec
 from kinformer import APIResource, DecodeError, KubeObject
 from kinformer.cli.output.text import clean, escaped, escaped_in_yaml, has_hidden
 
-__all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml"]
+__all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml", "yaml_of"]
 
 
 # Words that PyYAML writes without quotes, because it reads them as text; other parsers read a number or a boolean.
@@ -66,12 +66,12 @@ def write_yaml(document: Document) -> None:
     """Write one YAML document in kubectl's form: keys in order, text of several lines as a block."""
     objects, version, alone = document
     if alone:
-        sys.stdout.writelines(_yaml_of(obj) for obj in objects)
+        sys.stdout.writelines(yaml_of(obj) for obj in objects)
         return
     sys.stdout.write("apiVersion: v1\n")
     sys.stdout.write("items:\n" if objects else "items: []\n")
     for obj in objects:
-        sys.stdout.write(_yaml_of(obj, item=True))
+        sys.stdout.write(yaml_of(obj, item=True))
     sys.stdout.write(f'kind: List\nmetadata:\n  resourceVersion: "{version}"\n')
 
 
@@ -104,7 +104,7 @@ def to_yaml(value: Any, *, short: bool = False) -> str:
     return escaped_in_yaml(dumped)
 
 
-def _yaml_of(obj: KubeObject, *, item: bool = False) -> str:
+def yaml_of(obj: KubeObject, *, item: bool = False) -> str:
     """Return an object, or an item of a list; if it is nested too deeply, its JSON in one line, which is YAML too."""
     try:
         return to_yaml([obj.to_dict()] if item else obj.to_dict())

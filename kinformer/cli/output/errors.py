@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
-from kinformer import APIError
 from kinformer.cli.output.text import clean
 
 __all__ = [
@@ -26,6 +26,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells expect of a program that Ctrl-C end
 TERMINATED = 143  # 128 + SIGTERM, for a command whose 0 says that something is so
 BROKEN_PIPE = 141  # 128 + SIGPIPE: the same for `kinformer watch --once pods | head`
 
+_NO_TLS = "TLS: WRONG_VERSION_NUMBER"
+_OPENSSL = re.compile(r"TLS: [A-Z][A-Z0-9]*(_[A-Z0-9]+)+")  # a reason as OpenSSL names it
+
 
 def complain(error: BaseException | str, status: int = FAILED) -> int:
     """Print an error on stderr, in one line; returns `status`."""
@@ -44,13 +47,23 @@ def ended_by(error: OSError) -> int:
 
 
 def one_line(error: BaseException | str) -> str:
-    """Return the text of an error without line breaks and other control characters; its type if it has no text."""
-    text = clean(" ".join(str(error).split()))
-    return text or type(error).__name__
+    """Return the text of an error without line breaks and other control characters; its type if it has no text.
+
+    Errors of the system and of OpenSSL are put into words.
+    """
+    text = str(error)
+    if isinstance(error, OSError) and error.errno is not None and error.strerror:
+        reason = error.strerror[:1].lower() + error.strerror[1:]
+        text = f"{error.filename}: {reason}" if error.filename else reason
+    text = text.replace(_NO_TLS, "the server does not speak TLS there; try http:// instead of https://")
+    text = _OPENSSL.sub(lambda found: found[0].lower().replace("_", " ").replace("tls", "TLS"), text)
+    return clean(" ".join(text.split())) or type(error).__name__
 
 
 def error_text(error: BaseException | None) -> str | None:
     """Return an error with its type, unless its text begins with a status; None for None."""
+    from kinformer import APIError  # here, because a help needs the rest of this module alone
+
     if error is None:
         return None
     return f"{error}" if isinstance(error, APIError) else f"{type(error).__name__}: {error}"

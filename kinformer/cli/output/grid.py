@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.text import Text
+
+from kinformer.cli.output.text import middle
 
 __all__ = ["Cell", "Grid"]
 
-_LEAST = 5  # cells; a column is made no narrower than this, or than its header
+_LEAST = 12  # cells; names are cut to no less than this
 
 
 class Cell(NamedTuple):
@@ -23,64 +25,91 @@ class Cell(NamedTuple):
 class Grid:
     """Lays out rows under a header.
 
-    A column is as wide as the widest cell that it has had. If the screen is too narrow for all columns, the widest
-    ones are cut, with `…`; columns that still do not fit are not drawn.
+    A column is as wide as the widest cell that it has had. If the screen is too narrow for all columns, names are cut
+    in their middle; if that does not do, columns are left out, from the right. Other cells are not cut.
 
     Args:
         header: The names of the columns.
         right: The columns that are aligned to the right, as figures are.
-        whole: The columns that are never cut.
-        gap: Spaces between two columns.
+        names: The columns whose cells may be cut.
+        gap: Spaces between two columns; 1 if the screen is too narrow.
+
+    Attributes:
+        hidden: The columns that the last screen had no room for.
     """
 
     def __init__(
-        self, header: Sequence[str], *, right: Sequence[str] = (), whole: Sequence[str] = (), gap: int = 3
+        self,
+        header: Sequence[str],
+        *,
+        right: Collection[str] = (),
+        names: Collection[str] = (),
+        gap: int = 3,
     ) -> None:
         self.header = tuple(header)
+        self.hidden: tuple[str, ...] = ()
         self._right = {number for number, name in enumerate(header) if name in right}
-        self._whole = whole
-        self._gap = " " * gap
+        self._names = {number for number, name in enumerate(header) if name in names}
+        self._gap = gap
         self._widths = [cell_len(name) for name in header]
+
+    def fits(self, rows: Sequence[Sequence[Cell]], width: int) -> bool:
+        """True if these rows have room on the screen without a cut."""
+        self._widen(rows)
+        return sum(self._widths) + self._gap * (len(self._widths) - 1) <= width
 
     def lines(self, rows: Sequence[Sequence[Cell]], width: int | None = None) -> list[Text]:
         """Return the header and the rows as lines of at most `width` cells; None is as wide as necessary."""
-        for row in rows:
-            for number, cell in enumerate(row):
-                self._widths[number] = max(self._widths[number], cell_len(cell.text))
-        widths = self._widths if width is None else self._fitted(width)
-        head = self._line([Cell(name, "bold") for name in self.header], widths)
-        lines = [head, *(self._line(row, widths) for row in rows)]
+        self._widen(rows)
+        widths, gap = (list(self._widths), self._gap) if width is None else self._fitted(width)
+        head = self._line([Cell(name, "bold") for name in self.header], widths, gap)
+        lines = [head, *(self._line(row, widths, gap) for row in rows)]
         if width is not None:
-            for line in lines:
+            for line in lines:  # two columns that are wider than the screen
                 line.truncate(width)
         return lines
 
-    def _fitted(self, width: int) -> list[int]:
+    def _widen(self, rows: Sequence[Sequence[Cell]]) -> None:
+        for row in rows:
+            for number, cell in enumerate(row):
+                self._widths[number] = max(self._widths[number], cell_len(cell.text))
+
+    def _fitted(self, width: int) -> tuple[list[int], int]:
+        """Return the widths of the columns that have room, and the gap between them."""
         widths = list(self._widths)
         least = [
-            have if name in self._whole else min(have, max(_LEAST, cell_len(name)))
-            for have, name in zip(widths, self.header, strict=True)
+            min(have, max(_LEAST, cell_len(name))) if number in self._names else have
+            for number, (have, name) in enumerate(zip(widths, self.header, strict=True))
         ]
-        too_much = sum(widths) + len(self._gap) * (len(widths) - 1) - width
+        gap = self._gap
+        if sum(least) + gap * (len(widths) - 1) > width:
+            gap = 1
+        while len(widths) > 2 and sum(least) + gap * (len(widths) - 1) > width:
+            widths.pop()
+            least.pop()
+        self.hidden = self.header[len(widths) :]
+        too_much = sum(widths) + gap * (len(widths) - 1) - width
         while too_much > 0:
             room = [have - need for have, need in zip(widths, least, strict=True)]
-            if not any(room):
+            # A screen that is too narrow even so gets shorter names: whatever they are, they are cut as names are.
+            numbers = [number for number, some in enumerate(room) if some > 0] or [
+                number for number in self._names if number < len(widths) and widths[number] > 1
+            ]
+            if not numbers:
                 break
-            widest = max((number for number, some in enumerate(room) if some), key=widths.__getitem__)
+            widest = max(numbers, key=widths.__getitem__)
             widths[widest] -= 1
             too_much -= 1
-        return widths
+        return widths, gap
 
-    def _line(self, row: Sequence[Cell], widths: Sequence[int]) -> Text:
+    def _line(self, row: Sequence[Cell], widths: Sequence[int], gap: int) -> Text:
         line = Text(no_wrap=True, overflow="crop")
-        for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            text = cell.text
-            if cell_len(text) > width:
-                text = set_cell_size(text, width - 1) + "…"
+        for number, (cell, width) in enumerate(zip(row, widths, strict=False)):
+            text = middle(cell.text, width) if number in self._names else cell.text
             padding = " " * (width - cell_len(text))
             if number in self._right:
                 line.append(padding)
             line.append(text, cell.style or None)
-            if number < len(row) - 1:
-                line.append(self._gap if number in self._right else padding + self._gap)
+            if number < len(widths) - 1:
+                line.append(" " * gap if number in self._right else padding + " " * gap)
         return line

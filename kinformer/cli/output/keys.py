@@ -12,7 +12,7 @@ from contextlib import contextmanager
 __all__ = ["QUIT", "on_keys", "stop_on_key"]
 
 QUIT = "quit"
-"""The name of q, of Ctrl-D, and of a terminal that has hung up."""
+"""The name of Ctrl-D, and of a terminal that has hung up."""
 
 # The sequences that terminals send (xterm, "PC-Style Function Keys"; console_codes(4)), and their names here.
 _SEQUENCES: dict[str, str] = {
@@ -31,7 +31,7 @@ _SEQUENCES: dict[str, str] = {
 _KEY = re.compile(
     "|".join([*map(re.escape, sorted(_SEQUENCES, key=len, reverse=True)), r"\x1b[\[O][0-9;]*[@-~]", "."]), re.DOTALL
 )
-_QUIT = frozenset("qQ\x04")  # q, and Ctrl-D
+_NAMES = {"\x04": QUIT, "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape"}
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at `q` while the context is open. See `on_keys`."""
 
     def pressed(key: str) -> None:
-        if key == QUIT:
+        if key in (QUIT, "q", "Q"):
             stop()
 
     with on_keys(pressed):
@@ -50,8 +50,9 @@ def stop_on_key(stop: Callable[[], None]) -> Iterator[None]:
 def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
     """Call `pressed` with each key while the context is open; leaving restores the terminal's mode.
 
-    A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"` or QUIT. Ctrl-C remains a
-    KeyboardInterrupt. Keys do nothing if stdin is not a terminal, or has no modes that could be changed (Windows).
+    A key is its character, `"up"`, `"down"`, `"page up"`, `"page down"`, `"home"`, `"end"`, `"enter"`, `"backspace"`,
+    `"escape"` or QUIT. Ctrl-C remains a KeyboardInterrupt. Keys do nothing if stdin is not a terminal, or has no modes
+    that could be changed (Windows).
     """
     try:
         import termios
@@ -72,7 +73,7 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
             pressed(QUIT)
         for match in _KEY.finditer(keys):
             key: str = match.group()
-            pressed(QUIT if key in _QUIT else _SEQUENCES.get(key, key))
+            pressed(_NAMES.get(key) or _SEQUENCES.get(key, key))
 
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from kinformer import DecodeError, InformerEvent, InformerHealth, KubeObject
-from kinformer.cli.output.differences import in_words, object_differences
-from kinformer.cli.output.errors import one_line
+from kinformer import InformerEvent, InformerHealth, KubeObject
+from kinformer.cli.output.difference_lines import difference_lines
 from kinformer.cli.output.grid import Cell, Grid
+from kinformer.cli.output.live_frame import Filter, foot, head
+from kinformer.cli.output.order import Order
 from kinformer.cli.output.tables import Columns, clean, status_style
 
 __all__ = ["LiveTable"]
@@ -21,55 +23,69 @@ _FRESH = 4.0  # seconds for which a change can be seen
 _LOW = 8  # lines of a screen that has no room for differences
 _LOG = 500  # lines of differences that are kept
 _MARKS = {"ADDED": ("+", "green"), "UPDATED": ("~", "yellow"), "DELETED": ("-", "red")}
-_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
-_HELP = "arrows scroll   s latest change first   q ends"
-_BY_NAME = "arrows scroll   s by name   q ends"
-_STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
 
-_Order = tuple[str, str]  # namespace and name: `a-b/x` comes after `a/x`; by key it would come before
+_Place = tuple[int, str, str]  # section, namespace and name: `a-b/x` comes after `a/x`; by key it would come before
+_Key = tuple[Any, ...]  # begins with the section, ends with namespace and name
 
 
 class LiveTable:
-    """The screen of one informer: its objects and their changes.
+    """The screen of some informers: their objects and the changes of these.
 
     Args:
-        columns: The columns of the resource.
+        sections: The columns of each resource; a section of the table has the objects of one.
         title: The words for what is watched.
         noise: Paths that differences leave out; None shows no differences.
         clock: Seconds.
+        order: The order of the objects of a section; None is by namespace and name.
+        headers: False leaves out the names of the columns.
     """
 
     def __init__(
-        self, columns: Columns, *, title: str, noise: frozenset[str] | None, clock: Callable[[], float]
+        self,
+        sections: Sequence[Columns],
+        *,
+        title: str,
+        noise: frozenset[str] | None,
+        clock: Callable[[], float],
+        order: Order | None = None,
+        headers: bool = True,
     ) -> None:
-        self._columns = columns
+        self._sections = sections
         self._title = title
         self._noise = noise
         self._clock = clock
-        self._grid = Grid([" ", *columns.header])
-        self._objects: dict[_Order, KubeObject] = {}
-        self._order: list[_Order] = []
-        self._changed: dict[
-            _Order, tuple[float, str, KubeObject | None]
-        ] = {}  # the last change, until it is _FRESH seconds old
-        self._latest: dict[_Order, None] = {}  # in the order of the last change
+        self._sorting = order
+        self._headers = headers
+        self._grids = [Grid([" ", *columns.header], names=columns.cuttable) for columns in sections]
+        self._objects: dict[_Place, KubeObject] = {}
+        self._keys: dict[_Place, _Key] = {}
+        self._order: list[_Key] = []
+        # The last change of each object, until it is _FRESH seconds old.
+        self._changed: dict[_Place, tuple[float, str, KubeObject | None]] = {}
+        self._latest: dict[_Place, None] = {}  # in the order of the last change
         self._changes = 0
         self._log: deque[Text] = deque(maxlen=_LOG)
+        self._filter = Filter()
+        self._texts: dict[_Place, str] = {}  # what the filter looks through, once it has
         self._first = 0
         self._by_change = False
         self._page = 1
+        self._wrapper = Console(width=80, force_terminal=False)
 
-    def apply(self, event: InformerEvent) -> None:
-        """Take in one change of the cache."""
+    def apply(self, event: InformerEvent, section: int = 0) -> None:
+        """Take in one change of the cache of a section's informer."""
         obj = event.object
-        place = (obj.namespace, obj.name)
+        place = (section, obj.namespace, obj.name)
+        self._texts.pop(place, None)
+        key = self._keys.pop(place, None)
+        if key is not None:
+            del self._order[bisect_left(self._order, key)]
         if event.type == "DELETED":
-            if self._objects.pop(place, None) is not None:
-                del self._order[bisect_left(self._order, place)]
+            self._objects.pop(place, None)
             self._latest.pop(place, None)
         else:
-            if place not in self._objects:
-                insort(self._order, place)
+            self._keys[place] = self._key(section, obj)
+            insort(self._order, self._keys[place])
             self._objects[place] = obj
         if event.is_in_initial_list:
             return
@@ -81,8 +97,13 @@ class LiveTable:
         if self._noise is not None:
             self._note(event, self._noise)
 
-    def press(self, key: str) -> None:
-        """Handle a key: scroll, or change the order."""
+    def _key(self, section: int, obj: KubeObject) -> _Key:
+        return (section, *(self._sorting.key(obj) if self._sorting else (obj.namespace, obj.name)))
+
+    def press(self, key: str) -> bool:
+        """Handle a key: scroll, change the order, or filter; False if it means nothing here."""
+        if self._filter.press(key):
+            return True
         steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -self._page, "page down": self._page, " ": self._page}
         if key in steps:
             self._first += steps[key]
@@ -92,49 +113,92 @@ class LiveTable:
             self._first = len(self._objects)
         elif key == "s":
             self._by_change, self._first = not self._by_change, 0
+        else:
+            return False
+        return True
 
     # --- the picture -------------------------------------------------------------------------------------
 
-    def picture(self, width: int, height: int, health: InformerHealth) -> RenderableType:
-        """Draw the whole screen."""
+    def picture(self, width: int, height: int, informers: Sequence[tuple[str, InformerHealth]]) -> RenderableType:
+        """Draw the whole screen.
+
+        Args:
+            width, height: Of the terminal, in cells.
+            informers: The name and the health of each informer.
+        """
         now = self._clock()
         for place in [place for place, (at, _, _) in self._changed.items() if now - at > _FRESH]:
             del self._changed[place]
+        top = head(self._title, len(self._objects), self._changes, informers, width)
         log_lines = 0 if self._noise is None or height < _LOW else max(3, height // 3)
-        room = max(1, height - 3 - log_lines)  # without title, header and footer
+        top = top[: max(1, height - 3)]
+        room = max(1, height - len(top) - 1 - log_lines)  # without the lines above and the footer
         places = self._places()
-        self._page = max(1, room)
-        self._first = max(0, min(self._first, len(places) - room))
-        shown = places[self._first : self._first + room]
-        lines = self._grid.lines([self._row(place) for place in shown], width)
-        lines += [Text()] * (room + 1 - len(lines))
-        log = list(self._log)[-(log_lines - 1) :] if log_lines else []
+        lines = self._body(places, room, width)
+        lines += [Text()] * (room - len(lines))
         if log_lines:
-            rule = "── what changed "
-            lines.append(Text(rule + "─" * max(0, width - len(rule)), style="bright_black"))
-            lines += [_cropped(line) for line in log]
-            lines += [Text()] * (log_lines - 1 - len(log))
-        return Group(self._head(health, width), *lines, self._foot(len(shown), len(places), width))
+            lines += self._log_lines(log_lines, width)
+        hidden = [name for grid in self._grids for name in grid.hidden]
+        shown = (self._first, self._page, len(places), len(self._objects))
+        below = foot(shown, self._filter, width, by_change=self._by_change, hidden=hidden)
+        return Group(*top, *lines[: height - len(top) - 1], below)
 
-    def _places(self) -> list[_Order]:
-        """Return the places of all objects, and of those just deleted."""
-        gone = [place for place, (_, kind, _) in self._changed.items() if kind == "DELETED"]
+    def _body(self, places: Sequence[_Place], room: int, width: int) -> list[Text]:
+        """Return the lines of the objects that have room, each section below its header."""
+        header = 1 if self._headers else 0
+        shown = len(places)
+        while True:  # each further section among them takes another line for its header
+            self._page = max(1, min(shown, room - header))
+            first = max(0, min(self._first, len(places) - self._page))
+            window = places[first : first + self._page]
+            sections = sorted({section for section, _, _ in window}) or [0]
+            taken = len(window) + header * len(sections)
+            if taken <= room or self._page <= 1:
+                break
+            shown = self._page - (taken - room)
+        self._first = first
+        lines = []
+        for section in sections:
+            rows = [self._row(place) for place in window if place[0] == section]
+            lines += self._grids[section].lines(rows, width)[0 if self._headers else 1 :]
+        return lines
+
+    def _places(self) -> list[_Place]:
+        """Return the places of all objects, and of those just deleted, that the filter takes."""
+        keys = list(self._order)
+        for (section, _, _), (_, kind, obj) in self._changed.items():
+            if kind == "DELETED" and obj is not None:
+                insort(keys, self._key(section, obj))
+        places: list[_Place] = [(key[0], key[-2], key[-1]) for key in keys]
         if self._by_change:
-            untouched = [place for place in self._order if place not in self._latest]
-            return [*gone, *reversed(self._latest), *untouched]
-        return sorted([*self._order, *gone]) if gone else self._order
+            latest = {place: number for number, place in enumerate(self._latest)}
+            gone = {place for place, (_, kind, _) in self._changed.items() if kind == "DELETED"}
+            last = len(latest)
+            places.sort(key=lambda place: (place[0], -last if place in gone else -latest.get(place, -1)))
+        if self._filter.text:
+            wanted = self._filter.text.casefold()
+            places = [place for place in places if wanted in self._text(place)]
+        return places
 
-    def _row(self, place: _Order) -> list[Cell]:
+    def _text(self, place: _Place) -> str:
+        if place not in self._texts:
+            obj = self._objects.get(place) or self._changed[place][2]
+            assert obj is not None  # a place is in one of the two
+            self._texts[place] = " ".join((obj.namespace, *self._sections[place[0]].row(obj))).casefold()
+        return self._texts[place]
+
+    def _row(self, place: _Place) -> list[Cell]:
+        columns = self._sections[place[0]]
         _, kind, before = self._changed.get(place, (0.0, "", None))
         obj = self._objects.get(place) or before
         assert obj is not None  # a place is in one of the two
-        texts = self._columns.row(obj)
+        texts = columns.row(obj)
         if kind == "DELETED":
             return [Cell("-", "red"), *(Cell(text, "red strike") for text in texts)]
-        old = self._columns.row(before) if before is not None else texts
+        old = columns.row(before) if before is not None else texts
         mark, style = _MARKS.get(kind, ("", ""))
         cells = [Cell(mark, style)]
-        for name, text, was in zip(self._columns.header, texts, old, strict=True):
+        for name, text, was in zip(columns.header, texts, old, strict=True):
             if kind == "ADDED" and name == "NAME":
                 cells.append(Cell(text, "green"))
             elif text != was and name not in ("AGE", "LAST SEEN"):
@@ -143,49 +207,17 @@ class LiveTable:
                 cells.append(Cell(text, status_style(text) if name == "STATUS" else ""))
         return cells
 
-    def _head(self, health: InformerHealth, width: int) -> Text:
-        state = health.state.replace("_", " ")
-        count = len(self._objects)
-        head = Text(no_wrap=True, overflow="ellipsis")
-        head.append(f" {clean(self._title)} ", "bold reverse cyan")
-        head.append(f"  {count:,} object{'' if count == 1 else 's'}", "bold")
-        head.append(f"   {self._changes:,} change{'' if self._changes == 1 else 's'}   ")
-        head.append(state, _STATES.get(health.state, "bold red") if health.live else "bold red")
-        if not health.live and health.last_error is not None:
-            head.append(f"  as it was before: {clean(one_line(health.last_error))}", "red")
-        elif health.last_event_age is not None:
-            head.append(f"   last event {health.last_event_age:.0f} s ago", "bright_black")
-        head.truncate(width, overflow="ellipsis")
-        return head
-
-    def _foot(self, shown: int, total: int, width: int) -> Text:
-        of = f"{self._first + 1:,}-{self._first + shown:,} of {total:,}   " if shown < total else ""
-        foot = Text(f" {of}{_BY_NAME if self._by_change else _HELP}", "bright_black", no_wrap=True, end="")
-        foot.truncate(width)
-        return foot
+    def _log_lines(self, count: int, width: int) -> list[Text]:
+        rule = "── what changed "
+        lines = [Text(rule + "─" * max(0, width - len(rule)), style="bright_black")]
+        log: list[Text] = []
+        for line in list(self._log)[-count:]:
+            log += line.wrap(self._wrapper, width)
+        log = log[-(count - 1) :]
+        return [*lines, *log, *[Text()] * (count - 1 - len(log))]
 
     def _note(self, event: InformerEvent, noise: frozenset[str]) -> None:
         mark, style = _MARKS.get(event.type, ("", ""))
         self._log.append(Text(f"{mark} {clean(event.object.key)}", f"bold {style}"))
         if event.type == "UPDATED" and event.old is not None:
             self._log.extend(difference_lines(event.old, event.object, noise))
-
-
-def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
-    """Describe an update, a line for each difference; one line if it is nested too deeply to be compared."""
-    try:
-        found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
-    except (DecodeError, RecursionError):
-        return [Text("    <unreadable>", "bright_black")]
-    if not found:
-        return [Text("    nothing but what is left out", "bright_black")]
-    lines = []
-    for sign, path, values in found:
-        lines.append(Text.assemble(f"    {sign} ", (f"{clean(path)}: ", _SIGNS[sign]), clean(values)))
-    return lines
-
-
-def _cropped(line: Text) -> Text:
-    line = line.copy()
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line

@@ -28,7 +28,7 @@ async def draw(
     picture: Callable[[int, int], RenderableType],
     *,
     news: asyncio.Event,
-    press: Callable[[str], None] | None = None,
+    press: Callable[[str], bool] | None = None,
 ) -> None:
     """Show pictures on the whole terminal until q is pressed, or until cancelled.
 
@@ -39,17 +39,15 @@ async def draw(
         picture: Takes (width, height) in cells and returns the picture; called at least once, and at most ten times a
             second.
         news: Set it when the picture has changed.
-        press: Called with each key, except those that end it.
+        press: Called with each key; a q that it makes nothing of (False) ends it.
     """
     stop = asyncio.Event()
 
     def pressed(key: str) -> None:
-        if key == QUIT:
+        used = key != QUIT and press is not None and press(key)
+        if key == QUIT or (key in "qQ" and not used):
             stop.set()
-            news.set()
-        elif press is not None:
-            press(key)
-            news.set()
+        news.set()
 
     with (
         log_kept_back(),

@@ -12,7 +12,9 @@ from rich.style import Style
 from rich.text import Text
 
 from kinformer import APIResource, DecodeError, KubeObject
-from kinformer.cli.output.columns import columns_of
+from kinformer.cli.output.cells import DefinedCell, labels_at
+from kinformer.cli.output.columns import NAMES, Column, columns_of
+from kinformer.cli.output.documents import object_name
 from kinformer.cli.output.text import clean
 
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
@@ -62,18 +64,43 @@ class Columns:
     Args:
         resource: The resource of the objects.
         with_namespace: Begin with a NAMESPACE column.
+        with_type: Write names as `pod/web-1`, as beside other resources.
+        with_labels: End with a LABELS column.
         wide: Add the columns of `-o wide`.
+        own: The columns between NAME and LABELS; None takes those of the kind.
+
+    Attributes:
+        resource: The resource.
+        header: The names of the columns.
+        cuttable: The columns of names and other text, which a narrow screen may cut.
     """
 
-    def __init__(self, resource: APIResource, *, with_namespace: bool, wide: bool = False) -> None:
-        columns = columns_of(resource.group, resource.kind, wide=wide)
+    def __init__(
+        self,
+        resource: APIResource,
+        *,
+        with_namespace: bool,
+        with_type: bool = False,
+        with_labels: bool = False,
+        wide: bool = False,
+        own: Sequence[Column] | None = None,
+    ) -> None:
+        self.resource = resource
+        columns = [*(columns_of(resource.group, resource.kind, wide=wide) if own is None else own)]
+        if with_labels:
+            columns.append(("LABELS", labels_at("metadata.labels")))
+        self.cuttable = frozenset(
+            name for name, cell in columns if isinstance(cell, DefinedCell) and cell.is_text
+        ) | NAMES.intersection(["NAME", "NAMESPACE", *(name for name, _ in columns)])
         self._cells = [cell for _, cell in columns]
         self._with_namespace = with_namespace
+        self._with_type = with_type
         self.header = [*(["NAMESPACE"] if with_namespace else []), "NAME", *(name for name, _ in columns)]
 
     def row(self, obj: KubeObject) -> list[str]:
         """Return the cells of an object; only its name if it is nested too deeply to be decoded."""
-        names = [*([obj.namespace] if self._with_namespace else []), obj.name]
+        name = object_name(self.resource, obj) if self._with_type else obj.name
+        names = [*([obj.namespace] if self._with_namespace else []), name]
         try:
             document = obj.to_dict()
         except DecodeError:
@@ -88,23 +115,20 @@ class Table:
     on. Text is coloured only on a terminal, unless NO_COLOR is set.
 
     Args:
-        resource: The resource of the objects.
-        with_namespace: Begin with a NAMESPACE column.
+        columns: The columns of the resource.
         with_event: Put an EVENT column before all others.
-        wide: Add the columns of `-o wide`.
+        headers: False leaves out the names of the columns.
     """
 
-    def __init__(
-        self, resource: APIResource, *, with_namespace: bool, with_event: bool = False, wide: bool = False
-    ) -> None:
-        self._columns = Columns(resource, with_namespace=with_namespace, wide=wide)
+    def __init__(self, columns: Columns, *, with_event: bool = False, headers: bool = True) -> None:
+        self._columns = columns
         self._header = [*(["EVENT"] if with_event else []), *self._columns.header]
         self._widths = [len(name) for name in self._header]
         if with_event:
             self._widths = [max(len(name), _ROOM.get(name, 0)) for name in self._header]
         self._coloured = {number for number, name in enumerate(self._header) if name in _COLOURED}
         self._ink = Ink()
-        self._headed = False
+        self._headed = not headers
 
     def fit(self, objects: Iterable[KubeObject]) -> None:
         """Make the columns wide enough for these objects."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["clean", "escaped", "escaped_in_yaml", "has_hidden"]
+__all__ = ["clean", "escaped", "escaped_in_yaml", "has_hidden", "middle"]
 
 # Characters that are not shown themselves, but change what is shown: C1 controls, line separators, and all format
 # characters (Unicode's category Cf), such as those that turn the direction of a text, U+202E and its kin.
@@ -20,6 +20,24 @@ _CONTROL_IN_JSON = re.compile(f"[{_HIDDEN}]")  # JSON strings escape all others 
 def clean(text: str) -> str:
     """Replace control and format characters, which could command a terminal or deceive a reader, by question marks."""
     return _CONTROL.sub("?", text)
+
+
+def middle(text: str, width: int) -> str:
+    """Return a name cut in its middle, `payments/api…x7k2p`, if it takes more than `width` cells.
+
+    The end of a name distinguishes it as much as its beginning.
+    """
+    from rich.cells import cell_len  # here, because a help needs the rest of this module alone
+
+    if cell_len(text) <= width:
+        return text
+    room = width - 1  # for the sign
+    beginning, end = text, text
+    while cell_len(end) > max(0, room) // 2:
+        end = end[1:]
+    while cell_len(beginning) > room - cell_len(end) and beginning:
+        beginning = beginning[:-1]
+    return f"{beginning}…{end}" if width > 0 else ""
 
 
 def has_hidden(text: str) -> bool:

@@ -1,0 +1,17 @@
+"""Starts a command from typer's parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+import typer
+
+__all__ = ["launch"]
+
+
+def launch(command: Callable[[], Coroutine[Any, Any, int | None]], *, terminated: int = 0) -> NoReturn:
+    """Run the coroutine of a command, and end the parser with its status; `terminated` is that after SIGTERM."""
+    from kinformer.cli.run import run_command  # with kinformer; a help does without
+
+    raise typer.Exit(run_command(command, terminated=terminated))

@@ -1,0 +1,121 @@
+"""The options of the commands that have a server of their own: `demo`, `dashboard` and `serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kinformer.cli.launch import launch
+from kinformer.cli.options import (
+    ContextOption,
+    DurationOption,
+    KubeconfigOption,
+    ServerOption,
+    checked_number,
+    checked_port,
+    checked_seconds,
+    duration_of,
+)
+from kinformer.cli.output.errors import complain
+from kinformer.cli.usage import number, whole_number
+
+__all__ = ["dashboard", "demo", "serve"]
+
+
+def demo(
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Default: until q; 20 without a terminal.",
+            callback=checked_seconds("--duration"),
+        ),
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines, for scripts; the default without a terminal.")] = False,
+) -> None:
+    """Show informers that follow a living cluster in this process; no Kubernetes needed."""
+    from kinformer.cli.demo.command import demo as command
+
+    launch(lambda: command(duration=duration_of(duration), plain=plain))
+
+
+def dashboard(
+    resources: Annotated[
+        list[str] | None, typer.Argument(metavar="RESOURCE", help="The resources to show; default: the usual ones.")
+    ] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A small living cluster in this process.")] = False,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NS", help="One namespace; default: all.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8080.", callback=checked_port)
+    ] = "8080",
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A host name to answer to. May be repeated.")
+    ] = None,
+    duration: DurationOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show a live cluster on a web page. Changes nothing in it."""
+    try:
+        from kinformer.cli.dashboard.command import dashboard as command
+    except ModuleNotFoundError as error:
+        raise typer.Exit(complain(f"{error.name} is not installed; pip install 'kinformer[dashboard]'")) from None
+    from kinformer.cli.target import Server
+
+    target = Server(url=server, kubeconfig=kubeconfig, context=context)
+    launch(
+        lambda: command(
+            target,
+            resources or [],
+            demo=demo,
+            namespace=namespace,
+            host=host,
+            port=whole_number("--port", port, 0, 65535),
+            names=allow_host or [],
+            duration=duration_of(duration),
+        )
+    )
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8001.", callback=checked_port)
+    ] = "8001",
+    objects: Annotated[
+        list[str] | None, typer.Option(metavar="RESOURCE=COUNT", help="Objects to create: pods=1000. May be repeated.")
+    ] = None,
+    churn: Annotated[
+        str, typer.Option(metavar="N", help="Changes per second; default: 0.", callback=checked_number("--churn"))
+    ] = "0",
+    tls: Annotated[bool, typer.Option("--tls", help="Serve https, with a certificate made for this run.")] = False,
+    write_kubeconfig: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The kubeconfig to write; default: one of a temporary folder.")
+    ] = None,
+    duration: DurationOption = None,
+) -> None:
+    """Serve an embedded API server, for kubectl, curl and tests."""
+    from pathlib import Path
+
+    from kinformer.cli.commands.serve import serve as command
+
+    launch(
+        lambda: command(
+            host=host,
+            port=whole_number("--port", port, 0, 65535),
+            objects=objects or [],
+            churn=number("--churn", churn),
+            tls=tls,
+            kubeconfig=None if write_kubeconfig is None else Path(write_kubeconfig),
+            duration=duration_of(duration),
+        )
+    )

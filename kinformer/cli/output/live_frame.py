@@ -1,0 +1,137 @@
+"""The lines above and below a table that changes in place: counts, outages, keys, and the filter."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from kinformer import InformerHealth
+from kinformer.cli.output.errors import one_line
+from kinformer.cli.output.text import clean, middle
+
+__all__ = ["Filter", "foot", "head"]
+
+_STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
+_LEAST_TITLE = 16  # cells; a title is cut to no less than this before the figures take a line of their own
+_GAP = "   "
+
+
+class Filter:
+    """The text that a user filters by; `/` begins it, Enter keeps it, Escape clears it.
+
+    Attributes:
+        text: The text; "" takes all.
+        typing: True while it is typed.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.typing = False
+
+    def press(self, key: str) -> bool:
+        """Handle a key; False if it is not meant for the filter."""
+        if key == "escape":
+            used = self.typing or bool(self.text)
+            self.text, self.typing = "", False
+            return used
+        if not self.typing:
+            self.typing = key == "/"
+            return self.typing
+        if key == "enter":
+            self.typing = False
+        elif key == "backspace":
+            self.text, self.typing = self.text[:-1], bool(self.text)
+        elif len(key) == 1 and key.isprintable():
+            self.text += key
+        else:
+            return False
+        return True
+
+
+def head(
+    title: str, objects: int, changes: int, informers: Sequence[tuple[str, InformerHealth]], width: int
+) -> list[Text]:
+    """Return the lines above the table. The title is cut in its middle; figures and reasons never are.
+
+    Args:
+        title: The words for what is watched.
+        objects, changes: How many there are.
+        informers: The name and the health of each informer.
+        width: Of the screen, in cells.
+    """
+    # The state of the one that is worst: one that does not follow its server comes before one that does.
+    _, worst = min(informers, key=lambda one: (one[1].live, one[1].state == "watching"))
+    state = worst.state.replace("_", " ")
+    figures = [
+        Text(f"{objects:,} object{'' if objects == 1 else 's'}", "bold"),
+        Text(f"{changes:,} change{'' if changes == 1 else 's'}"),
+        Text(state, _STATES.get(worst.state, "bold red") if worst.live else "bold red"),
+    ]
+    ages = [health.last_event_age for _, health in informers if health.last_event_age is not None]
+    if ages and worst.live:
+        figures.append(Text(f"last event {min(ages):.0f} s ago", "bright_black"))
+    beside = Text(_GAP).join(figures)
+    room = width - 4 - beside.cell_len  # for the title, with the spaces around it
+    if room >= min(_LEAST_TITLE, cell_len(title)):
+        name = Text(f" {middle(clean(title), room)} ", "bold reverse cyan")
+        lines = [Text.assemble(name, "  ", beside, no_wrap=True)]
+    else:
+        lines = [Text(f" {middle(clean(title), width - 2)} ", "bold reverse cyan", no_wrap=True)]
+        lines += _flowing(figures if beside.cell_len < width else figures[:3], width)
+    for what, health in informers:
+        if not health.live and health.last_error is not None:
+            beginning = f"{what} is " if len(informers) > 1 else ""
+            reason = f" {beginning}as it was before: {clean(one_line(health.last_error))}"
+            wrapped = textwrap.wrap(reason, width, subsequent_indent=" ", break_on_hyphens=False)
+            lines += [Text(line, "red", no_wrap=True) for line in wrapped]
+    return lines
+
+
+def _flowing(parts: Sequence[Text], width: int) -> list[Text]:
+    """Return the parts beside each other, in as many lines as they take."""
+    lines = [Text(" ", no_wrap=True)]
+    for part in parts:
+        if lines[-1].cell_len > 1 and lines[-1].cell_len + len(_GAP) + part.cell_len > width:
+            lines.append(Text(" ", no_wrap=True))
+        lines[-1].append(_GAP if lines[-1].cell_len > 1 else "")
+        lines[-1].append_text(part)
+    return lines
+
+
+def foot(
+    shown: tuple[int, int, int, int], filtering: Filter, width: int, *, by_change: bool, hidden: Sequence[str]
+) -> Text:
+    """Return the line below the table.
+
+    Args:
+        shown: The number of the first object, how many there are on the screen, in the filter, and at all.
+        filtering: The filter.
+        width: Of the screen, in cells.
+        by_change: True if the latest change comes first.
+        hidden: The columns that have no room.
+    """
+    first, page, matching, total = shown
+    if filtering.typing:
+        parts = [f"/{clean(filtering.text)}▏", f"{matching:,} of {total:,}", "Enter keeps", "Escape clears"]
+        return _kept(parts, width, 2)
+    scrolled = f"{first + 1:,}-{min(first + page, matching):,} of {matching:,}" if page < matching else ""
+    filtered = f"/{clean(filtering.text)}: {matching:,} of {total:,}" if filtering.text else ""
+    left_out = f"too narrow for {', '.join(dict.fromkeys(hidden))}" if hidden else ""
+    order = "s by name" if by_change else "s latest change first"
+    whole = [scrolled, filtered, "q ends", left_out, "Escape clears" if filtering.text else "/ filters", order]
+    return _kept([*filter(None, whole), "arrows scroll"], width, sum(map(bool, whole[:3])))
+
+
+def _kept(parts: Sequence[str], width: int, needed: int) -> Text:
+    """Return the parts that have room: the first `needed` of them in any case."""
+    text = ""
+    for number, part in enumerate(parts):
+        longer = f"{text}{_GAP if text else ' '}{part}"
+        if number < needed or cell_len(longer) <= width - 1:
+            text = longer
+    line = Text(text, "bright_black", no_wrap=True, end="")
+    line.truncate(width)
+    return line

@@ -1,0 +1,70 @@
+"""Values of options, and the error of a wrong command line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+__all__ = ["UsageError", "choice", "number", "seconds", "whole_number"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+
+
+class UsageError(Exception):
+    """A wrong command line: options that cannot be combined, or a wrong value; exit status 2.
+
+    Args:
+        text: The reason.
+        see_help: True ends the line with the help to read.
+    """
+
+    def __init__(self, text: str, *, see_help: bool = True) -> None:
+        super().__init__(text)
+        self.see_help = see_help
+
+
+def number(option: str, text: str, *, least: float = 0.0) -> float:
+    """Return the value of an option as a number. Raises UsageError if it is none, or too small."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not (math.isfinite(found) and found >= least):
+        raise UsageError(f"invalid {option} {text!r}: expected a number, {least:g} or more")
+    return found
+
+
+def seconds(option: str, text: str, *, least: float = 0.0) -> float:
+    """Return the value of an option as seconds: `90`, or as kubectl writes it, `90s` or `1m30s`.
+
+    Raises:
+        UsageError: It is neither, or too short.
+    """
+    if _DURATION.fullmatch(text):
+        found = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
+    else:
+        try:
+            found = float(text)
+        except ValueError:
+            found = math.nan
+    if not (math.isfinite(found) and found >= least):
+        atleast = f", {least:g} or more" if least else ""
+        raise UsageError(f"invalid {option} {text!r}: expected seconds{atleast}, as in 30 or 1m30s")
+    return found
+
+
+def whole_number(option: str, text: str, least: int, most: int) -> int:
+    """Return the value of an option as a whole number. Raises UsageError if it is none, or out of range."""
+    if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
+        raise UsageError(f"invalid {option} {text!r}: expected a whole number from {least} to {most}")
+    return int(text)
+
+
+def choice(option: str, text: str, choices: Sequence[str]) -> str:
+    """Return the value of an option that has some values only. Raises UsageError if it is another one."""
+    if text not in choices:
+        raise UsageError(f"invalid {option} {text!r}: expected {', '.join(choices[:-1])} or {choices[-1]}")
+    return text

@@ -25,6 +25,7 @@ from kinformer.cli.demo.command import demo
 from kinformer.cli.demo.screen import DemoScreen
 from kinformer.cli.living_cluster import NAMESPACES, LivingCluster
 from kinformer.testing import APIServer
+from tests.cli.terminal import on_terminal
 from tests.support.cli import CommandLine
 
 
@@ -109,7 +110,7 @@ def test_a_node_that_drops_out_comes_back() -> None:
 
 
 @pytest.mark.virtual_time
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 36), (200, 60), (60, 20)])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 36), (200, 60), (60, 20), (60, 24), (60, 50), (79, 24)])
 async def test_the_screen_fits_every_terminal(width: int, height: int) -> None:
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         LivingCluster(server, random.Random(4)).populate()
@@ -128,8 +129,9 @@ async def test_the_screen_fits_every_terminal(width: int, height: int) -> None:
     lines = text.splitlines()
     assert len(lines) == height
     assert {len(line) for line in lines} <= {width}
-    for word in ("01:01", "DELETED", "a footer", *([] if width < 80 else ["● watching", *NAMESPACES])):
+    for word in ("01:01", "DELETED", "a footer", "● watching", server.url, *([] if height < 24 else NAMESPACES)):
         assert word in text
+    assert "…" not in text, "there is room for all of it"
 
 
 @pytest.mark.virtual_time
@@ -201,6 +203,31 @@ async def test_q_ends_the_demo_and_the_terminal_is_as_it_was() -> None:
             await running.wait()
         os.close(ours)
         os.close(theirs)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("arguments", [(), ("--plain",)])
+async def test_ctrl_c_ends_the_demo_with_the_comparison_as_q_does(arguments: tuple[str, ...]) -> None:
+    async with on_terminal("demo", *arguments, width=100, height=30) as terminal:
+        await terminal.shows("Running")
+        terminal.press("\x03")
+        assert await terminal.ended() == 130
+        assert b"The caches of 3 informers equal the server" in terminal.written
+        assert "Traceback" not in terminal.text
+
+
+@pytest.mark.process
+async def test_a_reader_that_has_gone_ends_the_demo_quietly() -> None:
+    reading, writing = os.pipe()
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "demo", "--plain"), stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert b"synced with" in await asyncio.to_thread(os.read, reading, 200)
+    os.close(reading)
+    async with asyncio.timeout(30):
+        _, err = await running.communicate()
+    assert (running.returncode, err) == (141, b"")
 
 
 # --- serve ------------------------------------------------------------------------------------------------------

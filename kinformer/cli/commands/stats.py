@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,9 +19,11 @@ from kinformer.cli.output.ages import human_duration
 from kinformer.cli.output.amounts import rate, seconds, size
 from kinformer.cli.output.errors import FAILED, complain, one_line
 from kinformer.cli.output.grid import Cell, Grid
+from kinformer.cli.output.live_frame import flowing
 from kinformer.cli.output.progress import Loading
 from kinformer.cli.output.screen import can_draw, draw
 from kinformer.cli.output.tables import clean
+from kinformer.cli.output.text import middle
 from kinformer.cli.process import processor_seconds, resident_memory
 from kinformer.cli.target import Selection, Server
 
@@ -164,17 +167,32 @@ class _Show:
     def _picture(self, width: int, height: int) -> RenderableType:
         figures = self._looked
         up = time.monotonic() - self._began
-        head = Text(no_wrap=True)
-        head.append(" kinformer stats ", "bold reverse cyan")
-        head.append(f"  {clean(self._title)}   up {human_duration(up)}", "")
         memory = resident_memory()
         busy = (processor_seconds() - self._processor) / max(up, 1.0)
-        head.append(f"   processor {busy:.0%}" + (f", {size(memory)}" if memory else ""), "bright_black")
-        head.truncate(width, overflow="ellipsis")
-        lines = [*self._grid.lines([_row(one) for one in figures], width), Text(), *_errors(figures)]
-        lines = lines[: height - 2]
+        used = Text(f"processor {busy:.0%}" + (f", {size(memory)}" if memory else ""), "bright_black")
+        title = Text(" kinformer stats ", "bold reverse cyan")
+        place = Text(middle(clean(self._title), width - 2))
+        head = flowing([title, place, Text(f"up {human_duration(up)}"), used], width)
+        rows = [_row(one) for one in figures]
+        if self._grid.fits(rows, width):
+            lines = self._grid.lines(rows, width)
+        else:
+            lines = [line for row in rows for line in _block(row, width)]
+        lines += [Text(), *_errors(figures, width)]
+        room = height - len(head) - 1
         foot = Text(" q ends", "bright_black", end="")
-        return Group(head, *lines, *[Text()] * (height - 2 - len(lines)), foot)
+        return Group(*head, *lines[:room], *[Text()] * (room - len(lines)), foot)
+
+
+def _block(row: Sequence[Cell], width: int) -> list[Text]:
+    """Return the figures of an informer below its name, for a screen that has no room for them beside it."""
+    name, state, *others = row
+    figures = [
+        Text.assemble((f"{header.lower()} ", "bright_black"), (cell.text, cell.style))
+        for header, cell in zip(_HEADER[2:], others, strict=True)
+    ]
+    top = Text.assemble((middle(name.text, width - len(state.text) - 3), name.style), "   ", (state.text, state.style))
+    return [top, *flowing(figures, width)]
 
 
 def _row(one: Figures) -> list[Cell]:
@@ -202,12 +220,19 @@ def _by_cause(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {cause}" for cause, number in most) or "0"
 
 
-def _errors(figures: Sequence[Figures]) -> list[Text]:
-    lines = []
+def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
+    """Return the reasons of outages and what is left out; wrapped, never cut, if there is a width."""
+    told = []
     for one in figures:
         if one.last_error is not None and not one.live:
-            lines.append(Text(clean(one_line(f"{one.resource}: {one.last_error}")), "red", no_wrap=True))
+            told.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
         if one.errors:
             text = f"{one.resource}: {one.errors:,} objects are left out, because they cannot be read"
-            lines.append(Text(clean(text), "yellow", no_wrap=True))
-    return lines
+            told.append((clean(text), "yellow"))
+    if width is None:
+        return [Text(text, style, no_wrap=True) for text, style in told]
+    return [
+        Text(line, style, no_wrap=True)
+        for text, style in told
+        for line in textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    ]

@@ -16,7 +16,8 @@ from kinformer import Backoff, KubeObject, SharedInformer, SharedInformerFactory
 from kinformer.cli.demo.activity import Activity, Happening
 from kinformer.cli.demo.screen import DemoScreen
 from kinformer.cli.living_cluster import LivingCluster
-from kinformer.cli.output.errors import FAILED, one_line
+from kinformer.cli.output.errors import FAILED, INTERRUPTED, one_line
+from kinformer.cli.output.interrupts import on_interrupt
 from kinformer.cli.output.keys import stop_on_key
 from kinformer.cli.output.logs import log_kept_back
 from kinformer.cli.output.tables import clean
@@ -45,7 +46,7 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
         console: The console to draw on; None is stdout.
 
     Returns:
-        0; 1 if a cache differs from the server at the end.
+        0; 1 if a cache differs from the server at the end; 130 if Ctrl-C has ended it.
     """
     console = console or Console()
     plain = plain or not console.is_terminal
@@ -59,11 +60,13 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
         cluster = LivingCluster(server)
         cluster.populate()
         show = _Demo(server, cluster, [factory.for_resource(resource) for resource in _RESOURCES], duration)
-        if plain:
-            await show.print_lines()
-        else:
-            await show.draw(console)
-        return await show.compare()
+        with on_interrupt(show.interrupt):
+            if plain:
+                await show.print_lines()
+            else:
+                await show.draw(console)
+            status = await show.compare()
+        return INTERRUPTED if show.interrupted and not status else status
 
 
 class _Demo:
@@ -83,13 +86,20 @@ class _Demo:
         self._down = False
         self._restarted = False
         self._relists_before = 0
+        self._failure: OSError | None = None  # of the output of a handler: the reader has gone
+        self.interrupted = False
         self._announce: Callable[[str], None] = lambda text: None  # the screen shows it in its footer
+
+    def interrupt(self) -> None:
+        """End as at Ctrl-C: with the comparison."""
+        self.interrupted = True
+        self._stop.set()
 
     # --- two ways to show it ------------------------------------------------------------------------------
 
     async def print_lines(self) -> None:
         """Print a line for each call of a handler, and one every second for the state."""
-        activity = Activity(_print_happening, clock=lambda: self._elapsed)
+        activity = Activity(self._print_happening, clock=lambda: self._elapsed)
         self._listen(activity)
         self._announce = _say
         async with self._living():
@@ -98,6 +108,17 @@ class _Demo:
                 _say(f"{informer.name}: synced with {len(informer.lister)} objects")
             while await self._goes_on(1.0):
                 _say(self._summary(activity))
+        if self._failure is not None:
+            raise self._failure
+
+    def _print_happening(self, event: Happening) -> None:
+        if self._failure is not None:
+            return
+        try:
+            _say(f"{event.type:<8} {event.kind:<11} {event.key:<24} {event.what}")
+        except OSError as error:  # in a handler it would be logged, and the demo would go on
+            self._failure = error
+            self._stop.set()
 
     async def draw(self, console: Console) -> None:
         """Draw on the whole terminal until q is pressed, then restore it."""
@@ -237,10 +258,6 @@ class _Demo:
         return {obj.key: obj.resource_version for obj in there} == {
             obj.key: obj.resource_version for obj in informer.lister.list()
         }
-
-
-def _print_happening(event: Happening) -> None:
-    _say(f"{event.type:<8} {event.kind:<11} {event.key:<24} {event.what}")
 
 
 def _say(text: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.layout import Layout
 from rich.panel import Panel
@@ -16,6 +17,7 @@ from kinformer import SharedInformer
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.living_cluster import NAMESPACES
 from kinformer.cli.output.tables import clean, status_style
+from kinformer.cli.output.text import middle
 
 __all__ = ["DemoScreen"]
 
@@ -23,6 +25,10 @@ _PHASES = {"Running": "green", "Pending": "yellow", "Succeeded": "bright_black",
 _PHASE_NAMES = ("running", "pending", "done", "failed")
 _SHORT_PHASE_NAMES = ("run", "pend", "done", "fail")
 _WIDE = 118  # cells; on narrower screens words are shortened
+_BESIDE = 80  # cells; on narrower screens panels are below each other
+_INFORMERS = 6  # lines of the panel of informers
+_LEAST_EVENTS = 5  # lines of the panel of events, whatever else has room
+_LEAST_NAME = 12  # cells; names are cut to no less than this
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow", "backing_off": "red", "stopped": "red"}
 _TYPES = {"ADDED": "green", "UPDATED": "cyan", "DELETED": "red"}
 _SPARKS = "▁▂▃▄▅▆▇█"
@@ -59,35 +65,62 @@ class DemoScreen:
             footer: A sentence about the present state; may contain markup.
             height, width: Of the terminal, in cells.
         """
-        wide = width >= _WIDE
-        footer_lines = 3 if wide else 4
+        footer_lines = 3 if width >= _WIDE else 4
         root = Layout()
+        room = height - 1 - footer_lines
         root.split_column(
-            Layout(self._title(elapsed), size=1),
-            Layout(name="body"),
+            Layout(self._title(elapsed, width), size=1),
+            self._stack(width, room) if width < _BESIDE else self._columns(width, room),
             Layout(self._footer(footer), size=footer_lines),
-        )
-        left, right = Layout(name="left", size=width * 9 // 20), Layout(name="right")
-        root["body"].split_row(left, right)
-        left.split_column(
-            Layout(self._pods_panel(width * 9 // 20 - 4, wide=wide), size=len(NAMESPACES) + 4),
-            Layout(self._deployments_panel()),
-            *([Layout(self._nodes_panel(), size=3)] if height >= 26 else []),
-        )
-        informers = 6
-        lines = height - 1 - footer_lines - informers - 2
-        right.split_column(
-            Layout(self._informers_panel(wide=wide), size=informers),
-            Layout(self._events_panel(max(1, lines), wide=wide)),
         )
         return root
 
-    def _title(self, elapsed: float) -> Text:
+    def _columns(self, width: int, height: int) -> Layout:
+        """Lay the panels out in two columns."""
+        wide = width >= _WIDE
+        left, right = Layout(name="left", size=width * 9 // 20), Layout(name="right")
+        body = Layout(name="body")
+        body.split_row(left, right)
+        left.split_column(
+            Layout(self._pods_panel(width * 9 // 20 - 4, wide=wide), size=len(NAMESPACES) + 4),
+            Layout(self._deployments_panel()),
+            *([Layout(self._nodes_panel(), size=3)] if height >= 22 else []),
+        )
+        right.split_column(
+            Layout(self._informers_panel(wide=wide), size=_INFORMERS),
+            Layout(
+                self._events_panel(
+                    max(1, height - _INFORMERS - 2), width - width * 9 // 20 - 4, short=not wide, wide=wide
+                )
+            ),
+        )
+        return body
+
+    def _stack(self, width: int, height: int) -> Layout:
+        """Lay the panels out below each other: as many of them as there is room for, and the events in the rest."""
+        panels: list[tuple[Panel, int]] = [(self._informers_panel(wide=False), _INFORMERS)]
+        others = (
+            (self._pods_panel(width - 4, wide=False), len(NAMESPACES) + 4),
+            (self._deployments_panel(), len(self._deployments.lister) + 3),
+            (self._nodes_panel(), 3),
+        )
+        for panel, lines in others:
+            if sum(size for _, size in panels) + lines + _LEAST_EVENTS <= height:
+                panels.append((panel, lines))
+        rest = height - sum(size for _, size in panels)
+        body = Layout(name="body")
+        body.split_column(
+            *(Layout(panel, size=lines) for panel, lines in panels),
+            Layout(self._events_panel(max(1, rest - 2), width - 4, short=True, wide=False)),
+        )
+        return body
+
+    def _title(self, elapsed: float, width: int) -> Text:
         minutes, seconds = divmod(int(elapsed), 60)
         title = Text.assemble(
             (" kinformer ", "bold reverse cyan"),
             (f"  {minutes:02}:{seconds:02}", "bold"),
-            ("  a living cluster on ", ""),
+            ("  a living cluster on " if width >= _BESIDE else "  ", ""),
             (self._url, "cyan"),
         )
         title.no_wrap = True
@@ -149,19 +182,20 @@ class DemoScreen:
             )
         return _panel(table, "Informers, by their health()")
 
-    def _events_panel(self, lines: int, *, wide: bool) -> Panel:
-        table = Table(box=None, show_header=False, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
-        if wide:
-            table.add_column(no_wrap=True, style="bright_black", width=8)
-        table.add_column(no_wrap=True, width=7)
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=4)
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=5 if wide else 3)
-        for event in list(self._activity.recent)[-lines:]:
-            change = clean(event.what)
-            if not wide and "→" in change:
-                change = change[change.index("→") :]
-            cells = [Text(event.type, style=_TYPES.get(event.type, "")), Text(clean(event.key)), _words(change)]
-            table.add_row(*([f"{event.at:%H:%M:%S}"] if wide else []), *cells)
+    def _events_panel(self, lines: int, width: int, *, short: bool, wide: bool) -> Panel:
+        """Return the panel of the latest events: `lines` of them, each in `width` cells."""
+        table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
+        events = list(self._activity.recent)[-lines:]
+        changes = [clean(event.what) for event in events]
+        if short:
+            changes = [change[change.index("→") :] if "→" in change else change for change in changes]
+        words = max((cell_len(change) for change in changes), default=0)
+        times = 9 if wide else 0
+        room = max(_LEAST_NAME, width - 8 - times - words - 1)
+        for event, change in zip(events, changes, strict=True):
+            name = Text(middle(clean(event.key), room), no_wrap=True)
+            cells = [Text(event.type.ljust(7), style=_TYPES.get(event.type, "")), name, _words(change)]
+            table.add_row(*([Text(f"{event.at:%H:%M:%S}", "bright_black")] if wide else []), *cells)
         history = _spark(self._activity.history()[-24 if wide else -15 :])
         title = "Events, as handlers hear them" if wide else "Events"
         return _panel(table, f"{title} [bold]{self._activity.rate():.1f}/s[/] [cyan]{history}[/]")

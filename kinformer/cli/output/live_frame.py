@@ -12,7 +12,7 @@ from kinformer import InformerHealth
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.text import clean, middle
 
-__all__ = ["Filter", "foot", "head"]
+__all__ = ["Filter", "flowing", "foot", "head"]
 
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
 _LEAST_TITLE = 16  # cells; a title is cut to no less than this before the figures take a line of their own
@@ -80,7 +80,7 @@ def head(
         lines = [Text.assemble(name, "  ", beside, no_wrap=True)]
     else:
         lines = [Text(f" {middle(clean(title), width - 2)} ", "bold reverse cyan", no_wrap=True)]
-        lines += _flowing(figures if beside.cell_len < width else figures[:3], width)
+        lines += flowing(figures if beside.cell_len < width else figures[:3], width)
     for what, health in informers:
         if not health.live and health.last_error is not None:
             beginning = f"{what} is " if len(informers) > 1 else ""
@@ -90,7 +90,7 @@ def head(
     return lines
 
 
-def _flowing(parts: Sequence[Text], width: int) -> list[Text]:
+def flowing(parts: Sequence[Text], width: int) -> list[Text]:
     """Return the parts beside each other, in as many lines as they take."""
     lines = [Text(" ", no_wrap=True)]
     for part in parts:

@@ -59,6 +59,12 @@ def _container(name: str, image: str) -> Object:
     }
 
 
+def _toleration(taint: str) -> Object:
+    """What admission adds to each pod."""
+    key = f"node.kubernetes.io/{taint}"
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
 def _probe(path: str) -> Object:
     return {
         "httpGet": {"path": path, "port": "http", "scheme": "HTTP"},
@@ -100,13 +106,13 @@ def _status(node: str, address: str, containers: dict[str, str], digest: str) ->
     }
 
 
-def _placement(index: int) -> tuple[str, str, str, str]:
+def _placement(index: int, nodes: int = _NODES) -> tuple[str, str, str, str]:
     """Namespace, application, node and address of the index-th pod."""
     app = f"app-{index % _APPS:03}"
     return (
         f"team-{index % _NAMESPACES:02}",
         app,
-        f"node-{index % _NODES:03}",
+        f"node-{index % nodes:03}",
         f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}",
     )
 
@@ -151,6 +157,8 @@ def pod(index: int) -> Object:
             "terminationGracePeriodSeconds": 30,
             "dnsPolicy": "ClusterFirst",
             "serviceAccountName": app,
+            "serviceAccount": app,
+            "tolerations": [_toleration("not-ready"), _toleration("unreachable")],
             "nodeName": node,
             "securityContext": {"runAsNonRoot": True},
             "schedulerName": "default-scheduler",
@@ -179,7 +187,7 @@ _NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", 
 _MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
 
 
-def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
+def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NODES) -> Iterator[int]:
     """Puts `count` generated objects into a storage, without history; gives the number stored, from time to time.
 
     `resource` is pods or configmaps; a ValueError else. Watches that are open hear nothing of it: load first.
@@ -195,7 +203,7 @@ def load(storage: Storage, resource: ResourceType, count: int) -> Iterator[int]:
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]
-        namespace, app, node, address = _placement(index)
+        namespace, app, node, address = _placement(index, nodes)
         name = f"{app}-{index:06}"
         uid = str(uuid.UUID(int=seed.getrandbits(128), version=4))
         revision = storage.next_revision()

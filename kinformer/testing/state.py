@@ -108,13 +108,13 @@ class State:
         items = self._ledger.collection(found).snapshot().within(namespace or "").items
         return [self._object(found, one) for one in items]
 
-    def generate(self, resource: Any, count: int) -> Iterator[int]:
+    def generate(self, resource: Any, count: int, *, nodes: int = 500) -> Iterator[int]:
         """Puts in generated pods (8 KB) or configmaps (1 KB), without history; iterate it to the end, for progress.
 
-        Their namespaces are made. Raises ValueError for another kind.
+        Their namespaces are made; their nodes, named `node-000` and so on, are not. Raises ValueError for another kind.
         """
         found = self._registry.find(resource)
-        yield from load(self._storage, found, count)
+        yield from load(self._storage, found, count, nodes)
         spaces = {one.namespace for one in self._ledger.collection(found).objects.values()}
         for name in sorted(spaces):
             if self.get("v1/namespaces", None, name) is None:

@@ -1,4 +1,4 @@
-"""`kinformer demo` and `kinformer serve`: the cluster that lives, what is shown of it, and how they end."""
+"""`kinformer demo`: the cluster that lives, what is shown of it, and how it ends."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ import io
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from kinformer import Client, SharedInformerFactory
-from kinformer.cli.commands import serve as serve_command
+from kinformer import SharedInformerFactory
 from kinformer.cli.demo.activity import Activity
 from kinformer.cli.demo.command import demo
 from kinformer.cli.demo.screen import DemoScreen
 from kinformer.cli.living_cluster import NAMESPACES, LivingCluster
 from kinformer.testing import APIServer
 from tests.cli.terminal import on_terminal
-from tests.support.cli import CommandLine
 
 
 class StrictServer:
@@ -228,136 +224,3 @@ async def test_a_reader_that_has_gone_ends_the_demo_quietly() -> None:
     async with asyncio.timeout(30):
         _, err = await running.communicate()
     assert (running.returncode, err) == (141, b"")
-
-
-# --- serve ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.process
-async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
-        *("--objects", "pods=30", "--objects", "deployments=5", "--churn", "100"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert running.stdout is not None
-    try:
-        async with asyncio.timeout(30):
-            url = (await running.stdout.readline()).decode().removeprefix("Serving ").strip()
-            while (await running.stdout.readline()) != b"5 deployments\n":
-                pass
-            async with Client.from_url(url) as client, SharedInformerFactory(client) as factory:
-                pods = factory.for_resource("v1/pods")
-                async with pods.events() as events:
-                    types = set()
-                    while types != {"ADDED", "UPDATED", "DELETED"}:
-                        types.add((await anext(events)).type)
-                assert len(pods.lister) == 30
-            running.send_signal(signal.SIGTERM)
-            _, err = await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
-    assert (running.returncode, err) == (0, b"")
-
-
-@pytest.mark.process
-async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "kubeconfig"
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
-        *("--tls", "--write-kubeconfig", str(kubeconfig)),
-        stdout=subprocess.PIPE,
-    )
-    assert running.stdout is not None
-    try:
-        async with asyncio.timeout(30):
-            assert (await running.stdout.readline()).startswith(b"Serving https://127.0.0.1:")
-            assert f"--kubeconfig {kubeconfig}".encode() in await running.stdout.readline()
-            async with Client.from_kubeconfig(kubeconfig) as client:
-                review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-                path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-                answer = await client.request("POST", path, body=review)
-                assert answer["status"]["userInfo"]["username"] == "kubernetes-admin"
-                assert (await client.request("GET", "/api/v1/namespaces/default/services/kubernetes"))["spec"]
-            running.send_signal(signal.SIGTERM)
-            await running.communicate()
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
-    assert running.returncode == 0
-
-
-async def test_serve_changes_nothing_that_was_there_before_its_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    made: list[APIServer] = []
-
-    class Kept(APIServer):
-        def __init__(self, **options: Any) -> None:
-            super().__init__(**options)
-            made.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serve_command, "APIServer", Kept)
-        ended = await CommandLine(capsys)(
-            *("serve", "--port", "0", "--objects", "services=1", "--churn", "500", "--duration", "0.3")
-        )
-    assert ended.status == 0
-    service = made[0].get("v1/services", "default", "kubernetes")
-    assert service is not None
-    assert "annotations" not in service["metadata"]
-
-
-_FILLED = (
-    *("services", "namespaces", "deployments", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "ingresses"),
-    *("persistentvolumeclaims", "horizontalpodautoscalers", "storageclasses", "rolebindings", "clusterrolebindings"),
-)
-
-
-async def test_serve_fills_in_and_changes_every_usual_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    objects = [word for name in _FILLED for word in ("--objects", f"{name}=2")]
-    ended = await CommandLine(capsys)("serve", "--port", "0", *objects, "--churn", "2000", "--duration", "0.3")
-    assert (ended.status, ended.err) == (0, "")
-    assert [line for line in ended.out.splitlines() if line.startswith("2 ")] == [f"2 {name}" for name in _FILLED]
-
-
-async def test_more_changes_than_the_server_can_make_hold_no_duration_up(capsys: pytest.CaptureFixture[str]) -> None:
-    async with asyncio.timeout(10):
-        ended = await CommandLine(capsys)(
-            *("serve", "--port", "0", "--objects", "configmaps=2", "--churn", "1e7", "--duration", "0.2")
-        )
-    assert (ended.status, ended.err) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("--objects", "customresourcedefinitions=1"), "--objects cannot fill in apiextensions.k8s.io/v1/"),
-        (
-            ("--objects", "configmaps=1", "--churn", "inf", "--duration", "0"),
-            "invalid --churn 'inf': expected a number, 0 or more",
-        ),
-    ],
-)
-async def test_what_serve_cannot_do_is_one_line_and_status_2(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
-) -> None:
-    ended = await CommandLine(capsys)("serve", "--port", "0", *arguments)
-    assert ended.status == 2
-    assert ended.err.startswith(f"kinformer: {told}")
-    assert ended.err.count("\n") == 1
-
-
-@pytest.mark.process
-async def test_a_port_that_is_taken_is_one_line_and_status_1() -> None:
-    async with APIServer() as server:
-        port = server.url.rpartition(":")[2]
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kinformer.cli", "serve", "--port", port), stderr=subprocess.PIPE
-        )
-        _, err = await running.communicate()
-    assert running.returncode == 1
-    assert err.decode().startswith("kinformer: ")
-    assert err.count(b"\n") == 1

@@ -12,7 +12,7 @@ from kinformer.cli.output.text import middle
 
 __all__ = ["Cell", "Grid"]
 
-_LEAST = 12  # cells; names are cut to no less than this
+_LEAST = 10  # cells; names are cut to no less than this
 
 
 class Cell(NamedTuple):

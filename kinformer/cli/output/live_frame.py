@@ -15,7 +15,7 @@ from kinformer.cli.output.text import clean, middle
 __all__ = ["Filter", "flowing", "foot", "head"]
 
 _STATES = {"watching": "green", "listing": "yellow", "starting": "yellow"}
-_LEAST_TITLE = 16  # cells; a title is cut to no less than this before the figures take a line of their own
+_LEAST_TITLE = 24  # cells; a title is cut to no less than this before the figures take a line of their own
 _GAP = "   "
 
 
@@ -73,14 +73,18 @@ def head(
     ages = [health.last_event_age for _, health in informers if health.last_event_age is not None]
     if ages and worst.live:
         figures.append(Text(f"last event {min(ages):.0f} s ago", "bright_black"))
-    beside = Text(_GAP).join(figures)
-    room = width - 4 - beside.cell_len  # for the title, with the spaces around it
-    if room >= min(_LEAST_TITLE, cell_len(title)):
-        name = Text(f" {middle(clean(title), room)} ", "bold reverse cyan")
-        lines = [Text.assemble(name, "  ", beside, no_wrap=True)]
+    words = clean(title)
+    for some in (figures, figures[:3]):
+        beside = Text(_GAP).join(some)
+        room = width - 4 - beside.cell_len  # for the title, with the spaces around it
+        if room >= cell_len(words):
+            break
+    if room >= min(_LEAST_TITLE, cell_len(words)):
+        lines = [Text.assemble((f" {middle(words, room)} ", "bold reverse cyan"), "  ", beside, no_wrap=True)]
     else:
-        lines = [Text(f" {middle(clean(title), width - 2)} ", "bold reverse cyan", no_wrap=True)]
-        lines += flowing(figures if beside.cell_len < width else figures[:3], width)
+        lines = [Text(f" {middle(words, width - 2)} ", "bold reverse cyan", no_wrap=True)]
+        whole = Text(_GAP).join(figures).cell_len < width
+        lines += flowing(figures if whole else figures[:3], width)
     for what, health in informers:
         if not health.live and health.last_error is not None:
             beginning = f"{what} is " if len(informers) > 1 else ""

@@ -1,0 +1,227 @@
+"""`kinformer serve`: what it prints, the objects that it makes, and how these change."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kinformer import Client, InformerEvent, SharedInformerFactory, discover
+from kinformer.cli.commands import serve as serve_command
+from kinformer.cli.commands.population import Population
+from kinformer.cli.output.differences import object_differences
+from kinformer.testing import APIServer
+from tests.support.cli import CommandLine
+
+
+@pytest.mark.process
+async def test_serve_fills_a_server_changes_it_and_ends_with_sigterm() -> None:
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
+        *("--objects", "pods=30", "--objects", "deployments=5", "--churn", "100"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            url = (await running.stdout.readline()).decode().removeprefix("Serving ").strip()
+            while (await running.stdout.readline()) != b"5 deployments\n":
+                pass
+            async with Client.from_url(url) as client, SharedInformerFactory(client) as factory:
+                pods = factory.for_resource("v1/pods")
+                async with pods.events() as events:
+                    types = set()
+                    while types != {"ADDED", "UPDATED", "DELETED"}:
+                        types.add((await anext(events)).type)
+                assert len(pods.lister) == 30
+            running.send_signal(signal.SIGTERM)
+            _, err = await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+    assert (running.returncode, err) == (0, b"")
+
+
+@pytest.mark.process
+async def test_serve_over_tls_writes_a_kubeconfig_with_which_clients_are_known(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    running = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kinformer.cli", "serve", "--port", "0"),
+        *("--tls", "--write-kubeconfig", str(kubeconfig)),
+        stdout=subprocess.PIPE,
+    )
+    assert running.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            assert (await running.stdout.readline()).startswith(b"Serving https://127.0.0.1:")
+            assert await running.stdout.readline() == b"\n"
+            assert await running.stdout.readline() == f"  export KUBECONFIG={kubeconfig}\n".encode()
+            async with Client.from_kubeconfig(kubeconfig) as client:
+                review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+                path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+                answer = await client.request("POST", path, body=review)
+                assert answer["status"]["userInfo"]["username"] == "kubernetes-admin"
+                assert (await client.request("GET", "/api/v1/namespaces/default/services/kubernetes"))["spec"]
+            running.send_signal(signal.SIGTERM)
+            await running.communicate()
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+    assert running.returncode == 0
+
+
+async def test_serve_changes_nothing_that_was_there_before_its_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    made: list[APIServer] = []
+
+    class Kept(APIServer):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve_command, "APIServer", Kept)
+        ended = await CommandLine(capsys)(
+            *("serve", "--port", "0", "--objects", "services=1", "--churn", "500", "--duration", "0.3")
+        )
+    assert ended.status == 0
+    service = made[0].get("v1/services", "default", "kubernetes")
+    assert service is not None
+    assert "annotations" not in service["metadata"]
+
+
+_FILLED = (
+    *("services", "namespaces", "deployments", "daemonsets", "jobs", "cronjobs", "replicationcontrollers", "ingresses"),
+    *("persistentvolumeclaims", "horizontalpodautoscalers", "storageclasses", "rolebindings", "clusterrolebindings"),
+)
+
+
+async def test_serve_fills_in_and_changes_every_usual_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    objects = [word for name in _FILLED for word in ("--objects", f"{name}=2")]
+    ended = await CommandLine(capsys)("serve", "--port", "0", *objects, "--churn", "2000", "--duration", "0.3")
+    assert (ended.status, ended.err) == (0, "")
+    assert [line for line in ended.out.splitlines() if line.startswith("2 ")] == [f"2 {name}" for name in _FILLED]
+    assert re.search(r"\nEnded after \d+s and \d+ requests?\. What it served is gone\.\n$", ended.out)
+
+
+async def test_serve_writes_a_kubeconfig_to_export_and_removes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", "--duration", "0.1")
+    [path] = re.findall(r"export KUBECONFIG=(\S+)", ended.out)
+    assert not await asyncio.to_thread(Path(path).exists)
+    assert ended.status == 0
+
+
+async def populated(server: APIServer, **counts: int) -> Population:
+    population = Population(server, random.Random(3))
+    async with server.client() as client:
+        found = await discover(client)
+    async for _ in population.add({found.find(name): count for name, count in counts.items()}):
+        pass
+    return population
+
+
+@pytest.mark.parametrize(("counts", "nodes"), [({"pods": 100}, 10), ({"pods": 4}, 3), ({"pods": 100, "nodes": 4}, 4)])
+async def test_the_pods_of_serve_are_on_nodes_that_exist(server: APIServer, counts: dict[str, int], nodes: int) -> None:
+    await populated(server, **counts)
+    names = {node["metadata"]["name"] for node in server.list("v1/nodes")}
+    used = {pod["spec"]["nodeName"] for pod in server.list("v1/pods")}
+    assert len(names) == nodes
+    assert used <= names
+
+
+async def test_the_deployments_of_serve_are_available(server: APIServer) -> None:
+    await populated(server, deployments=2, statefulsets=2, daemonsets=1, replicasets=1)
+    for deployment in server.list("apps/v1/deployments"):
+        status, wanted = deployment["status"], deployment["spec"]["replicas"]
+        assert [status[one] for one in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")] == [
+            wanted
+        ] * 4
+        assert {one["type"] for one in status["conditions"] if one["status"] == "True"} == {"Available", "Progressing"}
+    assert server.list("apps/v1/daemonsets")[0]["status"]["numberAvailable"] == 3
+
+
+_OF_A_KIND = {
+    "pods": ("status.containerStatuses", "status.conditions"),
+    "configmaps": ("data.",),
+    "deployments": ("status.readyReplicas", "status.availableReplicas"),
+    "daemonsets": ("status.number",),
+    "nodes": ("status.conditions[Ready].lastHeartbeatTime",),
+    "secrets": ("metadata.annotations",),
+}
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("name", _OF_A_KIND)
+async def test_the_changes_of_serve_are_those_of_controllers(server: APIServer, name: str) -> None:
+    """The first one too: nothing is defaulted or put in another form by it."""
+    population = await populated(server, **{name: 5})
+    changed: list[InformerEvent] = []
+    async with server.client() as client, SharedInformerFactory(client) as factory:
+        informer = factory.for_resource((await discover(client)).find(name).gvr)
+        async with informer.events() as events:
+            churning = asyncio.create_task(population.churn(20))
+            while len(changed) < 40:
+                event = await anext(events)
+                if not event.is_in_initial_list:
+                    changed.append(event)
+            churning.cancel()
+            await asyncio.wait({churning})
+    paths = {
+        difference.path
+        for event in changed
+        if event.old is not None and event.old.path("spec.nodeName") == event.object.path("spec.nodeName")
+        for difference in object_differences(event.old, event.object)
+    }
+    assert paths
+    assert {path for path in paths if not path.startswith(_OF_A_KIND[name])} == set()
+    assert not any("--" in event.object.name for event in changed)
+
+
+async def test_more_changes_than_the_server_can_make_hold_no_duration_up(capsys: pytest.CaptureFixture[str]) -> None:
+    async with asyncio.timeout(10):
+        ended = await CommandLine(capsys)(
+            *("serve", "--port", "0", "--objects", "configmaps=2", "--churn", "1e7", "--duration", "0.2")
+        )
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--objects", "customresourcedefinitions=1"), "--objects cannot fill in apiextensions.k8s.io/v1/"),
+        (
+            ("--objects", "configmaps=1", "--churn", "inf", "--duration", "0"),
+            "invalid --churn 'inf': expected a number, 0 or more",
+        ),
+    ],
+)
+async def test_what_serve_cannot_do_is_one_line_and_status_2(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str
+) -> None:
+    ended = await CommandLine(capsys)("serve", "--port", "0", *arguments)
+    assert ended.status == 2
+    assert ended.err.startswith(f"kinformer: {told}")
+    assert ended.err.count("\n") == 1
+
+
+@pytest.mark.process
+async def test_a_port_that_is_taken_is_one_line_and_status_1() -> None:
+    async with APIServer() as server:
+        port = server.url.rpartition(":")[2]
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kinformer.cli", "serve", "--port", port), stderr=subprocess.PIPE
+        )
+        _, err = await running.communicate()
+    assert running.returncode == 1
+    assert err.decode() == (
+        f"kinformer: cannot listen on 127.0.0.1:{port}: address already in use; choose another with --port or --host\n"
+    )

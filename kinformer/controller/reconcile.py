@@ -90,14 +90,9 @@ class Request:
     async def caught_up(self, timeout: float = 10.0) -> None:
         """Wait until the caches of the controller hold what this run has written so far.
 
-        ::
-
-            await client.request("POST", path, body=child)
-            await request.caught_up()
-            children = informer.lister.by_index("owner", request.key)   # the new one is among them
-
-        It is for a run that reads what it has written. The next run of the key waits by itself, without keeping a
-        worker. Writes count as of `wrote`. Outside a controller it returns at once.
+        It is for a run that reads what it has written: after it, listers find what the run has created. The next run of
+        the key waits by itself, without keeping a worker. Writes count as of `wrote`. Outside a controller it returns
+        at once.
 
         Args:
             timeout: Seconds.

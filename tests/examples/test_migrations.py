@@ -14,6 +14,7 @@ PROGRAMS = {
     "job-watcher": "job_watcher/job_watcher.py",
     "service-discovery": "service_discovery/router.py",
     "sidecar": "config_sidecar/sidecar.py",
+    "spawner": "spawner/spawner.py",
 }
 
 

@@ -121,10 +121,10 @@ from kinformer.sharding.membership import ShardMembershipHealth as ShardMembersh
 from kinformer.sharding.options import ShardingOptions as ShardingOptions
 from kinformer.sharding.sharded_controller import ShardedController as ShardedController
 from kinformer.snapshot.option import Snapshot as Snapshot
+from kinformer.watching.differences import StreamEvent as StreamEvent
 from kinformer.watching.object_wait import wait_for_object as wait_for_object
 from kinformer.watching.stream import WatchStream as WatchStream
 from kinformer.watching.stream import watch as watch
-from kinformer.watching.stream_event import StreamEvent as StreamEvent
 from kinformer.workqueue.delaying_queue import DelayingQueue as DelayingQueue
 from kinformer.workqueue.delaying_queue import RateLimitingQueue as RateLimitingQueue
 from kinformer.workqueue.rate_limiters import BucketRateLimiter as BucketRateLimiter

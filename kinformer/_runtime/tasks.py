@@ -1,4 +1,4 @@
-"""The tasks of one owner: started with a name, watched for crashes, and ended within a deadline.
+"""The tasks of one owner, on one loop: started with a name, watched for crashes, and ended within a deadline.
 
 No task group stays open between entering and leaving an informer, because fixtures and frameworks enter in one task and
 leave in another; these are plain tasks that their owner keeps.
@@ -7,12 +7,13 @@ leave in another; these are plain tasks that their owner keeps.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from kinformer._runtime.logs import get_logger
 
-__all__ = ["Coro", "Tasks", "wait_for_end"]
+__all__ = ["Coro", "Tasks", "require_loop", "wait_for_end"]
 
 T = TypeVar("T")
 
@@ -93,3 +94,30 @@ class Tasks:
             self._tasks.discard(task)
             text = "%s did not end within %g s of its cancellation and is abandoned"
             log.error(text, task.get_name(), GRACE, reason="abandoned")
+
+
+def require_loop(loop: asyncio.AbstractEventLoop | None, method: str, owner: str) -> None:
+    """Raise RuntimeError unless `loop` runs in this thread; None is the loop of what has not been entered yet.
+
+    Args:
+        loop: The loop that the owner was entered on.
+        method: The name of what was called.
+        owner: What it was called on, such as `"informer v1/pods"`.
+    """
+    if loop is None:
+        return
+    try:
+        running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is loop:
+        return
+    if running is not None:
+        raise RuntimeError(
+            f"{method}: {owner} belongs to another event loop; call it there, by asyncio.run_coroutine_threadsafe"
+        )
+    raise RuntimeError(
+        f"{method}: {owner} belongs to the event loop that it was entered on, and this is the thread "
+        f"{threading.current_thread().name}; hand a coroutine to that loop with asyncio.run_coroutine_threadsafe, or "
+        "use kinformer.blocking, which may be called from any thread"
+    )

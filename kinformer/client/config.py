@@ -20,7 +20,7 @@ from kinformer.client.credentials import (
     header_text,
 )
 from kinformer.client.proxy import environment_proxy
-from kinformer.client.rate_limit import RateLimit
+from kinformer.client.retries import RateLimit
 from kinformer.exceptions import ConfigError
 from kinformer.metrics import Metrics
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded
+from kinformer._runtime.json_depth import bounded
 from kinformer.client.aiohttp_internals import system_error
 from kinformer.exceptions import MALFORMED, APIError, DecodeError, api_error
 from kinformer.objects.object import KubeObject

@@ -8,6 +8,7 @@ failure may mean that a write has taken effect, so nothing but a GET is sent aga
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
+from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.urgency import is_urgent
-from kinformer.client.rate_limit import RateLimit
-from kinformer.exceptions import APIError, ConnectError
+from kinformer.exceptions import APIError, ConfigError, ConnectError
 from kinformer.metrics import Metrics
 
-__all__ = ["RETRIES", "ClientStatistics", "Exchange", "Sender"]
+__all__ = ["RETRIES", "ClientStatistics", "Exchange", "RateLimit", "Sender"]
 
 log = get_logger("kinformer.client")
 
@@ -197,3 +198,50 @@ class Sender:
             log.info(text, *about, reason="request_retried")
         else:
             log.debug(text, *about, reason="request_retried")
+
+
+class RateLimit:
+    """At most `rate` requests a second, and `burst` at once after a pause (client-go, util/flowcontrol/throttle.go).
+
+    Args:
+        rate: Requests a second.
+        burst: Requests that need not wait after a pause; None: twice the rate, 1 at least.
+
+    Raises:
+        ConfigError: A value that cannot work; the text names it.
+    """
+
+    __slots__ = ("_at", "_tokens", "burst", "rate")
+
+    def __init__(self, rate: float, burst: int | None = None) -> None:
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+            raise ConfigError(f"invalid rate={rate!r}: expected requests a second, above 0")
+        if burst is not None and (isinstance(burst, bool) or not isinstance(burst, int) or burst < 1):
+            raise ConfigError(f"invalid burst={burst!r}: expected a whole number, 1 or more")
+        self.rate = rate
+        self.burst = max(1, int(2 * rate)) if burst is None else burst
+        self._tokens = float(self.burst)  # below 0: as many requests wait
+        self._at: float | None = None  # when the tokens were counted
+
+    def __str__(self) -> str:
+        return f"rate={self.rate:g}, burst={self.burst}"
+
+    async def wait(self) -> float:
+        """Wait for a turn, and return the seconds that it took. A wait that is cancelled gives its turn back."""
+        delay = self._take()
+        if delay <= 0:
+            return 0.0
+        try:
+            await asyncio.sleep(delay)
+        except asyncio.CancelledError:
+            self._tokens = min(self._tokens + 1.0, self.burst)
+            raise
+        return delay
+
+    def _take(self) -> float:
+        now = SYSTEM.loop()
+        if self._at is not None:
+            self._tokens = min(self._tokens + (now - self._at) * self.rate, self.burst)
+        self._at = now
+        self._tokens -= 1.0
+        return -self._tokens / self.rate

@@ -12,13 +12,20 @@ of handlers and in comprehensions too, and are combined with `and`, `or` and `no
 true of an object that does not exist. The sources that are cited are those of kubernetes, kubectl and kube-rs.
 
 May import: `objects` and below.
-Reading order: anything, pods, workloads, provisioned.
+Reading order: anything, kinds.
 """
 
 from kinformer.conditions.anything import Check, has_condition, is_deleted, matches
-from kinformer.conditions.pods import is_pod_ready, is_pod_running, is_pod_serving
-from kinformer.conditions.provisioned import is_crd_established, is_loadbalancer_ready
-from kinformer.conditions.workloads import is_deployment_rolled_out, is_job_complete, is_job_failed
+from kinformer.conditions.kinds import (
+    is_crd_established,
+    is_deployment_rolled_out,
+    is_job_complete,
+    is_job_failed,
+    is_loadbalancer_ready,
+    is_pod_ready,
+    is_pod_running,
+    is_pod_serving,
+)
 
 __all__ = [
     "Check",

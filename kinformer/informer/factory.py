@@ -10,8 +10,7 @@ from typing import Any, Self, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.loops import require_loop
-from kinformer._runtime.tasks import wait_for_end
+from kinformer._runtime.tasks import require_loop, wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError, describe

@@ -15,8 +15,7 @@ from typing import Any, Generic, Self, Unpack
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.loops import require_loop
-from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.tasks import Tasks, require_loop
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister

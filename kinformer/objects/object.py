@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded
+from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.json_path import PathValues, parse_path, path_value

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.object import view
-from kinformer.watching.stream_event import StreamEvent
 from kinformer.watching.version_index import VersionIndex
 
-__all__ = ["Listed", "difference", "event_of"]
+__all__ = ["Listed", "StreamEvent", "difference", "event_of"]
 
 _LOOKED_AT = 16  # buckets without an event, after which other tasks may run
 
@@ -69,3 +69,23 @@ def difference(told: VersionIndex, listed: VersionIndex, changed: ChunkedList[ob
                 yield StreamEvent("DELETED", record.key, record.uid, None)
         if number % _LOOKED_AT == 0:
             yield None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event of a `WatchStream`.
+
+    Attributes:
+        type: `"ADDED"`, `"UPDATED"` or `"DELETED"`.
+        key: `"namespace/name"`, or `"name"`.
+        uid: The uid of the object.
+        object: The object, of a DELETED its last state; None in a DELETED that a list has found, since no object is
+            kept.
+        is_in_initial_list: True for an ADDED of an object that existed when the stream was entered.
+    """
+
+    type: str
+    key: str
+    uid: str
+    object: Any  # a KubeObject, unless the source has others
+    is_in_initial_list: bool = False

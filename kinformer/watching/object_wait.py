@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.client.client import Client
@@ -14,12 +15,12 @@ from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
 from kinformer.objects.object import KubeObject, UndecodableObject, view
+from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
 from kinformer.reflector.reflector import Reflector
-from kinformer.watching.description import describe_object
-from kinformer.watching.following import following
+from kinformer.watching.stream import following
 
-__all__ = ["wait_for_object"]
+__all__ = ["describe_object", "wait_for_object"]
 
 ObjectCondition = Callable[[KubeObject | None], object]
 
@@ -246,3 +247,40 @@ def _drop(awaitable: object) -> None:
     close = getattr(awaitable, "close", None)
     if close is not None:
         close()
+
+
+_MOST = 6  # conditions
+_LONGEST = 120  # characters of a message
+
+
+def describe_object(obj: KubeObject | None) -> str:
+    """Return the state of an object as the end of a sentence: `is Pending, Ready=False (...), at resourceVersion 7`."""
+    if obj is None:
+        return "is absent"
+    return "is " + ", ".join(_parts(obj))
+
+
+def _parts(obj: KubeObject) -> Iterator[str]:
+    status: Any = obj.get("status")
+    status = status if isinstance(status, Mapping) else {}
+    if obj.kind == "Pod":
+        state = PodState.of(obj)
+        yield f"{state.reason or 'without a phase'} ({state.ready}/{state.total} containers ready)"
+    elif isinstance(status.get("phase"), str):
+        yield status["phase"]
+    conditions = status.get("conditions")
+    for one in (conditions if isinstance(conditions, list) else [])[:_MOST]:
+        yield _condition(one)
+    metadata: Any = obj.get("metadata") or {}
+    if metadata.get("deletionTimestamp"):
+        finalizers = ", ".join(metadata.get("finalizers") or ())
+        yield f"being deleted since {metadata['deletionTimestamp']}" + (f" (waits for {finalizers})" * bool(finalizers))
+    yield f"at resourceVersion {obj.resource_version}"
+
+
+def _condition(one: Mapping[str, Any]) -> str:
+    status, reason, message = one.get("status"), one.get("reason") or "", one.get("message") or ""
+    if status == "True" or not (reason or message):
+        return f"{one.get('type')}={status}"
+    text = f"{reason}: {message}" if reason and message else reason or message
+    return f"{one.get('type')}={status} ({text if len(text) <= _LONGEST else text[:_LONGEST] + '...'})"

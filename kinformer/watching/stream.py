@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack, cast
 
-from kinformer._runtime.cancellation import ShieldedExitStack
+from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.fence import unfenced
+from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import ListerWatcher, capabilities_of
 from kinformer.listwatch.decoding import DecodingListerWatcher
@@ -20,11 +22,10 @@ from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.reflector.reflector import Reflector
 from kinformer.reflector.relist import ListRun
 from kinformer.reflector.resume import Resumption
-from kinformer.watching.following import following
-from kinformer.watching.stream_event import StreamEvent
+from kinformer.watching.differences import StreamEvent
 from kinformer.watching.stream_store import StreamStore
 
-__all__ = ["WatchStream", "watch"]
+__all__ = ["WatchStream", "following", "watch"]
 
 _EVENTS_A_TURN = 64  # events after which a reader that never suspends lets other tasks run
 _TOO_LARGE = 2  # answers that the server has not reached a version, after which it is taken not to exist
@@ -240,3 +241,20 @@ def _checked(resource_version: str | None) -> str:
         text = f"resource_version={resource_version!r}: pass a version that a stream gave, or None"
         raise ConfigError(text) from error
     return resource_version
+
+
+@asynccontextmanager
+async def following(reflector: Reflector) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a reflector in a task, which ends with the body; if it ends before, its exception is the reason."""
+    with unfenced():  # it only reads, and a leader's body may have started it
+        task = asyncio.get_running_loop().create_task(reflector.run(), name=f"kinformer reflector of {reflector.name}")
+    try:
+        yield task
+    finally:
+        await _end(task)
+
+
+@shielded_from_scopes
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await wait_for_end([task])

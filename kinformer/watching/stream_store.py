@@ -13,8 +13,7 @@ from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
 from kinformer.objects.object import UndecodableObject, view
 from kinformer.reflector.relist import reaches
-from kinformer.watching.differences import Listed, difference, event_of
-from kinformer.watching.stream_event import StreamEvent
+from kinformer.watching.differences import Listed, StreamEvent, difference, event_of
 from kinformer.watching.version_index import VersionIndex
 
 __all__ = ["PAUSE", "StreamStore"]

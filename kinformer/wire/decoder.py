@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded
+from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, decode_bookmark

@@ -10,18 +10,29 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 from sys import intern
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded
+from kinformer._runtime.json_depth import bounded
 from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
 from kinformer.objects.types import JSON
-from kinformer.wire.interning import SharedValues
 
 _Field: TypeAlias = tuple[Any, ...]  # name, key, type, and the default if there is one
 
-__all__ = ["EMPTY", "Document", "Documents", "MarkedDocument", "MarkedMetadata", "Metadata", "TypedDocument"]
+__all__ = [
+    "EMPTY",
+    "Document",
+    "Documents",
+    "MarkedDocument",
+    "MarkedMetadata",
+    "Metadata",
+    "SharedValues",
+    "TypedDocument",
+]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 EMPTY = msgspec.Raw()
 """The value of a part that is missing."""
@@ -179,3 +190,39 @@ def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
 
 def _same(value: msgspec.Struct) -> msgspec.Struct:
     return value
+
+
+# At most twice as many are held. 30,000 Pods of a real cluster have some 1,000 label sets; if every object has labels
+# of its own, sharing costs some 10 MB.
+_SHARED = 16_384
+
+
+class SharedValues(dict[K, V]):
+    """Interns values: `shared[key]` is one and the same value for equal keys, as long as they keep coming.
+
+    There are two generations. A value that is asked for is in the young one, which is this dict, or moves into it; when
+    that is full it becomes the old one, and the previous old one is dropped. So memory is bounded, and values in use
+    stay shared.
+
+    Args:
+        make: Makes the value of a key.
+        limit: Values of one generation.
+    """
+
+    __slots__ = ("_limit", "_make", "_old")
+
+    def __init__(self, make: Callable[[K], V], limit: int = _SHARED) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+        self._old: dict[K, V] = {}
+
+    def __missing__(self, key: K) -> V:
+        value = self._old.get(key)
+        if value is None:
+            value = self._make(key)
+        if len(self) >= self._limit:
+            self._old = dict(self)
+            self.clear()
+        self[key] = value
+        return value

@@ -17,9 +17,8 @@ from kinformer.exceptions import MALFORMED
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
 from kinformer.objects.object import KubeObject
-from kinformer.wire.documents import EMPTY, Documents
+from kinformer.wire.documents import EMPTY, Documents, SharedValues
 from kinformer.wire.field_packing import FieldLayout
-from kinformer.wire.interning import SharedValues
 from kinformer.wire.lines import Lines
 
 __all__ = ["FastPath", "ObjectPrefix", "without_managed_fields"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kinformer._runtime.nesting import bounded
+from kinformer._runtime.json_depth import bounded
 
 __all__ = ["Head", "ListHeader", "ListMeta", "Rest", "decode_head", "decode_rest", "decode_status"]
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from kinformer._runtime.nesting import refuse_deep
+from kinformer._runtime.json_depth import refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.wire.json_scan import BracketWalker
 from kinformer.wire.list_header import Head, ListHeader, ListMeta, Rest, decode_head, decode_rest, decode_status

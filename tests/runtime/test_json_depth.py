@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kinformer import DecodeError, KubeObject
-from kinformer._runtime.nesting import LEVELS, bounded, refuse_deep
+from kinformer._runtime.json_depth import LEVELS, bounded, refuse_deep
 
 
 def nested(levels: int) -> bytes:

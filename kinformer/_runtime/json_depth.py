@@ -18,6 +18,8 @@ __all__ = ["bounded", "refuse_deep"]
 DecodeT = TypeVar("DecodeT", bound=Callable[..., Any])
 
 _BY_US: bool = sys.version_info >= (3, 14)
+"""True if the interpreter itself counts no levels."""
+
 LEVELS = 10_000
 """Levels that are too many, from Python 3.14 on."""
 

@@ -13,7 +13,7 @@ import anyio.to_thread
 from yarl import URL
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.write_log import is_logged, note_write
+from kinformer._runtime.request_context import is_logged, note_write
 from kinformer.client.aiohttp_internals import json_body, on_a_current_connection, request_class
 from kinformer.client.config import TLS, Connection, Pem, check_server
 from kinformer.client.credentials import CredentialKind

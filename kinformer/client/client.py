@@ -12,9 +12,9 @@ import anyio.to_thread
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
+from kinformer._runtime.request_context import note_write
 from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.tasks import Coro
-from kinformer._runtime.write_log import note_write
 from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import (
     ClientKeywords,

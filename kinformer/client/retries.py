@@ -19,7 +19,7 @@ from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.urgency import is_urgent
+from kinformer._runtime.request_context import is_urgent
 from kinformer.exceptions import APIError, ConfigError, ConnectError
 from kinformer.metrics import Metrics
 

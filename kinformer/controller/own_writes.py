@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.write_log import Write
+from kinformer._runtime.request_context import Write
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
 from kinformer.informer.informer import SharedInformer

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.urgency import urgent
+from kinformer._runtime.request_context import urgent
 from kinformer.exceptions import DecodeError, NotFoundError
 from kinformer.leaderelection.lease import Lease, LeaseDocument
 from kinformer.objects.object import KubeObject

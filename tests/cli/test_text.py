@@ -13,7 +13,7 @@ import yaml
 
 from kinformer import APIResource
 from kinformer.cli.commands.event_lines import JsonLines, TableLines
-from kinformer.cli.output.ages import age, human_duration
+from kinformer.cli.output.amounts import age, human_duration
 from kinformer.cli.output.cells import pod_ready, pod_restarts, pod_status
 from kinformer.cli.output.columns import columns_of
 from kinformer.cli.output.documents import Document, to_yaml, write_yaml

@@ -226,7 +226,7 @@ async def test_an_eviction_is_waited_for_by_its_version() -> None:
 @pytest.mark.parametrize("as_model", [False, True])
 async def test_the_status_of_a_delete_by_another_client_can_be_told(versions: bool, as_model: bool) -> None:
     async def body(request: Request, informer: SharedInformer) -> None:
-        from kinformer._runtime.write_log import logged_writes
+        from kinformer._runtime.request_context import logged_writes
 
         with logged_writes(lambda _: None):  # as another client, whose writes are not seen
             status = await client.request("DELETE", f"{PATH}/child")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kinformer import AlreadyExistsError, Client, Controller, ListWatch, Request, SharedInformer
-from kinformer._runtime.write_log import logged_writes
+from kinformer._runtime.request_context import logged_writes
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.lagging_source import LaggingSource

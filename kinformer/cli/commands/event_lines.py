@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kinformer import APIResource, DecodeError, InformerEvent, KubeObject
-from kinformer.cli.output.difference_lines import difference_lines
-from kinformer.cli.output.differences import ABSENT, object_differences
+from kinformer.cli.output.differences import ABSENT, difference_lines, object_differences
 from kinformer.cli.output.documents import in_one_line, object_name, yaml_of
 from kinformer.cli.output.tables import Table
 from kinformer.cli.output.text import clean, escaped

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kinformer.cli.output.columns import Order
 from kinformer.cli.output.differences import NOISE
-from kinformer.cli.output.order import Order
 from kinformer.cli.usage import UsageError
 
 __all__ = ["Manner"]

@@ -23,7 +23,7 @@ from kinformer.cli.commands.manner import Manner
 from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
-from kinformer.cli.output.progress import Loading
+from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server
 

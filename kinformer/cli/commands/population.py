@@ -11,7 +11,7 @@ from typing import Any
 
 from kinformer import APIResource, InvalidError
 from kinformer.cli.commands.contents import content, node
-from kinformer.cli.output.progress import Loading
+from kinformer.cli.output.screen import Loading
 from kinformer.cli.usage import UsageError
 from kinformer.testing import APIServer
 

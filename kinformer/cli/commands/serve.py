@@ -14,8 +14,7 @@ from pathlib import Path
 
 from kinformer import APIResource, discover
 from kinformer.cli.commands.population import Population
-from kinformer.cli.output.ages import human_duration
-from kinformer.cli.output.amounts import count
+from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
 from kinformer.testing import APIServer
 

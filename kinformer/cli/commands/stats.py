@@ -15,13 +15,11 @@ from rich.text import Text
 
 from kinformer import KinformerError, SharedInformerFactory
 from kinformer.cli.commands.figures import Figures, Gauge
-from kinformer.cli.output.ages import human_duration
-from kinformer.cli.output.amounts import rate, seconds, size
+from kinformer.cli.output.amounts import human_duration, rate, seconds, size
 from kinformer.cli.output.errors import FAILED, complain, one_line
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_frame import flowing
-from kinformer.cli.output.progress import Loading
-from kinformer.cli.output.screen import can_draw, draw
+from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import clean
 from kinformer.cli.output.text import middle
 from kinformer.cli.process import processor_seconds, resident_memory

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 
+import kinformer.conditions as conditions
 from kinformer import (
     APIResource,
     Client,
@@ -17,7 +18,6 @@ from kinformer import (
 from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
 from kinformer.cli.target import Selection, Server, UsageError, check_name
-from kinformer.conditions import has_condition, is_deleted, matches
 
 __all__ = ["Awaited", "seconds_of", "wait"]
 
@@ -57,7 +57,7 @@ class Awaited:
             return
         if kind.lower() == "condition" and rest:
             name, _, value = rest.partition("=")
-            self._check = has_condition(name, value or True)
+            self._check = conditions.has_condition(name, value or True)
         elif kind.lower() == "jsonpath" and rest:
             self._check = _json_path(rest)
         else:
@@ -75,7 +75,7 @@ class Awaited:
         def deleted(obj: KubeObject | None) -> bool:
             nonlocal first
             first = first or obj
-            return first is None or is_deleted(first.uid)(obj)
+            return first is None or conditions.is_deleted(first.uid)(obj)
 
         def holds(obj: KubeObject | None) -> object:
             nonlocal first
@@ -178,7 +178,7 @@ def _json_path(text: str) -> Check:
             raise UsageError(_NO_VALUE)
     path = _EACH.sub("[*]", path)  # kubectl writes `.labels.*` for each of them
     try:
-        met = matches(path) if value is None else matches(path, value)
+        met = conditions.matches(path) if value is None else conditions.matches(path, value)
     except ConfigError as error:
         raise UsageError(f"--for=jsonpath={text}: {error}") from error
 

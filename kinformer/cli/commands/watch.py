@@ -28,8 +28,7 @@ from kinformer.cli.commands.manner import Manner
 from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.output.live_table import LiveTable
-from kinformer.cli.output.progress import Loading
-from kinformer.cli.output.screen import can_draw, draw
+from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server, UsageError
 

@@ -17,8 +17,7 @@ from kinformer.cli.demo.activity import Activity, Happening
 from kinformer.cli.demo.screen import DemoScreen
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.output.errors import FAILED, INTERRUPTED, one_line
-from kinformer.cli.output.interrupts import on_interrupt
-from kinformer.cli.output.keys import stop_on_key
+from kinformer.cli.output.keys import on_interrupt, stop_on_key
 from kinformer.cli.output.logs import log_kept_back
 from kinformer.cli.output.tables import clean
 from kinformer.testing import APIServer

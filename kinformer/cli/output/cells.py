@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from kinformer import LabelSelector, PodState
-from kinformer.cli.output.ages import age, human_duration
+from kinformer.cli.output.amounts import age, human_duration
 from kinformer.cli.output.json_path import JSONPath
 
 __all__ = [

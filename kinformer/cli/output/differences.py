@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kinformer import KubeObject
+from rich.text import Text
 
-__all__ = ["ABSENT", "NOISE", "Difference", "differences", "in_words", "object_differences"]
+from kinformer import DecodeError, KubeObject
+from kinformer.cli.output.text import clean
+
+__all__ = ["ABSENT", "NOISE", "Difference", "difference_lines", "differences", "in_words", "object_differences"]
 
 NOISE: Final = frozenset({"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"})
 """Paths that change with every write and carry no information."""
@@ -132,3 +135,20 @@ def _shown(value: Any) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+_SIGNS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) -> Sequence[Text]:
+    """Describe an update, a line for each difference; one line if it is nested too deeply to be compared."""
+    try:
+        found = [in_words(difference, new) for difference in object_differences(old, new, noise)]
+    except (DecodeError, RecursionError):
+        return [Text("    <unreadable>", "bright_black")]
+    if not found:
+        return [Text("    nothing but what is left out", "bright_black")]
+    lines = []
+    for sign, path, values in found:
+        lines.append(Text.assemble(f"    {sign} ", (f"{clean(path)}: ", _SIGNS[sign]), clean(values)))
+    return lines

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["QUIT", "on_keys", "stop_on_key"]
+__all__ = ["QUIT", "on_interrupt", "on_keys", "stop_on_key"]
 
 QUIT = "quit"
 """The name of Ctrl-D, and of a terminal that has hung up."""
@@ -83,3 +84,28 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
     finally:
         loop.remove_reader(terminal)
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first Ctrl-C while the context is open; a second one is a KeyboardInterrupt.
+
+    Without signals (in another thread than the first, or on Windows) Ctrl-C remains what it is.
+    """
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        stop()
+
+    try:
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+    except (NotImplementedError, RuntimeError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)

@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from kinformer import InformerEvent, InformerHealth, KubeObject
-from kinformer.cli.output.difference_lines import difference_lines
+from kinformer.cli.output.columns import Order
+from kinformer.cli.output.differences import difference_lines
 from kinformer.cli.output.grid import Cell, Grid
 from kinformer.cli.output.live_frame import Filter, foot, head
-from kinformer.cli.output.order import Order
 from kinformer.cli.output.tables import Columns, clean, status_style
 
 __all__ = ["LiveTable"]

@@ -1,7 +1,9 @@
-"""A log of the writes that the running code has made to the server.
+"""The context of requests: a log of the writes that the running code makes, and the mark of urgent requests.
 
-A controller keeps one around each reconcile, so that it knows which changes its cache has yet to see. Tasks that are
-started inside inherit the log.
+A controller keeps a log around each reconcile, so that it knows which changes its cache has yet to see. A client sends
+an urgent request once, and lets it wait for no turn: it comes from code that has deadlines and retries of its own, such
+as the renewal of a lease. Both are kept in the context, so that tasks that are started inside inherit them, and code
+that makes requests through any object with a method `request` can use them.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-__all__ = ["Write", "is_logged", "logged_writes", "note_write"]
+__all__ = ["Write", "is_logged", "is_urgent", "logged_writes", "note_write", "urgent"]
 
 _READS = ("GET", "HEAD", "OPTIONS")
 
@@ -58,3 +60,22 @@ def note_write(method: str, path: str, answer: object, *, params: Mapping[str, s
 def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: object) -> bool:
     options = body if method == "DELETE" and isinstance(body, Mapping) else {}
     return "dryRun" in params or "dryRun=" in path.partition("?")[2] or bool(options.get("dryRun"))
+
+
+_urgent: ContextVar[bool] = ContextVar("kinformer_urgent", default=False)
+
+
+@contextmanager
+def urgent() -> Iterator[None]:
+    """Mark the requests of this task as urgent until the end of the `with`."""
+    before = _urgent.get()
+    _urgent.set(True)
+    try:
+        yield
+    finally:
+        _urgent.set(before)
+
+
+def is_urgent() -> bool:
+    """True within `urgent`."""
+    return _urgent.get()

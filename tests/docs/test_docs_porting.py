@@ -32,6 +32,7 @@ from kinformer import (
     Request,
     SharedInformerFactory,
     Store,
+    blocking,
     meta_namespace_key,
 )
 from kinformer.informer.options import ResourceOptions
@@ -59,6 +60,7 @@ PLACEHOLDERS = {
     "predicate",
     "sink",
     "type",
+    "uid",
     "version",
 }
 PLACEHOLDERS |= {"V1Pod", "api_client", "labels", "name", "namespace", "lister_watcher", "store"}
@@ -82,6 +84,7 @@ def things(client: Client, source: MemorySource) -> dict[str, Any]:
         "applier": Applier(client, "v1/pods", informer, field_manager="op"),
         "asyncio": asyncio,
         "client": client,
+        "informers": blocking.Informers(url="http://127.0.0.1:1"),
         "controller": Controller(reconcile),
         "elector": LeaderElector(client, namespace="prod", name="op"),
         "error": APIError(429, "", "", 1.0),
@@ -224,7 +227,7 @@ def test_its_programs_are_python_and_import_what_there_is() -> None:
             if isinstance(node, ast.ImportFrom) and node.module == "kinformer":
                 imported |= {alias.name for alias in node.names}
     assert imported
-    assert imported <= set(kinformer.__all__)
+    assert imported <= {*kinformer.__all__, "blocking"}
 
 
 def program(function: str) -> Any:

@@ -11,6 +11,7 @@ from tests.docs.documentation import DOCS, blocks
 from tests.examples.example_program import EXAMPLES
 
 PROGRAMS = {
+    "event-feed": "event_feed/feed.py",
     "job-watcher": "job_watcher/job_watcher.py",
     "service-discovery": "service_discovery/router.py",
     "sidecar": "config_sidecar/sidecar.py",

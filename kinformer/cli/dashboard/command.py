@@ -38,6 +38,7 @@ RESOURCES = (
 
 _IN_THE_DEMO = ("pods", "deployments.apps", "nodes", "namespaces")  # the resources of its cluster
 
+_BACKLOG = 2048  # connections that wait to be accepted, as many as uvicorn lets wait
 _GRACE = 2  # seconds that responses have when the server ends; event streams end themselves well before
 
 
@@ -133,6 +134,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(_BACKLOG)  # a page that is opened as soon as the URL is printed waits, and is not refused
     except OSError as error:
         listener.close()
         raise OSError(error.errno, f"cannot listen on {host} port {port}: {error.strerror}") from None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, TypeVar, cast
 
-__all__ = ["bounded", "refuse_deep"]
+__all__ = ["LONG", "bounded", "refuse_deep"]
 
 DecodeT = TypeVar("DecodeT", bound=Callable[..., Any])
 
@@ -25,6 +25,9 @@ LEVELS = 10_000
 
 SHORTEST = 2 * LEVELS
 """Bytes of the shortest text with so many levels: a shorter one, as nearly every object is, needs no look."""
+
+LONG = SHORTEST if sys.version_info >= (3, 14) else sys.maxsize
+"""Bytes from which on a text is looked at before a decoder that is not `bounded` gets it."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))

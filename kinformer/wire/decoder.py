@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import msgspec
 
-from kinformer._runtime.json_depth import bounded
+from kinformer._runtime.json_depth import LONG, bounded, refuse_deep
 from kinformer.exceptions import MALFORMED, DecodeError, WatchError, api_error
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, decode_bookmark
@@ -193,6 +193,8 @@ class EntryDecoder:
         text, known_kind, known_version, brace, _ = self.fast.prefix
         document: Document
         stamp, seen = b"", brace > 0 and raw.startswith(text)
+        if len(raw) >= LONG:
+            refuse_deep(raw)
         if seen and known_kind:
             document = documents.plain(raw)
             kind, api_version = known_kind, known_version

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from kinformer._runtime.json_depth import bounded
 from kinformer.objects.json_path import PathTree, PathValues, Segments, parse_path, text_of
 from kinformer.objects.types import JSON
 
@@ -185,7 +184,7 @@ def _struct(fields: Iterable[_Field], *bases: type[msgspec.Struct]) -> type[msgs
 
 
 def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
-    return bounded(msgspec.json.Decoder(_struct(fields)).decode)
+    return msgspec.json.Decoder(_struct(fields)).decode  # the callers refuse what is too deep, by `LONG`
 
 
 def _same(value: msgspec.Struct) -> msgspec.Struct:

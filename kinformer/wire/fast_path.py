@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kinformer._runtime.json_depth import LONG
 from kinformer.exceptions import MALFORMED
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.meta import decode_owner_references
@@ -249,9 +250,9 @@ class FastPath:
                     type_, text, before, brace = prefixes.get(data[start + 9], NO_LINE)
                     if not begins(text, start):
                         break
-                if data[end - 1] != 0x7D:
-                    break
                 first = start + before
+                if data[end - 1] != 0x7D or last - first >= LONG:  # `event` looks how deep a long one is
+                    break
                 value = -1
                 if cutting:
                     value = find(b"[", start + brace, last)

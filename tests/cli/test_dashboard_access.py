@@ -143,6 +143,14 @@ async def test_the_node_map_by_keyboard(server: APIServer, opened: Open) -> None
     await shows(page, CARD, lambda card: card == "node-a")
 
 
+async def test_the_squares_of_a_node_are_in_the_order_of_their_names(server: APIServer, opened: Open) -> None:
+    page = await opened("#/nodes")
+    keys = "[...document.querySelectorAll('#grid .pod')].map(one => one.key.split('/')[1])"
+    for name in ("web-11", "a", "web-05"):
+        server.create(pod(name))
+    await shows(page, keys, lambda names: names == ["a", "web-0", "web-05", "web-1", "web-11", "web-2", "cart"])
+
+
 # --- under a pointer ----------------------------------------------------------------------------------------------
 
 

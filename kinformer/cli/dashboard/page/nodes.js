@@ -42,8 +42,7 @@ export class Nodes {
     const nodes = this.store.rows.get(NODES) ?? new Map(), rows = this.store.rows.get(PODS) ?? new Map();
     for (const name of nodes.keys()) this.card(name);
     for (const key of [...this.squares.keys()]) if (!rows.has(key)) this.remove(key);
-    const pods = this.squares.size ? rows.values() : [...rows.values()].sort((a, b) => (a.k < b.k ? -1 : 1));
-    for (const row of pods) this.place(row);
+    for (const row of rows.values()) this.place(row);
     for (const [name, card] of this.cards) if (!nodes.has(name) && card.pods.size === 0) this.drop(card);
     this.arrange();
     for (const card of this.cards.values()) this.describe(card);
@@ -110,7 +109,7 @@ export class Nodes {
       if (square.card) this.leave(square);
       square.card = card;
       card.pods.add(row.k);
-      card.body.append(square);
+      card.body.insertBefore(square, following(card.body.children, row.k));
       if (focused) square.focus();
     }
     const status = this.store.cell(PODS, row, "STATUS"), now = meaning(status);
@@ -123,7 +122,6 @@ export class Nodes {
     if (square.className !== kind) square.className = kind;
     const words = `${row.k}\n${status}`;
     if (square.title !== words) square.title = words;
-    if (!this.current) this.reach(square);
     return fresh;
   }
 
@@ -154,7 +152,6 @@ export class Nodes {
     order.forEach((card, place) => {
       if (this.grid.children[place] !== card.made) this.grid.insertBefore(card.made, this.grid.children[place] ?? null);
     });
-    if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
   }
 
   // --- with the keyboard: Tab reaches one square, the arrows the others ----------------------------------------------
@@ -215,6 +212,7 @@ export class Nodes {
   }
 
   count() {
+    if (!this.chosen) this.reach(this.grid.querySelector(".pod"));
     for (const [kind, shown] of Object.entries(this.totals)) {
       const words = number.format(this.tally[kind]);
       if (shown.textContent !== words) shown.textContent = words;
@@ -222,4 +220,15 @@ export class Nodes {
     const size = this.squares.size < 400 ? "19px" : this.squares.size < 1500 ? "14px" : "11px";
     if (this.grid.style.getPropertyValue("--square") !== size) this.grid.style.setProperty("--square", size);
   }
+}
+
+// The first of some squares, which are in the order of their names, that comes after a name; null if none does.
+function following(squares, key) {
+  let low = 0, high = squares.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (squares[middle].key < key) low = middle + 1;
+    else high = middle;
+  }
+  return squares[low] ?? null;
 }

@@ -341,7 +341,8 @@ async def test_a_new_server_behind_the_page_is_noticed_and_believed(server: APIS
             await shows(page, f"globalThis.kinformer && {PODS} === 4")
         await shows(page, "document.getElementById('link').textContent === 'not connected'")
         await shows(page, TROUBLE, lambda text: text.startswith("The server of this page has not answered for"))
-        assert await page.evaluate("getComputedStyle(document.getElementById('table')).opacity") < "1", "it is dimmed"
+        dimmed = "getComputedStyle(document.getElementById('table')).opacity < '1'"
+        await shows(page, dimmed)
         assert await page.evaluate(PODS) == 4, "the last state stays"
         server.delete("v1/pods", "default", "web-1")
         async with serving_dashboard(server, at=port):

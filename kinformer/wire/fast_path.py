@@ -243,6 +243,7 @@ class FastPath:
         decode: Callable[[bytes], Any] = documents.typed if untyped else documents.plain
         decode_marked: Callable[[bytes], Any] = documents.typed_marked if untyped else documents.marked
         read = 0
+        pieces: tuple[bytes | memoryview, ...] = ()
         try:
             for end in ends:
                 last = end - end_of_event
@@ -274,7 +275,7 @@ class FastPath:
                     # has an open string or, unless bytes are missing, a bracket too many: it is not JSON, and decoding
                     # rejects it. The mark is read back only if the managedFields are those of the object itself.
                     head, tail = view[first : value - length], view[find(b"]", value, last) + 1 : last]
-                    raw = b"".join((stamp, head[1:], tail) if stamp else (head, tail))
+                    raw, pieces = b"", (stamp, head[1:], tail) if stamp else (head, tail)
                     document = decode_marked(b"".join((head, mark, tail)))
                     metadata = document.metadata
                     if not metadata.managed_fields:
@@ -284,17 +285,23 @@ class FastPath:
                     break
                 if not is_ascii:
                     data[start:end].decode()  # msgspec does not check that the parts it skips are UTF-8
+                uid, version = metadata.uid or "", metadata.resource_version or ""
+                own_labels = labels[bytes(metadata.labels)]
+                own_owners = () if metadata.owner_references is EMPTY else owners[bytes(metadata.owner_references)]
+                values = None if values_of is None else values_of(document)
+                # The copy that was decoded goes before the bytes that stay are joined: they take its place in memory.
+                document = metadata = None
                 obj = KubeObject(
                     f"{namespace}/{name}" if namespace else name,
                     namespaces[namespace] if namespace else "",  # `intern` would look among all names of the program
-                    metadata.uid or "",
-                    metadata.resource_version or "",
+                    uid,
+                    version,
                     api_version,
                     kind,
-                    labels[bytes(metadata.labels)],
-                    () if metadata.owner_references is EMPTY else owners[bytes(metadata.owner_references)],
-                    raw,
-                    None if values_of is None else values_of(document),
+                    own_labels,
+                    own_owners,
+                    raw or b"".join(pieces),
+                    values,
                 )
                 kept = obj if layout is None else layout.kept(obj)
                 append(_new_tuple(WatchEvent, (type_, kept)) if type_ else kept)

@@ -22,6 +22,10 @@ from kinformer.cli.usage import number, whole_number
 
 __all__ = ["dashboard", "demo", "serve"]
 
+AddressOption = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
+]
+
 
 def demo(
     duration: Annotated[
@@ -48,9 +52,7 @@ def dashboard(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", metavar="NS", help="One namespace; default: all.")
     ] = None,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
-    ] = "127.0.0.1",
+    host: AddressOption = "127.0.0.1",
     port: Annotated[
         str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8080.", callback=checked_port)
     ] = "8080",
@@ -85,9 +87,7 @@ def dashboard(
 
 
 def serve(
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on; default: 127.0.0.1.")
-    ] = "127.0.0.1",
+    host: AddressOption = "127.0.0.1",
     port: Annotated[
         str, typer.Option(metavar="PORT", help="0 takes a free one; default: 8001.", callback=checked_port)
     ] = "8001",

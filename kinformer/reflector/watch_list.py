@@ -108,12 +108,18 @@ class InitialEvents:
                 objects[key_of(obj)] = known_or_new(known, obj)
             elif kind == "DELETED":
                 objects.pop(key_of(obj))
-            elif kind != "BOOKMARK":
-                raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
-            elif ends_initial_events(obj):
-                self.resource_version = resource_version_of(obj)
+            elif self._is_end(kind, obj):
                 return number
         return None
+
+    def _is_end(self, kind: str, obj: object) -> bool:
+        """True if this is the end bookmark, whose version is kept; WatchError if it is no bookmark."""
+        if kind != "BOOKMARK":
+            raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
+        if not ends_initial_events(obj):
+            return False
+        self.resource_version = resource_version_of(obj)
+        return True
 
     async def collect(self, stream: Stream, timeout: IdleTimeout, budget: YieldBudget) -> Sequence[WatchEvent] | None:
         """Take events up to the end bookmark; return those after it, or None if the stream ended before.
@@ -172,10 +178,7 @@ class StreamedInitialEvents(InitialEvents):
                 sink.put(obj)
             elif kind == "DELETED":
                 sink.discard(key_of(obj), obj)
-            elif kind != "BOOKMARK":
-                raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
-            elif ends_initial_events(obj):
-                self.resource_version = resource_version_of(obj)
+            elif self._is_end(kind, obj):
                 return number
         return None
 

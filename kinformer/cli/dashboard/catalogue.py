@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from kinformer import (
     APIResource,
@@ -19,11 +18,11 @@ from kinformer import (
     discover,
 )
 from kinformer.cli.dashboard.secrets import hide
+from kinformer.cli.rights import may
 
 __all__ = ["Catalogue"]
 
 _KEPT = 10.0  # seconds for which a list of resources is reused: a new CRD is offered after that time
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _VERBS = ("list", "watch")  # the rights that an informer needs
 
 
@@ -89,19 +88,10 @@ class Catalogue:
         try:
             resource = await self.find(name)
             namespace = self._namespace if resource.namespaced else None
-            allowed = await asyncio.gather(*(self._may(verb, resource, namespace) for verb in _VERBS))
+            allowed = await asyncio.gather(*(may(self._client, verb, resource, namespace) for verb in _VERBS))
         except KinformerError:  # the error of the informer is shown in any case
             return ()
         return tuple(verb for verb, right in zip(_VERBS, allowed, strict=True) if not right)
-
-    async def _may(self, verb: str, resource: APIResource, namespace: str | None) -> bool:
-        attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.name}
-        attributes["namespace"] = namespace or ""
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-        answer: Any = await self._client.request(
-            "POST", _REVIEWS, body={**review, "spec": {"resourceAttributes": attributes}}
-        )
-        return (answer.get("status") or {}).get("allowed") is True
 
     async def _discovered(self) -> Discovery:
         async with self._lock:

@@ -1,35 +1,15 @@
-"""RBAC: asks the server for rights, and writes the role and binding that would grant them."""
+"""RBAC: writes the role and binding that would grant rights."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from kinformer import APIResource, Client
+from kinformer import APIResource
 from kinformer.cli.output.documents import to_yaml
 
-__all__ = ["grant", "may"]
+__all__ = ["grant"]
 
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _RBAC = "rbac.authorization.k8s.io"
-
-
-async def may(client: Client, verb: str, resource: APIResource, namespace: str | None, name: str = "") -> bool:
-    """Ask the server, by a SelfSubjectAccessReview, whether the user may do this; nothing is done.
-
-    Raises:
-        APIError, ConnectError, DecodeError: The server does not answer the question.
-    """
-    attributes = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.name}
-    attributes |= {"namespace": namespace or "", "name": name}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer: Any = await client.request("POST", _REVIEWS, body=body, retries=0)
-    status = answer.get("status") or {}
-    return status.get("allowed") is True
 
 
 def grant(resource: APIResource, verbs: Sequence[str], namespace: str | None, user: str) -> str:

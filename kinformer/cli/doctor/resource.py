@@ -26,9 +26,10 @@ from kinformer import (
     discover,
 )
 from kinformer.cli.doctor.findings import DENIED, NO_RESOURCE, UNREACHED, Report, status_of
-from kinformer.cli.doctor.rbac import grant, may
+from kinformer.cli.doctor.rbac import grant
 from kinformer.cli.output.amounts import count, seconds, size
 from kinformer.cli.output.errors import one_line
+from kinformer.cli.rights import may
 from kinformer.cli.target import Selection
 
 __all__ = [
@@ -152,10 +153,10 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
 async def check_rights(report: Report, client: Client, place: Place, own_namespace: str) -> None:
     """Check that RBAC allows list and watch, by asking the server."""
     try:
-        has = {verb: await may(client, verb, place.resource, place.namespace) for verb in ("list", "watch")}
-        knows = await may(client, "get", _NAMESPACES, None, "kube-system")
+        has = {verb: await may(client, verb, place.resource, place.namespace, retries=0) for verb in ("list", "watch")}
+        knows = await may(client, "get", _NAMESPACES, None, "kube-system", retries=0)
         elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
-        there = elsewhere and all([await may(client, verb, place.resource, own_namespace) for verb in has])
+        there = elsewhere and all([await may(client, verb, place.resource, own_namespace, retries=0) for verb in has])
     except (APIError, ConnectError, DecodeError) as error:
         report.warn("rights", f"the server does not tell what is allowed: {one_line(error)}", "the next steps show it")
         return

@@ -17,8 +17,8 @@ __all__ = ["FIELDS", "LogOnce", "StructuredLogger", "get_logger"]
 
 FIELDS = ("resource", "key", "reason")
 
-# A library is quiet in a program that has not set up logging: without this, Python writes its warnings to stderr.
-logging.getLogger("kinformer").addHandler(logging.NullHandler())
+# The package's logger has no handler, not even a NullHandler: in a program that has not set up logging, Python writes
+# warnings and errors to stderr, and none of them is to be missed.
 
 
 class StructuredLogger(logging.LoggerAdapter[logging.Logger]):
@@ -88,6 +88,11 @@ class LogOnce:
             self._last.clear()
         self._last[subject] = message
         return True
+
+    @property
+    def notice(self) -> str:
+        """The end of a message after which others may be suppressed, to say so; "" while there is room for more."""
+        return "" if self._room >= 1.0 else f" (further failures are counted, and one every {self._every:g} s is logged)"
 
     def forget(self, subject: Hashable) -> None:
         """Forget a subject that has recovered, so that its next failure is logged."""

@@ -298,7 +298,8 @@ class ControllerRun:
         # An error with the traceback once for each key and type of error; further failures of the same kind at DEBUG.
         level = logging.ERROR if self._logged.is_news(key, (reason, type(error).__name__)) else logging.DEBUG
         shown = error if level == logging.ERROR else None
-        log.log(level, text, *args, exc_info=shown, resource=self._resource, key=key, reason=reason)
+        text, notice = f"{text}%s", self._logged.notice if level == logging.ERROR else ""
+        log.log(level, text, *args, notice, exc_info=shown, resource=self._resource, key=key, reason=reason)
 
 
 async def _all_synced(feeds: Sequence[SourceFeed]) -> None:

@@ -255,10 +255,11 @@ class HandlerRunner:
         level = logging.ERROR if self._logged.is_news((call[1], type(error))) else logging.DEBUG
         log.log(
             level,
-            "handler %s failed on %s of %s",
+            "handler %s failed on %s of %s%s",
             self.mailbox.name,
             call[0],
             call[1],
+            self._logged.notice if level == logging.ERROR else "",
             exc_info=error if level == logging.ERROR else None,
             resource=self._resource,
             key=call[1],

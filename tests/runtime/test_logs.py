@@ -161,9 +161,43 @@ async def test_nothing_is_logged_above_debug_while_all_is_well(caplog: pytest.Lo
     assert caplog.records == []
 
 
+ELEVEN_FAILURES = """
+import asyncio
+from kinformer import SharedInformer
+from tests.support.memory_source import MemorySource
+
+async def on_add(obj):
+    raise ValueError(f"no place for {obj.name}")
+
+async def main():
+    source = MemorySource()
+    for number in range(11):
+        source.set(f"c{number}")
+    async with SharedInformer(source) as informer:
+        informer.add_event_handler(on_add=on_add)
+        await informer.wait_handlers_synced()
+        print(informer.statistics().handler_errors)
+
+asyncio.run(main())
+"""
+
+
 @pytest.mark.process
-def test_a_program_that_has_not_set_up_logging_sees_nothing() -> None:
-    program = "from kinformer._runtime.logs import get_logger; get_logger('kinformer.x').error('heard')"
+def test_a_program_that_has_not_set_up_logging_sees_what_fails() -> None:
+    command = [sys.executable, "-c", ELEVEN_FAILURES]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    assert run.stdout == "11\n"
+    assert len(set(re.findall(r"handler on_add failed on ADDED of default/(c\d+)", run.stderr))) == 10
+    assert len(set(re.findall(r"ValueError: no place for (c\d+)\n", run.stderr))) == 10
+    assert run.stderr.count("Traceback (most recent call last)") == 10
+    [last] = [line for line in run.stderr.splitlines() if line.endswith("is logged)")]
+    assert "(further failures are counted, and one every 10 s is logged)" in last
+    assert run.stderr.rindex("handler on_add failed") == run.stderr.index(last)
+
+
+@pytest.mark.process
+def test_information_is_only_for_a_program_that_asks_for_it() -> None:
+    program = "from kinformer import get_logger; get_logger('kinformer.x').info('leading')"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert (run.stdout, run.stderr) == ("", "")
 

@@ -1,4 +1,4 @@
-"""The port to a source of objects: what a reflector asks, and what it gets back."""
+"""The port to a source of objects: the requests of a reflector, and their answers."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class ListPage:
         items: An iterable of objects, or an async iterable of lists of them. With the latter the two other fields are
             read after its last list. The reader of a page closes it: `items.aclose()`, if there is such a method.
         resource_version: The version of the list.
-        continue_token: Where the next page begins; "" on the last one.
-        header: Instead of the two: where they will be once the items have been read.
+        continue_token: The start of the next page; "" on the last one.
+        header: An object that will hold the other two once the items have been read; given instead of them.
     """
 
     __slots__ = ("header", "items")
@@ -122,7 +122,7 @@ class ListPage:
 
     @property
     def continue_token(self) -> str:
-        """Where the next page begins; "" on the last one."""
+        """The start of the next page; "" on the last one."""
         return self.header.continue_token
 
     @continue_token.setter
@@ -332,7 +332,7 @@ class WatchListSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a source offers beside `list` and `watch`; None where it does not.
+    """The optional abilities of a source, beside `list` and `watch`; None stands for a missing one.
 
     Attributes:
         name: For logs and errors; the name of its class if the source has none.
@@ -373,7 +373,7 @@ class WrappedSource(Protocol):
 
 
 def capabilities_of(source: object) -> Capabilities:
-    """What a source offers beside `list` and `watch`. The only place that looks."""
+    """Find the optional abilities of a source. No other function looks for them."""
     if isinstance(source, WrappedSource):
         return source.capabilities
     return Capabilities(
@@ -399,7 +399,7 @@ def capabilities_of(source: object) -> Capabilities:
 
 
 def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[str | None, ListerWatcher]:
-    """The sources of one cache, by namespace; None where there is one for all that the cache holds.
+    """The sources of one cache, by namespace; the key is None if one source covers all.
 
     Raises:
         ConfigError: There is none.

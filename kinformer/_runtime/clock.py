@@ -54,7 +54,7 @@ class _Turn:
     def __init__(self, perf: Callable[[], float]) -> None:
         self.perf = perf
         self.until = 0.0
-        self.looked = -1.0  # when one of the budgets last checked the clock
+        self.looked = -1.0  # the time of the last check by any budget
         self.begun = 0  # the number of turns so far
 
     def begin(self, seconds: float) -> None:

@@ -38,7 +38,7 @@ def refuse_deep(data: bytes | bytearray | memoryview) -> None:
     """Raise the error of a decoder that goes too deep, if JSON has `LEVELS` or more.
 
     Nearly every text has fewer brackets than that, and counting them takes a third of a nanosecond a byte, as skipping
-    over it does. What is not JSON has no depth: any answer will do, since the decoder rejects it.
+    over it does. Text that is not JSON may pass: the decoder rejects it.
 
     Raises:
         RecursionError: It has.

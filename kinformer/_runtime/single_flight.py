@@ -18,7 +18,7 @@ class SingleFlight(Generic[T]):
     """Shares one running call among all callers that come meanwhile, and its result for `ttl` seconds after.
 
     A failure is raised in every waiting caller, and is not remembered. Cancelling one caller does not affect the
-    others; when the last one has gone the call is cancelled too, so nothing runs that no task waits for
+    others. The last caller to leave cancels the call too, so nothing runs that no task waits for
     (golang.org/x/sync/singleflight, which lacks this), unless it `lingers`.
 
     Args:

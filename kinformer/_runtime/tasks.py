@@ -102,7 +102,7 @@ def require_loop(loop: asyncio.AbstractEventLoop | None, method: str, owner: str
     Args:
         loop: The loop that the owner was entered on.
         method: The name of what was called.
-        owner: What it was called on, such as `"informer v1/pods"`.
+        owner: The object that it was called on, such as `"informer v1/pods"`.
     """
     if loop is None:
         return

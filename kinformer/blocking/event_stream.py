@@ -112,7 +112,7 @@ class EventStream(Generic[M]):
             await self._stream.__aexit__(None, None, None)
 
     async def _fill(self, timeout: float | None) -> bool:
-        """Wait for events, and put them where the reader finds them even if it was interrupted; False at the end."""
+        """Wait for events and store them, so that an interrupted reader loses none; False at the end."""
         assert self._stream is not None
         if self._events:
             return True

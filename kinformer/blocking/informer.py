@@ -116,7 +116,7 @@ class Informer(Generic[M]):
 
         Raises:
             TimeoutError: `timeout` seconds have passed; the text names the object as it is.
-            StoppedError: The informer has been left; what it crashed of, if it crashed.
+            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
         """
         return self._loop_thread.call("wait_for", partial(wait_for, self._informer, key, condition, timeout))
 

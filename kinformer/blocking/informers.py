@@ -40,10 +40,10 @@ class InformersKeywords(ClientKeywords, ResourceKeywords, total=False):
 class Informers:
     """A client and a `SharedInformerFactory` for threads; ``with`` connects, starts and stops them.
 
-    Without arguments it finds the server as `Client()` does. Everything may be called from any thread. Leaving delivers
-    what waits for handlers within `shutdown_timeout`, ends every iteration over events and every wait in other threads,
-    and ends the thread. An interpreter that exits without leaving does not wait for it. After a fork the child needs
-    one of its own.
+    Without arguments it finds the server as `Client()` does. Any thread may call everything. Leaving delivers the calls
+    that wait for handlers within `shutdown_timeout`, ends every iteration over events and every wait in other threads,
+    and ends the thread. An interpreter that exits without leaving does not wait for it. After a fork, the child needs
+    an `Informers` of its own.
 
     Args:
         url, token, ssl: As of `Client.from_url`.
@@ -157,7 +157,7 @@ class Informers:
         return self._faces.setdefault(id(informer), Informer(self._loop_thread, informer))
 
     def release(self, informer: Informer[Any]) -> None:
-        """Give an informer back; when its last holder has, it is stopped. See `SharedInformerFactory.release`.
+        """Give an informer back. The last holder to do so stops it. See `SharedInformerFactory.release`.
 
         Raises:
             ValueError: It is not of this factory, or was released as often as it was asked for.

@@ -28,7 +28,7 @@ class LoopThread:
     daemons too.
 
     Args:
-        owner: What the loop belongs to, for errors.
+        owner: The object that the loop belongs to, for errors.
     """
 
     def __init__(self, owner: str) -> None:
@@ -45,7 +45,7 @@ class LoopThread:
 
         Raises:
             RuntimeError: It was opened before.
-            BaseException: What entering raised; then the thread has ended.
+            BaseException: Entering raised it; the thread has ended.
         """
         if self._process:
             raise RuntimeError(f"{self._owner} can be entered once; make another one")

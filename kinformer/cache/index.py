@@ -88,7 +88,7 @@ class IndexFunction(Generic[ObjectT]):
     def __call__(self, key: str, obj: ObjectT) -> _Filed:
         """Return the values of an object, each once; None if there are none or the function failed."""
         if self._segments is not None and isinstance(obj, KubeObject):
-            known = obj._path_values  # what the decoder has read already
+            known = obj._path_values  # the values that the decoder has read already
             if known is not None and self._segments in known:
                 self.forget(key)
                 return known[self._segments]
@@ -262,7 +262,7 @@ class IndexFork(Index[ObjectT]):
         values = self.function(key, obj)
         old = self._filed[number].get(key)
         if values == old:
-            # Most changes leave an object where it is: its bucket changes, the record of where it is does not.
+            # Most changes leave an object in its bucket: the bucket changes, the record of the bucket does not.
             for value in _each(values):
                 self._own_bucket(value)
                 self.buckets[value][key] = obj

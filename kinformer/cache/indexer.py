@@ -359,7 +359,7 @@ class Indexer(Store[ObjectT]):
         """
         state = self._state
         found = _select(state, matches, namespace)
-        # A relist has replaced the state meanwhile: what is read of several of its dicts may be of several moments.
+        # A relist has replaced the state meanwhile, and the dicts that were read may belong to different moments.
         return found if self._state is state else self.select(matches, namespace)
 
     @exclusive

@@ -14,7 +14,7 @@ from kinformer.cli.usage import UsageError
 if TYPE_CHECKING:
     from kinformer import Client
 
-# This module is imported with every command line: what asks a server imports what it needs for that when it is called.
+# Every command line imports this module, so a function that asks a server imports its modules when it is called.
 
 __all__ = [
     "choices",

@@ -153,7 +153,7 @@ class BodyReader:
     error page with status 200 does not come from the API server: it raises `no_json`.
 
     Args:
-        body: What is read.
+        body: The body to read.
         budget: The budget of its reader.
         no_json: The class of the error that is raised if the body is HTML.
     """

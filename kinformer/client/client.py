@@ -259,7 +259,7 @@ class Client:
             headers: Headers, which replace kinformer's own. A PATCH without a Content-Type is a merge patch, or a JSON
                 patch if the body is a list; for server-side apply send `application/apply-patch+yaml`.
             timeout: Seconds for everything, repetitions included; 30, because an API server's own limit is 60.
-            retries: How often it may be sent again; 10, as in client-go. 0 is for code with retries of its own.
+            retries: The number of retries; 10, as in client-go. 0 is for code with retries of its own.
 
         Returns:
             A KubeObject if the response is one, else (lists, a Status, /version, nothing) a dict.

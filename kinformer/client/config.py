@@ -122,14 +122,14 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionInfo:
-    """Where a client connects to, and how it proves who it is; it holds no secret.
+    """The server that a client connects to, and the kind of credential that it uses; holds no secret.
 
     Attributes:
         server: The server's base URL.
-        source: What this was read from: a kubeconfig and its context, `"url"`, `"in-cluster"` or `"ApiClient"`.
+        source: The origin of these settings: a kubeconfig and its context, `"url"`, `"in-cluster"` or `"ApiClient"`.
         namespace: The namespace of the context; "default" if it names none.
         proxied: True if requests go through an HTTP proxy.
-        credential: Where the `Authorization` header comes from; `"none"` if none is sent.
+        credential: The source of the `Authorization` header; `"none"` if none is sent.
         exec_plugin: The command of the credential plugin, if there is one.
         client_certificate: True if the configuration has a client certificate; a plugin may bring another.
         verified: False if any server certificate is accepted (`insecure-skip-tls-verify`).

@@ -49,7 +49,7 @@ class Credential(Protocol):
 
     @property
     def kind(self) -> CredentialKind:
-        """Where the `Authorization` header comes from."""
+        """The source of the `Authorization` header."""
         ...
 
     @property

@@ -213,7 +213,7 @@ def _kind(value: object) -> str:
 def _home(path: Path, where: str) -> Path:
     try:
         return path.expanduser()
-    except RuntimeError as error:  # "~nobody"
+    except RuntimeError as error:  # such as "~unknown-user"
         raise ConfigError(f"{where}: {path}: {error}") from error
 
 

@@ -58,10 +58,10 @@ class Exchange:
     Args:
         method: In capitals.
         url: For texts, without its query.
-        retries: How often it may be sent again.
+        retries: The number of retries.
 
     Attributes:
-        attempts: How often it was sent.
+        attempts: The number of times that it was sent.
         error: The failure of the last attempt that was followed by another.
         limit: The limit that it waits for; None while it does not.
 
@@ -221,7 +221,7 @@ class RateLimit:
         self.rate = rate
         self.burst = max(1, int(2 * rate)) if burst is None else burst
         self._tokens = float(self.burst)  # below 0: as many requests wait
-        self._at: float | None = None  # when the tokens were counted
+        self._at: float | None = None  # the time of the last count of the tokens
 
     def __str__(self) -> str:
         return f"rate={self.rate:g}, burst={self.burst}"

@@ -1,4 +1,4 @@
-"""Conditions of objects, ready-made: what programs wait for, in the words of kubectl and kube-rs.
+"""Ready-made conditions of objects, as in kubectl and kube-rs, for `wait_for`.
 
 ::
 

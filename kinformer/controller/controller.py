@@ -142,9 +142,9 @@ class Controller:
     async def run(self) -> None:
         """Reconcile until cancelled.
 
-        Waits until all objects that the informers hold at first have been queued; then reconciles begin. When it is
-        cancelled, it takes no new key, gives the reconciles under way `shutdown_timeout` seconds, cancels each of them
-        once, and gives it 1 s for its `finally`; a second cancellation meanwhile cancels them at once. Within
+        Waits until all objects that the informers hold at first have been queued; then reconciles begin. A cancelled
+        `run` takes no new key, gives the running reconciles `shutdown_timeout` seconds, cancels each of them once, and
+        gives it 1 s for its `finally`; a second cancellation meanwhile cancels them at once. Within
         `LeaderElector.leading()` no reconcile starts once the lead is lost, and none is waited for. It can run again;
         the key of a reconcile that ignored its cancellation, and still goes on, then waits for its end.
 

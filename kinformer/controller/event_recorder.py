@@ -114,7 +114,7 @@ class EventRecorder:
         client: An entered one.
         controller: The name of the reporter: with a domain, at most 128 characters.
         instance: Names one of its processes; None: the host's name, which is the pod's.
-        queue_size: Events that wait for the server; when it is full, new ones are dropped. 1000, as in client-go.
+        queue_size: Events that wait for the server; a full queue drops new ones. 1000, as in client-go.
         shutdown_timeout: Seconds that leaving may take to send waiting events; 2.
         clock: Its `wall` is written into the events, its `loop` times the series.
 

@@ -95,7 +95,7 @@ class ControllerMetrics:
         )
 
     def open(self, workers: int, active: Callable[[], int]) -> None:
-        """Export the gauges of a run: how many reconciles are under way, and how many may be."""
+        """Export the gauges of a run: the number of running reconciles, and its limit."""
         if self._metrics is None:
             return
         for name, text, read in (

@@ -207,7 +207,7 @@ class OwnWrites:
         Raises:
             TimeoutError: They have not, after `timeout` seconds; the text names the first. They stay pending.
             WatchError: The server went back in time, and does not know a write.
-            StoppedError: An informer has been left; what it crashed of, if it crashed.
+            StoppedError: An informer has been left. If it has crashed, its error is raised instead.
         """
         limit = asyncio.timeout(timeout)
         current = ""

@@ -101,7 +101,7 @@ class Request:
             TimeoutError: The caches are behind after `timeout` seconds; the text names the write. The run fails by it,
                 and is tried again.
             WatchError: The server went back in time, and does not know a write any more.
-            StoppedError: An informer of the controller has been left; what it crashed of, if it crashed.
+            StoppedError: An informer of the controller has been left. If it has crashed, its error is raised instead.
             ValueError: `timeout` is not a finite number above 0.
         """
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:

@@ -144,14 +144,14 @@ class SharedInformerFactory:
     ) -> SharedInformer[Any]:
         """The informer for a resource; asking twice for the same returns the same.
 
-        What makes it the same: resource, namespaces, selectors, metadata_only, fields, compact,
-        keep_managed_fields and transform. New `indexers` are added to an informer that exists. `model` only says how
+        Two requests are the same if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
+        keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only says how
         its objects are read: one cache serves any number of models.
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
             namespace, namespaces: One, or several in one merged cache; all by default.
-            label_selector, field_selector, shard_selector: What the server filters by.
+            label_selector, field_selector, shard_selector: Filters that the server applies.
             model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
                 streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
@@ -159,7 +159,7 @@ class SharedInformerFactory:
             transform: dict -> dict, applied to each object before it is kept.
             fields: JSON paths; nothing else of an object is kept, but what identifies it.
             metadata_only: Ask the server for PartialObjectMetadata.
-            keep_managed_fields: False, because nobody reads them and they are a third of a Pod.
+            keep_managed_fields: False, because they are a third of a Pod and hardly ever read.
             resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
             shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `InformerOptions`. A `snapshot` that
                 is the factory's default should be a folder, and leaves Secrets out.
@@ -237,7 +237,7 @@ class SharedInformerFactory:
                 )
 
     async def release(self, informer: SharedInformer) -> None:
-        """Give an informer back; when its last holder has, it is stopped.
+        """Give an informer back. The last holder to do so stops it.
 
         Raises:
             ValueError: It is not of this factory, or was released as often as it was asked for.
@@ -335,7 +335,7 @@ class SharedInformerFactory:
 
 
 async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
-    """Leaving was cancelled: what is left ends its tasks at once. Each has to have begun, or it would end nothing."""
+    """Leaving was cancelled: end the tasks that are left at once. Each must have begun, or it would end nothing."""
     await asyncio.sleep(0)
     for task in leaving:
         task.cancel()

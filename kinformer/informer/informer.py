@@ -50,9 +50,9 @@ class SharedInformer(Generic[M]):
     seconds, then cancels each task once and gives it 1 s. Entering and leaving may happen in different
     tasks of one loop. (client-go, tools/cache/shared_informer.go)
 
-    What it promises: the cache has a change before any handler hears of it; a handler's calls are in
-    order and never overlap; a slow or failing handler holds up nothing but itself; a handler that joins
-    late starts with the cache as adds and misses nothing after.
+    It promises that the cache has a change before any handler is called for it; that a handler's calls are in
+    order and never overlap; that a slow or failing handler delays nothing but itself; and that a handler that is
+    added late starts with the cached objects as adds and misses nothing after that.
 
     Args:
         list_watch: The source, or a mapping from namespace to source for one merged cache.
@@ -254,14 +254,14 @@ class SharedInformer(Generic[M]):
 
     @property
     def crash(self) -> BaseException | None:
-        """What it ended by, where it ended by itself."""
+        """The error that ended it, unless it was left."""
         return self._error
 
     # --- the sync ---------------------------------------------------------------------------------------
 
     @property
     def has_synced(self) -> bool:
-        """The first full list is in the cache (of every namespace, where there are several)."""
+        """True if the first full list, of every namespace that it follows, is in the cache."""
         return self._parts.processor.synced.is_open
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
@@ -270,7 +270,7 @@ class SharedInformer(Generic[M]):
         Raises:
             NotSyncedError: `timeout` seconds have passed; `unsynced` and the text name the last error.
             APIError: With `fail_fast`, the second 401, 403 or 404.
-            StoppedError: The informer has been left; what it crashed of, if it crashed.
+            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
         """
         self._own_loop("wait_synced")
         if self.has_synced:
@@ -307,14 +307,14 @@ class SharedInformer(Generic[M]):
     async def wait_for_resource_version(
         self, resource_version: str | ApiObject, *, namespace: str | None = None, timeout: float | None = None
     ) -> None:
-        """Read your own writes: until the cache holds everything up to a resourceVersion.
+        """Wait until the cache holds everything up to a resourceVersion, to read your own writes.
 
-        Where nothing passes it within 5 s (a quiet selector gets no event) a list at that version is made.
+        If no event passes that version within 5 s (a quiet selector gets none), a list at that version is made.
 
         Args:
             resource_version: The answer to a write, as it is (a KubeObject, a dict, or a model of a client library),
                 or its resourceVersion. If it is the last state of an object, the object's end is waited for.
-            namespace: Required where the informer follows several, and the answer names none.
+            namespace: Required if the informer follows several namespaces and the answer names none.
 
         Raises:
             ValueError: There is no resourceVersion, or it is no number; the namespace is missing or not followed.
@@ -334,9 +334,9 @@ class SharedInformer(Generic[M]):
         return self._parts.selects_all
 
     def selects(self, obj: KubeObject[Any]) -> bool:
-        """Whether this object, as the server has just answered it, may come into the cache.
+        """True if this object, as the server has just answered it, may come into the cache.
 
-        False is certain: a namespace or a selector leaves it out, so nobody has to wait for it.
+        False is certain: a namespace or a selector leaves it out, so waiting for it would be in vain.
         """
         return self._parts.selects(obj)
 
@@ -383,10 +383,10 @@ class SharedInformer(Generic[M]):
         )
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
-        """Call a handler no more. Idempotent.
+        """Stop calling a handler. Idempotent.
 
-        What waits for it is dropped, and the running call is not waited for; with `drain` what waits is
-        delivered first, and this returns when the last call has.
+        Calls that wait for it are dropped, and the running call is not waited for. With `drain` the waiting calls are
+        delivered first, and this returns after the last one.
 
         Raises:
             RuntimeError: `drain` from inside the handler itself.
@@ -411,7 +411,7 @@ class SharedInformer(Generic[M]):
         )
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """Add indexes, before or after the start; what is cached is indexed at once, which takes its time.
+        """Add indexes, before or after the start; the cached objects are indexed at once, which takes a while.
 
         Raises:
             ValueError: Another function is known under one of the names; then none is added.
@@ -427,7 +427,7 @@ class SharedInformer(Generic[M]):
         self._parts.read_paths()
 
     def health(self) -> InformerHealth:
-        """How well the cache follows the server, at this moment."""
+        """Return the health at this moment, that is, how well the cache follows the server."""
         return combine_health(
             [reflector.health() for reflector in self._parts.reflectors.values()],
             synced=self.has_synced,
@@ -437,7 +437,7 @@ class SharedInformer(Generic[M]):
         )
 
     def statistics(self) -> InformerStatistics:
-        """What has gone through, and what waits."""
+        """Return counts of everything that was received and told, and of what waits."""
         return self._parts.statistics(self._handlers)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What makes two requests for an informer requests for the same one."""
+"""The key by which a factory finds an informer again: equal requests have equal keys."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What an informer tells a metrics sink.
+"""The metrics of an informer.
 
-Nearly all of it is read when the sink exports, from what the informer counts anyway, so a metric costs nothing while
-events come in. The one exception is the time that handlers take, which is measured around each call, and only where
-there is a sink. Which metrics there are, and what they are for, is in ``docs/metrics.md``.
+Nearly all of them are read when the sink exports, from counts that the informer keeps anyway, so a metric costs nothing
+while events come in. The one exception is the time that handlers take, which is measured around each call, and only if
+there is a sink. ``docs/metrics.md`` lists the metrics and their use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Series = Sequence[tuple[tuple[str, ...], float]]
 
 
 class MeasuredInformer(Protocol):
-    """What is read of an informer, from any thread."""
+    """The parts of an informer that metrics read, from any thread."""
 
     name: str
 
@@ -38,7 +38,7 @@ class InformerMetrics:
 
     Args:
         sink: Where to.
-        informer: What is measured. It is read only between `start` and `close`.
+        informer: The informer to measure. It is read only between `start` and `close`.
     """
 
     def __init__(self, sink: Metrics | None, informer: MeasuredInformer) -> None:
@@ -64,7 +64,7 @@ class InformerMetrics:
         self._failures[cause_of(error)] += 1
 
     def handler(self, name: str) -> Callable[[float], None] | None:
-        """Where the seconds of each call of a handler go, or None where nobody wants to know."""
+        """Return the function that takes the seconds of each call of a handler; None without a sink."""
         sink = self._sink
         if sink is None:
             return None

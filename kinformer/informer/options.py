@@ -23,7 +23,7 @@ __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerOptions(ReflectorOptions):
-    """How an informer follows its source, what it keeps, and what it does beside.
+    """The options of an informer: those of its reflectors, and those for the cache, handlers and snapshots.
 
     Attributes:
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
@@ -32,8 +32,8 @@ class InformerOptions(ReflectorOptions):
             replay asks no server: it helps only handlers that forgot what they were told.
         shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
         optional: A resource that is absent counts as synced.
-        on_error: Called with (informer, error) for every error that ends a request or a stream. What it raises stops
-            this informer, and becomes its `last_error`.
+        on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the
+            informer stops, and the error becomes its `last_error`.
         compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (`kinformer[compact]`).
         snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start resumes from it.
         metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
@@ -64,11 +64,11 @@ class InformerKeywords(ReflectorKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOptions(InformerOptions):
-    """What an informer follows of a resource, beside the options of any informer.
+    """The options of an informer for a resource: the objects to follow, beside the options of any informer.
 
     Attributes:
         namespace, namespaces: One, or several in one merged cache; all by default.
-        label_selector, field_selector, shard_selector: What the server filters by.
+        label_selector, field_selector, shard_selector: Filters that the server applies.
         tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
         fields: JSON paths; nothing else of an object is kept, except what identifies it.
         metadata_only: Ask the server for PartialObjectMetadata.

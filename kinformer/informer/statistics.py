@@ -1,4 +1,4 @@
-"""What has gone through an informer, in figures."""
+"""The statistics of an informer: counts of objects, events, calls, errors and relists."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class InformerStatistics:
         transform_errors: Objects left out because the transform failed on them.
         relists: Full lists after the first, by their cause (`Reflector.relists`).
         watch_restarts: Watches that ended, by their cause (`Reflector.watch_restarts`).
-        snapshots: What became of snapshots, by outcome: `saved`, `failed` and `refused` of those that were written,
-            `loaded` or the reason why not of the one at the start (docs/snapshots.md has the reasons).
+        snapshots: Snapshots by outcome: `saved`, `failed` and `refused` count writes; the one read at the start counts
+            as `loaded` or as the reason why not (docs/snapshots.md has the reasons).
     """
 
     objects: int = 0

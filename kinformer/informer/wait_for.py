@@ -50,7 +50,7 @@ async def wait_for(
     Args:
         informer: One that follows the resource; entered, perhaps not yet synced.
         key: `"namespace/name"` or `"name"`.
-        condition: A plain function of the object, or of None while there is none. What it raises comes out.
+        condition: A plain function of the object, or of None while there is none. Its exceptions are raised unchanged.
         timeout: Seconds; None waits for ever.
 
     Returns:
@@ -58,7 +58,7 @@ async def wait_for(
 
     Raises:
         TimeoutError: `timeout` seconds have passed; the text names the object as it is.
-        StoppedError: The informer has been left; what it crashed of, if it crashed.
+        StoppedError: The informer has been left. If it has crashed, its error is raised instead.
     """
     seen: KubeObject | None = None
     limit = asyncio.timeout(timeout)

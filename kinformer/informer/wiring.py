@@ -54,8 +54,8 @@ class Wiring:
 
     Attributes:
         indexer: The cache; the processor alone writes to it.
-        queue: What the reflectors have written and the processor has not applied yet.
-        schedule: When the cache is replayed to which handlers.
+        queue: The changes that the reflectors have written and the processor has not applied yet.
+        schedule: The times of the next resyncs, and their handlers.
         processor: Applies the queue to the cache and tells the handlers.
         sources: As the user gave them, by scope.
         decoders: The decoder around each source that does not decode by itself.
@@ -167,7 +167,7 @@ class Wiring:
 
     @property
     def received(self) -> list[IngestCounts]:
-        """What the sources have received, of those that count it, and what the decoders around them have left out."""
+        """The counts of the sources that keep some, and of the decoders around the others."""
         counts = (capabilities_of(source).stats for source in self.sources.values())
         return [*(each for each in counts if each is not None), *self.decoders]
 

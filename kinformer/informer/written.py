@@ -1,4 +1,4 @@
-"""What the answer to a write says of it, for a cache that is to catch up with the write."""
+"""The answer to a write, as far as a cache needs it to catch up with the write."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class LeaderElector:
     async def leading(self) -> AsyncIterator[Self]:
         """Wait for the lead, for as long as it takes; then the body leads.
 
-        When the lead is lost, the body is cancelled once, as asyncio cancels a task. When it has ended, by that
+        Losing the lead cancels the body once, as asyncio cancels a task. After it has ended, by that
         cancellation or by itself, LeadershipLostError is raised; another exception of the body is raised unchanged.
         On leaving, the Lease is given back within `renew_deadline` seconds, unless it is lost.
         Enter it once at a time, any number of times in a row.

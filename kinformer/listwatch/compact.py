@@ -36,10 +36,10 @@ _GAIN = 0.9  # a dictionary that saves less than a tenth is not worth its memory
 class Compaction:
     """Makes the objects of one informer small.
 
-    The first objects are compressed each by itself (a Pod to 0.35 of its JSON); when there are 1,000, of as many keys,
-    a dictionary is trained on them in a worker thread, a third of a second, and with it objects that are alike, as
-    those of one resource are, shrink to a tenth. Where it does not help it is not used, and an object that does not
-    shrink at all stays as it is.
+    The first objects are compressed each by itself (a Pod to 0.35 of its JSON). After 1,000 objects with different
+    keys, a dictionary is trained on them in a worker thread, which takes a third of a second; with it, similar objects,
+    as those of one resource are, shrink to a tenth. A dictionary that does not help is not used, and an object that
+    does not shrink at all stays as it is.
 
     Raises:
         ConfigError: There is no zstd: `backports.zstd` is not installed, or Python was built without it.
@@ -56,7 +56,7 @@ class Compaction:
 
     @property
     def due(self) -> bool:
-        """Whether there is enough to train on, and nobody is at it."""
+        """True if there are enough samples to train on, and no training is running."""
         samples = self._samples
         if samples is None or self._training:
             return False
@@ -64,7 +64,7 @@ class Compaction:
 
     @property
     def dictionary(self) -> bool | None:
-        """Whether there is a dictionary; None before the training, False where it did not help."""
+        """True if there is a dictionary; None before the training, False if it did not help."""
         return self._dictionary
 
     def compact(self, obj: KubeObject) -> KubeObject:
@@ -124,7 +124,7 @@ class _ZstdCodec:
 
 
 def _train(zstd: Any, objects: list[KubeObject]) -> _ZstdCodec | None:
-    """A codec with a dictionary of these objects; None where it does not help."""
+    """A codec with a dictionary of these objects; None if it does not help."""
     raws = [obj.raw[:_SAMPLE] for obj in objects]
     judged = raws[::_JUDGED]  # it has seen the others, and knows those by heart
     del raws[::_JUDGED]
@@ -163,7 +163,7 @@ class CompactingListerWatcher(ConvertingListerWatcher):
 
     Args:
         inner: The source, transform and all.
-        compaction: What compresses; shared by all sources of one cache.
+        compaction: The compression, shared by all sources of one cache.
         known: key -> the object in the cache, or None.
     """
 

@@ -13,7 +13,7 @@ __all__ = ["HTTPPageItems"]
 class HTTPPageItems:
     """The items of a page, in lists; owns the connection that they come from.
 
-    Reading to the end, an error and cancellation close it. Who stops before that calls `aclose`.
+    Reading to the end, an error and cancellation close it. A reader that stops earlier calls `aclose`.
     """
 
     def __init__(self, connection: AsyncExitStack, lists: AsyncGenerator[list[KubeObject], None]) -> None:

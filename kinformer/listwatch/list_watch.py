@@ -39,7 +39,7 @@ _UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is n
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
 _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
 
-# Fields of pods that servers select by, and that have no other value than "" where they are not set.
+# Fields of pods that servers select by, and that compare as "" if they are not set.
 _EMPTY_IF_ABSENT = frozenset((("Pod", "spec.nodeName"), ("Pod", "status.nominatedNodeName"), ("Pod", "status.podIP")))
 
 _AS_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
@@ -50,7 +50,7 @@ _DROP = ";drop=metadata.managedFields"
 
 @dataclass(slots=True)
 class IngestStats:
-    """What has come in: `bytes` of bodies, and objects that could not be decoded and were left out."""
+    """Counts of a source: `bytes` of bodies, and objects that were left out because they could not be decoded."""
 
     bytes: int = 0
     decode_errors: int = 0
@@ -66,11 +66,11 @@ class ListWatch:
         client: Where to; entered before the first request.
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
         namespace: One; None is all of them, and what cluster-scoped resources need.
-        label_selector, field_selector, shard_selector: What the server filters by.
+        label_selector, field_selector, shard_selector: Filters that the server applies.
         tweak_list_options: Takes the options of each request and returns those to send; sees the selectors.
         metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of what comes.
         fields: JSON paths; the rest of each object is dropped.
-        keep_managed_fields: False, because they are a third of many objects and next to nobody reads them.
+        keep_managed_fields: False, because they are a third of many objects and hardly ever read.
         max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
         max_list_bytes: Bytes of one answer to a LIST, above which it fails; 16 GiB, which no API server sends in the
             60 s that it gives a request. A program with less memory may want less.
@@ -161,12 +161,12 @@ class ListWatch:
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """A stream of lists of events, one for each piece that arrived, also where it completed none.
+        """A stream of lists of events, one for each chunk that arrived, even if the chunk completed none.
 
-        Ends when the server ends it, or when the connection is cut: what had not arrived completely is dropped, to
-        come again from the last resourceVersion on. An object that cannot be decoded is left out, counted, logged
-        once, and stands in the stream as a DELETED of its key and resourceVersion, so that an older state of it goes
-        (as a BOOKMARK where its name cannot be read either). What came before an error is given first.
+        Ends when the server ends it or the connection is cut. An event that had not arrived completely is dropped; it
+        comes again from the last resourceVersion on. An object that cannot be decoded is left out, counted and logged
+        once; the stream has a DELETED of its key and resourceVersion instead, so that an older state of it goes
+        (a BOOKMARK if its name cannot be read either). The events before an error are given first.
 
         Raises:
             APIError, ConnectError: (on entering) as `Client.stream`; a 404 of an initial stream is as that of `list`.
@@ -187,7 +187,7 @@ class ListWatch:
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
-        """Where the server stands now, and which cluster it is: the uid of kube-system, None where that is hidden.
+        """The server's current resourceVersion, and its cluster: the uid of kube-system, None if that is hidden.
 
         By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
         ListWatches of a client that ask for the resource and namespace at the same time; an answer of before is not
@@ -211,7 +211,7 @@ class ListWatch:
         return uid
 
     async def presence(self) -> bool | None:
-        """Whether discovery serves the resource: True, False, or None where that cannot be had or trusted."""
+        """True if discovery serves the resource, False if not, None if the answer is missing or cannot be trusted."""
         return await presence(self.client, self.resource)
 
     async def nearest(self) -> str | None:
@@ -220,7 +220,7 @@ class ListWatch:
 
     @property
     def contents(self) -> Mapping[str, str]:
-        """What the objects are, and in which form, in words: equal for sources that give the same."""
+        """A description of the objects and their form: equal for sources that give the same."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
         return {**where, "query": query, "accept": self._form, **self._kept}
@@ -244,10 +244,10 @@ class ListWatch:
         return not any(params.get(name) for name in ("labelSelector", "fieldSelector", "shardSelector"))
 
     def selects(self, obj: KubeObject) -> bool:
-        """Whether the object, as a server has just answered it, may be among those of this source.
+        """True if the object, as a server has just answered it, may be among those of this source.
 
-        False is certain: it is in another namespace, or a selector leaves it out. Of a field that is not in the object
-        only the server knows what it compares, but for those of `_EMPTY_IF_ABSENT`.
+        False is certain: it is in another namespace, or a selector leaves it out. If a field is not in the object, only
+        the server knows its value for comparisons, except for those of `_EMPTY_IF_ABSENT`.
         """
         if self.namespace and obj.namespace != self.namespace:
             return False
@@ -261,7 +261,7 @@ class ListWatch:
             return True
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
-        """The metadata of one object as etcd has it now; None where it is not, or no longer selected.
+        """The metadata of one object as etcd has it now; None if it does not exist or is no longer selected.
 
         By a LIST of that one name, which costs a server no more than a GET, and needs no other permission than the
         informer has.

@@ -38,10 +38,10 @@ class TransformingListerWatcher(ConvertingListerWatcher):
     raises, returns no dict, or changes name, namespace, uid or resourceVersion, the object is left out too, which is
     counted in `transform_errors`, logged once per key, and given to `on_error`.
 
-    What is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and the
-    resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries what is
-    cached, else only what identifies the object (for an ADDED its key and version, as an
-    `UndecodableObject`): never what the transform might have removed.
+    An object that is left out is missing from lists, and is a DELETED event in a watch, so that a cached one goes and
+    the resourceVersion advances. Such an event, and that of a real delete which the transform did not take, carries the
+    cached object, else only its identity (for an ADDED its key and version, as an `UndecodableObject`): never data that
+    the transform might have removed.
 
     It offers what the inner source offers; order, errors and cancellation are those of the inner source. Long lists are
     transformed in slices of 1 ms.
@@ -49,8 +49,8 @@ class TransformingListerWatcher(ConvertingListerWatcher):
     Args:
         inner: The source.
         transform: dict -> dict or None. It should give equal results for equal objects, for a relist may ask again.
-        on_error: Called as `on_error(key, error)` at each failure with a TransformError; what it raises comes out of
-            the list or watch.
+        on_error: Called as `on_error(key, error)` at each failure with a TransformError; if it raises, the list or
+            watch raises that.
         known: key -> the object in the cache, or None. One of the same uid and resourceVersion is used again, instead
             of transforming anew.
 
@@ -73,7 +73,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         self._transform = transform
         self._on_error = on_error
         self._known = known
-        # What the source has kept of managedFields is the transform's to keep or not.
+        # managedFields are kept here, so that the transform can decide about them.
         self._decoder = EntryDecoder(keep_managed_fields=True)
         self._told = LogOnce()
 

@@ -1,4 +1,4 @@
-"""Health over HTTP: whether a manager is live and ready, and its state in figures."""
+"""Health over HTTP: liveness, readiness, and the state of a manager in figures."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ class Manager:
     def add(self, what: ManagedController | Runnable, *, needs_leadership: bool = True) -> None:
         """Have a controller, or a coroutine function, run while the manager runs.
 
-        A coroutine function may return, and then is done; an error that it raises ends `run`. When the manager stops,
-        it is cancelled, and should end soon.
+        A coroutine function may return, and then is done; an error that it raises ends `run`. Stopping the manager
+        cancels it, and it should end soon.
 
         Args:
             what: A Controller, another `ManagedController`, or a coroutine function without arguments.

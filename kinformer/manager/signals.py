@@ -27,7 +27,7 @@ def handled_signals(numbers: Iterable[signal.Signals], handle: Callable[[signal.
 
     Args:
         numbers: The signals.
-        handle: Called with the signal. When it returns False, the handlers from before are restored at once, so that
+        handle: Called with the signal. If it returns False, the handlers from before are restored at once, so that
             the next signal does what it did before.
     """
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Status conditions: what a controller reports about its object, in the form that kubectl and people read."""
+"""Status conditions: a controller's report about its object, in the form that kubectl and people read."""
 
 from __future__ import annotations
 

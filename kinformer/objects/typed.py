@@ -1,4 +1,4 @@
-"""An object with its model: what a typed informer shows instead of an object.
+"""An object with its model, as a typed informer gives it to handlers and readers.
 
 The model is decoded when it is first read, and kept in the view, which belongs to one reader: a handler gets a view of
 its own with each event, and each read of a lister returns a new one. So a model may be mutable (dataclasses and the

@@ -117,7 +117,7 @@ class EventStream(Generic[M]):
 
         Raises:
             RuntimeError: Another task reads.
-            BaseException: What the informer crashed of, if it crashed.
+            BaseException: The error that crashed the informer, if one did.
         """
         try:
             events = [await anext(self)]

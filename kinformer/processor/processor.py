@@ -1,6 +1,6 @@
 """The processor: applies queued changes to the cache, and puts each of them into the mailboxes of the handlers.
 
-The cache comes first, then the mailboxes: when a handler is called for a change, the listers have it. Nothing is
+The cache comes first, then the mailboxes, so a handler that is called for a change finds it in the listers. Nothing is
 awaited between the two, so a snapshot of the cache is always taken between two changes. (client-go,
 tools/cache/controller.go: `processDeltas`. Here the cache decides what is an add, an update or a delete, and equal
 versions cause no call.)

@@ -288,7 +288,7 @@ class DeltaFIFO:
             await self._waiters.wait()
 
     def _wake(self) -> None:
-        # No task may take a key while `process` runs; when it ends, it wakes the next.
+        # No task may take a key while `process` runs; its end wakes the next.
         if self._waiters and not self._busy:
             self._waiters.wake()
 

@@ -1,4 +1,4 @@
-"""The health of a reflector and of an informer: how well a cache follows its server."""
+"""The health of a reflector and of an informer: a measure of how well a cache follows its server."""
 
 from __future__ import annotations
 

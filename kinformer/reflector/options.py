@@ -1,4 +1,4 @@
-"""The options of a reflector: how it requests lists and watches, and how long a server may take."""
+"""The options of a reflector: the form of its lists and watches, and its time limits."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Reflector:
         return dict(self._health.watch_restarts)
 
     def health(self) -> InformerHealth:
-        """Return the health at this moment: how well the store follows the server."""
+        """Return the health at this moment, that is, how well the store follows the server."""
         return self._health.snapshot(self._follower.version)
 
     def refresh(self, resource_version: str) -> None:

@@ -40,8 +40,8 @@ async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
 class IdleTimeout:
     """Ends the body of its `async with` after `idle` seconds of silence, or at `deadline`.
 
-    The body writes the loop's time to `heard` at each sign of life. A batch of events costs no more than that: when the
-    timer is due, it reads `heard` and is set again. A body that it ended is left without an exception, and `verdict` is
+    The body writes the loop's time to `heard` at each sign of life. A batch of events costs no more than that: a timer
+    that is due reads `heard` and is set again. A body that it ended is left without an exception, and `verdict` is
     the reason. Exceptions of the body, and cancellation from outside, pass through.
 
     Args:

@@ -101,7 +101,7 @@ class ShardGate:
         self._fresh: frozenset[int] = frozenset()  # open slots whose objects the caches may not have completely yet
         self._releasing: frozenset[int] = frozenset()  # closed slots; reconciles under way still read the caches
         self._active: dict[str, _ActiveReconcile] = {}
-        self._releases = [0] * SLOTS  # how often each slot was released
+        self._releases = [0] * SLOTS  # the number of releases of each slot
         self._skipped: set[str] = set()  # keys in the cache that were not ours when they were admitted
         self._missing: set[str] = set()  # keys of ours in the ledger that were not in the cache then; maybe deleted
         self._changed_under_way: dict[str, int] = {}  # keys with another uid, or none, since their reconcile: version

@@ -1,7 +1,7 @@
 """The ledger: the uid behind every key of a sharded resource, and the keys that another replica may still work on.
 
-A key belongs to the replica that holds the slot of its object's uid. When an object is deleted and created again under
-the same name, it has a new uid, which may belong to another replica; and the owner of the old uid may not know of it
+A key belongs to the replica that holds the slot of its object's uid. An object that is deleted and created again under
+the same name has a new uid, which may belong to another replica; and the owner of the old uid may not know of it
 yet. So such a key is in doubt until every living replica has confirmed that it has seen the new object, and has no
 reconcile of the key under way.
 """

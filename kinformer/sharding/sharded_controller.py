@@ -59,7 +59,7 @@ class ShardedController:
     The promises, in addition to a Controller's: a key never has two owners at once, whatever replica joins, leaves,
     crashes, or is stopped and goes on; also when an object is deleted and created again under its name. Reconciles of
     slots that go to another replica have `shutdown_timeout` seconds to end, then they are cancelled, and only then the
-    slots are given away. When the right to the slots has lapsed, the reconciles are cancelled at once, and their
+    slots are given away. If the right to the slots lapses, the reconciles are cancelled at once, and their
     requests are not sent (ShardLostError). docs/sharding.md lists what no client can exclude.
 
     Args:

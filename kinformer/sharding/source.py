@@ -29,8 +29,8 @@ class ShardSource(ListerWatcherWrapper):
     """A `ListerWatcher` around another, for the objects of some slots.
 
     The server is asked for them alone, and every object is checked in any case: servers without the feature gate
-    ShardedListAndWatch send everything, and lists of custom resources never tell which it is. When the slots change,
-    the watch ends as if its history were gone, so that the informer lists again: objects of slots that were taken come
+    ShardedListAndWatch send everything, and lists of custom resources never tell which it is. A change of the slots
+    ends the watch as if its history were gone, so that the informer lists again: objects of slots that were taken come
     as adds, those of slots that were given away go as deletes, and nothing in between is lost. Such a list, or initial
     stream, is the newest state of the server whatever version is asked for, because the replica that had the slots
     before may have written just now.
@@ -52,7 +52,7 @@ class ShardSource(ListerWatcherWrapper):
         self.dropped = 0
         self.slots: frozenset[int] = frozenset()
         self._uid_of = uid_of
-        self._changes = 0  # how often the slots have changed
+        self._changes = 0  # the number of changes of the slots
         self._listed = -1  # the number of changes at the last list
         self._passed_on = -1  # ... and at the last list that the reflector has passed on
         self._waiting: asyncio.Timeout | None = None

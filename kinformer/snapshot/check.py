@@ -1,10 +1,10 @@
-"""Whether a server still goes on from where a snapshot was taken: asked before anybody sees the snapshot's objects.
+"""Checks, before the objects of a snapshot are used, that the server still continues from it.
 
 A watch at an old resourceVersion proves little: a server whose etcd was restored from a backup, and has grown past that
-version since, accepts it and has other contents. So the server is asked where it stands and which cluster it is, the
-objects with the highest versions, which a restored server is the likeliest not to have, are read back, and what is no
-longer there has to turn up as deleted in the watch that is going to be resumed. What this cannot find out is said in
-docs/snapshots.md.
+version since, accepts it and has other contents. So the check asks the server for its current version and its cluster,
+and reads back the objects with the highest versions, which a restored server is the least likely to have. An object
+that no longer exists must appear as deleted in the watch that is going to be resumed. docs/snapshots.md lists the cases
+that this cannot detect.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ READ_BACK = 32
 """How many objects are read back: those with the highest resourceVersions."""
 
 _AT_ONCE = 8  # of them, so that a start of many informers does not use up what a server grants one client
-# Seconds for a 410 to arrive behind the head of a watch, where nothing else arrives: a server that has forgotten the
-# version knows that at once.
+# Seconds for a 410 to arrive behind the head of a quiet watch: a server that has forgotten the version knows that at
+# once.
 _QUIET = 0.05
 _DELETED = 2.0  # seconds for the deletes, which a server that has them sends at once
 
@@ -41,8 +41,8 @@ class SnapshotCheck:
     """Asks one source about a snapshot of its objects.
 
     Args:
-        source: With `read_back`; with `tip` (see `ServerProbe`) too, where it can.
-        name: What the log calls it.
+        source: With `read_back`; also with `tip` (see `ServerProbe`), if it can.
+        name: The name for the log.
         timeout: Seconds for each answer.
     """
 
@@ -55,7 +55,7 @@ class SnapshotCheck:
         self._timeout = timeout
 
     async def verify(self, snapshot: Resumption) -> str | None:
-        """Return if the watch may go on from there: with the cluster that answered, where that is known.
+        """Return if the watch may go on from there: the cluster that answered, or None if it is not known.
 
         Raises:
             SnapshotRefusedError: It may not: `rewind`, `other_cluster`, `expired` or `changed`; or a question was
@@ -121,13 +121,13 @@ class SnapshotCheck:
                     if _gone(events, left, newest):
                         return
         except TimeoutError:
-            pass  # from here alone: whoever reads a network says ConnectError
+            pass  # from here alone: reading from a network raises ConnectError
         if left:
             raise SnapshotRefusedError("changed", f"{_first(left)} is not there, and the watch does not say since when")
 
 
 def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bool:
-    """Take what these events delete out of `left`; whether there is something to go by, and all is gone."""
+    """Take the objects that these events delete out of `left`; True if it is empty and an event decides."""
     for kind, obj in events:
         if kind == "DELETED" and left.get(key := key_of(obj)) in (uid_of(obj), *_any_uid(left, key, obj)):
             del left[key]

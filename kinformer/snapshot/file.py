@@ -25,14 +25,14 @@ log = get_logger("kinformer.snapshot")
 
 _BATCH = 1024 * 1024  # bytes that a thread reads in one go: a hop there and back costs as much as half of it
 
-_STALE = 3600.0  # seconds after which nobody is still writing a file
+_STALE = 3600.0  # seconds after which a temporary file is no longer being written
 _numbers = itertools.count(1)
 
 
 class SnapshotWriter:
     """Writes a new file beside the old one, and puts it in its place when it is complete and on the disk.
 
-    As an async context manager: without `commit`, and where that fails or is cancelled, the old file stays and nothing
+    As an async context manager: without `commit`, or if that fails or is cancelled, the old file stays and nothing
     of the new one does. Cancelling never waits for the disk: a thread that is at work cleans up behind itself.
 
     Args:
@@ -47,7 +47,7 @@ class SnapshotWriter:
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{next(_numbers)}.tmp")
         self._file: BinaryIO | None = None
         self._seal = Seal()
-        self._working = threading.Lock()  # held by whoever touches the file
+        self._working = threading.Lock()  # held by the thread that touches the file
         self._given_up = False
 
     async def __aenter__(self) -> SnapshotWriter:
@@ -90,7 +90,7 @@ class SnapshotWriter:
         self._discard()
 
     def _discard(self) -> None:
-        # Whoever has the file does it; both ask, so that one of them comes last.
+        # The holder of the file does it; both ask, so that one of them comes last.
         if not self._working.acquire(blocking=False):
             return
         try:
@@ -102,7 +102,7 @@ class SnapshotWriter:
 
     def _remove(self, file: BinaryIO) -> None:
         # No error of this takes the place of that which it is done for, which may be a cancellation.
-        with contextlib.suppress(OSError):  # what is left to write finds no room either, and is not wanted
+        with contextlib.suppress(OSError):  # flushing the rest fails for lack of space too, and it is not wanted
             file.close()
         try:
             self._temporary.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ class SnapshotReader:
 
     @property
     def header(self) -> SnapshotHeader:
-        """What the file says that it is."""
+        """The header of the file."""
         assert self._blocks is not None
         return self._blocks.header
 
@@ -187,7 +187,7 @@ class SnapshotReader:
             following.cancel()
             await asyncio.wait({following})
             if not following.cancelled():
-                following.exception()  # seen: nobody will ask for it
+                following.exception()  # retrieved: no task will ask for it
 
     # --- in the thread ---------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class SnapshotReader:
             SnapshotRefusedError: `missing`, `unreadable`, or what is wrong with it.
         """
         try:
-            # A pipe would wait for somebody to write to it.
+            # A pipe would wait for a writer.
             descriptor = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
         except FileNotFoundError as error:
             raise SnapshotRefusedError("missing", "there is none yet") from error

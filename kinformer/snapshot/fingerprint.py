@@ -1,4 +1,4 @@
-"""Whether a function of the user's is still the one it was: what is kept of its results must go when it changes."""
+"""The fingerprint of a user's function: it changes with the function, whose stored results are then dropped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PLAIN = (str, bytes, int, float, bool, type(None))
 def fingerprint(function: Any) -> str | None:
     """A text that changes with the name, the code, the defaults and the closure of a plain function.
 
-    None for anything else that can be called, and where a default or a closure holds more than plain values: nobody
-    can say then whether it does what it did. What the function calls, and globals that it reads, are not looked at.
+    None for anything else that can be called, and if a default or a closure holds more than plain values: its behaviour
+    may then change unnoticed. Functions that it calls, and globals that it reads, are not looked at.
     """
     if not inspect.isfunction(function):
         return None

@@ -4,15 +4,15 @@ r"""The bytes of a snapshot: a row of blocks, each with a checksum over itself a
 
     kinformer snapshot 1\n
     block: header     what the cache holds, of which server, at which resourceVersion, and how many objects
-    block: objects    some objects: what identifies each, then their JSON as it is kept
+    block: objects    some objects: the identity of each, then their JSON as it is kept
     ...
     block: end        and nothing behind it
 
 A block is its kind, the lengths of its two parts and a CRC-32, then the parts. The CRC goes on from that of the block
 before, so a block that is changed, missing, doubled or in the wrong place is noticed before anything of it is used.
 
-What identifies an object is written apart from its JSON, so that reading needs no look into the JSON; what many objects
-share (namespace, kind, labels, owners: a *stamp*) is written once, and shared again when it is read.
+The identity of an object is written apart from its JSON, so that reading needs no look into the JSON. Parts that many
+objects share (namespace, kind, labels, owners: a *stamp*) are written once, and shared again when they are read.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class SnapshotRefusedError(Exception):
 
 
 class SnapshotHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a snapshot is of.
+    """The description of a snapshot, at the start of its file.
 
     Attributes:
-        contents: What the cache holds, in words that are compared: resource, selectors, fields and so on.
-        resource_versions: The version of each namespace, or of `""` where there is one source for all.
-        cluster: Which cluster it was, or None where that is not known.
-        objects: How many follow.
+        contents: A description of the objects in the cache, to compare: resource, selectors, fields and so on.
+        resource_versions: The version of each namespace, or of `""` if one source covers all.
+        cluster: The cluster, or None if it is not known.
+        objects: The number of objects that follow.
         taken_at: Seconds since 1970, for people.
     """
 
@@ -125,13 +125,13 @@ class ObjectWriter:
     """Makes blocks of objects.
 
     Args:
-        secrets: Whether Secrets may be among them.
+        secrets: True if Secrets may be among them.
     """
 
     def __init__(self, *, secrets: bool = False) -> None:
         self._secrets = secrets
         self._numbers: dict[tuple[int, int, str, str, str], int] = {}
-        self._kept: list[tuple[Any, Any]] = []  # what is known by its id has to live
+        self._kept: list[tuple[Any, Any]] = []  # objects that are known by their id must stay alive
 
     def block(self, objects: Sequence[KubeObject]) -> tuple[bytes, list[bytes]]:
         """The head and the body of a block.

@@ -54,13 +54,13 @@ class SnapshotKeeper:
     in pieces of a megabyte then, with everything that may wait for a disk in a worker thread.
 
     Args:
-        option: What the user gave.
+        option: The user's option.
         sources: As the user gave them, by scope.
         stacked: The same, with transform and compression around them.
         transform: The user's, because a snapshot has what it made of the objects.
         name: Of the informer.
         indexer: The cache.
-        versions: How far the cache is, by scope; read whenever a snapshot is cut.
+        versions: The versions that the cache has reached, by scope; read whenever a snapshot is cut.
         queue: The queue of the informer; its consumer calls `cut_if_wanted` after each batch.
         cluster: Gives which cluster the cache is of, or None while that is not known.
 
@@ -152,7 +152,7 @@ class SnapshotKeeper:
             self._wanted = None
 
     def _is_news(self, versions: Versions) -> bool:
-        """Whether this may be gone on from (not without versions, as before the sync), and is not in the file."""
+        """True if a start could resume from these versions, and the file does not have them yet."""
         numbered = versions and all(version.isdecimal() and version != "0" for version in versions.values())
         return bool(numbered) and versions not in (self._saved, self._loader.loaded)
 
@@ -218,7 +218,7 @@ def _blocks(objects: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:
 def _shrinks(
     sources: Mapping[Scope, ListerWatcher], stacked: Mapping[Scope, ListerWatcher], *, transformed: bool
 ) -> dict[Scope, Shrink]:
-    """What brings the objects of a file into the form in which the sources give them, where that is another one."""
+    """The functions that bring objects of a file into the form that the sources give, if that differs."""
     shrinks: dict[Scope, Shrink] = {}
     for scope, source in stacked.items():
         snapshots = capabilities_of(sources[scope]).snapshots

@@ -33,10 +33,10 @@ class SnapshotLoader:
     """Reads one file for all sources of an informer, once, and asks each server before it hands anything out.
 
     Args:
-        file: Where it is.
-        contents: What it has to be of.
+        file: Its path.
+        contents: The description that it must have.
         sources: By scope; asked about the objects of that scope.
-        shrink: What brings objects into the form that the cache keeps, by scope.
+        shrink: The functions that bring objects into the form that the cache keeps, by scope.
         name: For the log.
         count: Told the outcome for each source in one word: `loaded`, or why not.
 
@@ -65,7 +65,7 @@ class SnapshotLoader:
         self.loaded: dict[Scope, str] = {}
 
     def resume(self, scope: Scope) -> Resume:
-        """What the reflector of this scope asks before its first list."""
+        """Return the function that the reflector of this scope calls before its first list."""
 
         async def resumption() -> Resumption | None:
             return await self._resumption(scope)

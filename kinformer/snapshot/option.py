@@ -1,4 +1,4 @@
-"""The option `snapshot`: where a cache is kept on disk, how often it is written, and whether it may hold Secrets."""
+"""The option `snapshot`: the path of a cache on disk, the interval of writes, and whether it may hold Secrets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Snapshot:
             are made.
         interval: Seconds between two writes, 300 by default: as long as etcd keeps history at least, so that a program
             that is killed without warning can mostly resume.
-        secrets: Whether the data of Secrets may be written. False: a snapshot of `v1/secrets` is a `ConfigError`, and
-            any other one that would hold a Secret is not written.
+        secrets: True if the data of Secrets may be written. With False, a snapshot of `v1/secrets` is a `ConfigError`,
+            and any other one that would hold a Secret is not written.
     """
 
     path: str | os.PathLike[str]
@@ -41,7 +41,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, option: str | os.PathLike[str] | Snapshot) -> Snapshot:
-        """What somebody gave as `snapshot`.
+        """Make one from the argument `snapshot`.
 
         Raises:
             ConfigError: It is no path.

@@ -95,7 +95,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The entry point; 0 after Ctrl-C, 1 where the port is taken."""
+    """The entry point; 0 after Ctrl-C, 1 if the port is taken."""
     options = _arguments(argv)
     try:
         asyncio.run(serve(options))

@@ -1,4 +1,4 @@
-"""What the servers to test against have in common, so that a test, a fixture or a helper takes any of them."""
+"""The interface of the servers to test against, so that a test, a fixture or a helper takes any of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterServer(Protocol):
         async def test_it(kube_apiserver: ClusterServer) -> None:
             async with kube_apiserver.client() as client: ...
 
-    It is entered once. What is not here differs between the two: the embedded server is written to directly
+    It is entered once. Everything else differs between the two: the embedded server is written to directly
     (`create`, `update`, `delete`), misbehaves on request (`faults`, `pause`) and keeps a log of its `requests`; the
     real one has two processes that can be stopped and killed.
     """
@@ -34,11 +34,11 @@ class ClusterServer(Protocol):
 
     @property
     def ca_file(self) -> Path | None:
-        """The PEM file that verifies an `https` URL; None where the URL is plain `http`."""
+        """The PEM file that verifies an `https` URL; None if the URL is plain `http`."""
         ...
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default of the one who may do everything; None where none is needed.
+        """The bearer token of a user, by default of the one who may do everything; None if none is needed.
 
         Raises:
             ConfigError: `users` did not name this user.

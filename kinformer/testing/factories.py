@@ -22,7 +22,7 @@ POLL = 0.05  # seconds between two looks
 
 
 class ObjectFactory:
-    """Makes objects through a client, in one namespace where nothing else is said, and can take them away again.
+    """Makes objects through a client, in one namespace unless told otherwise, and can remove them again.
 
     Args:
         client: Entered, and logged in as one who may.
@@ -122,8 +122,8 @@ class ObjectFactory:
             finalizers: Its finalizers.
             owner: The object that controls it.
             image: Of its container `main`.
-            node: The node that it is bound to; nobody schedules it otherwise.
-            phase: `"Running"` and so on; nobody runs it, so it stays Pending otherwise.
+            node: The node that it is bound to; without it, the pod is not scheduled.
+            phase: `"Running"` and so on; without it, the pod stays Pending, as there is no kubelet.
             **spec: Further fields of the spec, such as `containers=[...]`.
         """
         body = {"containers": [{"name": "main", "image": image}], **({"nodeName": node} if node else {}), **spec}
@@ -163,7 +163,7 @@ class ObjectFactory:
             finalizers: Of the Deployment itself.
             owner: The object that controls the Deployment.
             image: Of the container `main` of its Pods.
-            replicas: How many Pods are wanted.
+            replicas: The number of Pods that are wanted.
             **spec: Further fields of the spec, such as `strategy={...}`.
         """
         name = name or f"deployment-{next(self._numbers)}"

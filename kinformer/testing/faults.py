@@ -55,7 +55,7 @@ _HTML = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong. Made by the functions of this module."""
+    """A fault. Made by the functions of this module."""
 
     kind: str
     error: StatusError | None = None
@@ -109,7 +109,7 @@ def garble() -> Fault:
 
 
 def html_502() -> Fault:
-    """What a proxy answers whose backend is gone."""
+    """The answer of a proxy whose backend is gone."""
     return Fault("status", StatusError(502, _HTML, headers={"Content-Type": "text/html"}))
 
 
@@ -173,7 +173,7 @@ class FaultHandle:
         self._owner.discard(self)
 
     def fits(self, info: RequestInfo) -> bool:
-        """Whether it is meant for this request."""
+        """True if it is meant for this request."""
         if self.verb not in (None, "*", info.verb):
             return False
         if self.resource not in (None, "*", info.resource):
@@ -181,7 +181,7 @@ class FaultHandle:
         return self.namespace in (None, info.namespace)
 
     def strike(self) -> bool:
-        """Counts a hit; False where the fault is spent or removed meanwhile."""
+        """Counts a hit; False if the fault is spent or was removed meanwhile."""
         if self not in self._owner or (self.times is not None and self.hits >= self.times):
             return False
         self.hits += 1
@@ -189,7 +189,7 @@ class FaultHandle:
 
     @property
     def spent(self) -> bool:
-        """True where it strikes no more."""
+        """True if it strikes no more."""
         return self not in self._owner or (self.times is not None and self.hits >= self.times)
 
 

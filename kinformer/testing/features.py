@@ -1,4 +1,4 @@
-"""What differs between servers and releases: the switches of an embedded server."""
+"""The switches of an embedded server, for the differences between servers and releases."""
 
 from __future__ import annotations
 

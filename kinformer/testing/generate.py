@@ -60,7 +60,7 @@ def _container(name: str, image: str) -> Object:
 
 
 def _toleration(taint: str) -> Object:
-    """What admission adds to each pod."""
+    """The fields that admission adds to each pod."""
     key = f"node.kubernetes.io/{taint}"
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
@@ -182,7 +182,7 @@ def configmap(index: int) -> Object:
 
 
 _KINDS = {"pods": pod, "configmaps": configmap}
-# What differs between objects of one shape; the template has marks in their place.
+# The differences between objects of one shape; the template has marks in their place.
 _NAME, _UID, _REVISION, _NODE, _ADDRESS = "name-mark", "uid-mark", "918273645", "node-mark", "address-mark"
 _MARKS = re.compile(f"({_NAME}|{_UID}|{_REVISION}|{_NODE}|{_ADDRESS})".encode())
 
@@ -199,7 +199,7 @@ def load(storage: Storage, resource: ResourceType, count: int, nodes: int = _NOD
     templates: dict[int, tuple[list[bytes], dict[str, str]]] = {}
     seed = random.Random(0)
     for index in range(count):
-        shape = index % _APPS  # what an application has in common is rendered once
+        shape = index % _APPS  # the common part of an application is rendered once
         if shape not in templates:
             templates[shape] = _template(resource, make(index))
         parts, labels = templates[shape]

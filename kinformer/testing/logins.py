@@ -51,7 +51,7 @@ class Logins:
         return self._tokens[name]
 
     def write_token_file(self, path: Path) -> None:
-        """What `--token-auth-file` reads: token, user, uid, and groups where there are any."""
+        """The file for `--token-auth-file`: token, user, uid, and groups if there are any."""
         table = io.StringIO()
         csv.writer(table).writerows(
             [token, name, name, *(["system:masters"] if name == ADMIN else [])] for name, token in self._tokens.items()

@@ -1,4 +1,4 @@
-"""What `pytest_plugin` needs under pytest-asyncio: it is registered only where that is there.
+"""The fixtures of `pytest_plugin` for pytest-asyncio, registered only if that is installed.
 
 pytest-asyncio runs a fixture in the loop of the scope that the fixture names, not of the test that asks for it; so
 there is one for each scope, and the plugin picks that of the test.

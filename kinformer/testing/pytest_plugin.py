@@ -205,7 +205,7 @@ def kube_client(_kube_scene: Scene) -> Client:
 
 @pytest.fixture
 def kube_namespace(_kube_scene: Scene) -> str:
-    """The name of a namespace that is this test's alone; what is in it is removed after the test."""
+    """The name of a namespace that is this test's alone; it is removed after the test, with its objects."""
     return _kube_scene.namespace
 
 

@@ -83,7 +83,7 @@ async def _server(
 
 
 async def _remove_namespace(server: ClusterServer, name: str) -> None:
-    """On a control plane nobody else would; a cluster does it by itself; the embedded server goes as a whole."""
+    """Removes a namespace on a control plane; a cluster does that by itself, the embedded server ends as a whole."""
     from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
     from kinformer.testing.clusters.sweep import remove_namespace

@@ -49,7 +49,7 @@ Object = dict[str, Any]
 
 
 class LoggedRequest(NamedTuple):
-    """One line of `APIServer.requests`; `status` is 0 where a request never got an answer."""
+    """One line of `APIServer.requests`; `status` is 0 if a request never got an answer."""
 
     method: str
     path: str
@@ -68,7 +68,7 @@ class APIServer(State):
             async with server.client() as client: ...
 
     Args:
-        host: Where it listens.
+        host: The address to listen on.
         port: 0 takes a free one; it stays the same over restarts.
         users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not looked at.
         rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
@@ -81,7 +81,7 @@ class APIServer(State):
             by default, since a test counts the objects that it has made itself, and one of 170 more is in its way;
             programs such as kube-controller-manager look for them.
         clock: Whose `wall` gives the timestamps of metadata; timers run on the loop's time.
-        features: How it differs from a v1.36 as it is installed: see `Features`.
+        features: The differences from a v1.36 with its defaults: see `Features`.
 
     Everything belongs to the loop in which it was entered. Leaving ends the open watches and closes all connections.
     """
@@ -169,7 +169,7 @@ class APIServer(State):
             if listener is not None:
                 await _stop_accepting(listener)
         finally:
-            # What can be ended at once is, also where this is cancelled.
+            # The parts that can end at once do, even if this is cancelled.
             if listener is not None:
                 listener.close()
             for task in list(self._handling):
@@ -256,7 +256,7 @@ class APIServer(State):
     async def compact(self) -> int:
         """Forgets history, in the watch cache and below, and returns the present revision.
 
-        What starts or goes on from an older version gets its 410.
+        A list or watch that starts or continues from an older version gets its 410.
         """
         self._storage.compact()
         return self._storage.revision
@@ -266,7 +266,7 @@ class APIServer(State):
         self._gate.clear()
 
     def resume(self) -> None:
-        """Ends a pause; what was held back is sent."""
+        """Ends a pause; the data that was held back is sent."""
         self._gate.set()
 
     async def restart(self, downtime: float = 0.0, *, graceful: bool = False) -> None:
@@ -277,7 +277,7 @@ class APIServer(State):
         Args:
             downtime: Seconds during which connections are refused.
             graceful: Open watches end cleanly and other requests are answered first, as at a SIGTERM with
-                `--shutdown-watch-termination-grace-period`; what is not done within a second is cut. False: all
+                `--shutdown-watch-termination-grace-period`; those that take more than a second are cut. False: all
                 connections are cut in the middle, as at a SIGKILL.
         """
         if graceful:

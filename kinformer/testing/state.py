@@ -52,7 +52,7 @@ class State:
     def create(self, obj: Mapping[str, Any]) -> Object:
         """Creates an object, status included, and returns it as stored.
 
-        uid, creationTimestamp and generation are taken where they are given. A namespace that is missing is made.
+        uid, creationTimestamp and generation are taken if they are given. A namespace that is missing is made.
         Raises the `APIError` that a client would get.
         """
         resource = self._type_of(obj)
@@ -67,7 +67,7 @@ class State:
         return written.obj or self._object(resource, written.stored)
 
     def update(self, obj: Mapping[str, Any]) -> Object:
-        """Replaces an object, status included (kept where it is not given); no resourceVersion is needed.
+        """Replaces an object, status included (kept if it is not given); no resourceVersion is needed.
 
         A given resourceVersion is not compared. Raises the `APIError` that a client would get.
         """
@@ -185,5 +185,5 @@ class State:
 
 
 def _shallow_copy(obj: Mapping[str, Any]) -> Object:
-    """A dict at the top, whose insides nobody changes: what is written is decoded into a copy of its own."""
+    """A shallow copy: its values are not changed, as a written object is decoded into a copy of its own."""
     return dict(obj)

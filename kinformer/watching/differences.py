@@ -52,8 +52,8 @@ def difference(told: VersionIndex, listed: VersionIndex, changed: ChunkedList[ob
     """Tell what a list has changed: first the objects that are new or different, then the deletes.
 
     Args:
-        told: What the reader has been told; it is changed here, and given up.
-        listed: What the list has. It must not change until this has been read.
+        told: The objects that the reader knows; it is changed here, and given up.
+        listed: The objects of the list. It must not change until this has been read.
         changed: The objects of the list that differ from what was told.
 
     Yields:

@@ -49,8 +49,8 @@ async def wait_for_object(
         client: The client, entered.
         resource: Such as `"v1/pods"`.
         key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-        condition: A plain function of the object or None; `kinformer.conditions` has ready-made ones. What it raises
-            comes out.
+        condition: A plain function of the object or None; `kinformer.conditions` has ready-made ones. Its exceptions
+            are raised unchanged.
         timeout: Seconds; None waits for ever.
         allow_recreate: Wait on if the object is deleted, because another one may get its name.
 

@@ -63,7 +63,7 @@ def watch(
             is told, and not the objects that exist. A version that the server does not have any more raises
             ExpiredError from the iteration, since deletes may have been missed: begin without one then.
         queue_size: The number of events that may wait for the reader. Above that no more is read from the server, until
-            half of them are read; what has arrived together is taken as a whole.
+            half of them are read; events that arrived together are taken as a whole.
         name: For the log and errors; default: the name of the source.
         on_error: Called as `on_error(stream, error)` for each error that ends a request or a stream, before the
             reflector recovers from it. If it raises, the iteration raises that.
@@ -154,7 +154,7 @@ class WatchStream:
         return len(self._store)
 
     def health(self) -> InformerHealth:
-        """Return the health at this moment: how well the stream follows the server."""
+        """Return the health at this moment, that is, how well the stream follows the server."""
         return self._reflector.health()
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ class WatchStream:
     async def _resumption(self) -> Resumption:
         """Learn the versions of all objects from a list, and resume from the version that the program kept.
 
-        The list is not older than that version. What the watch tells up to the version of the list is in the list
-        already, and is told nonetheless.
+        The list is not older than that version. Changes that the watch tells up to the version of the list are in the
+        list already, and are told nonetheless.
         """
         run = ListRun(
             self._source,

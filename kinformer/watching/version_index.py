@@ -13,7 +13,7 @@ _LOAD = 6  # records in a bucket, on the average: more save little memory, and c
 
 
 class Record(NamedTuple):
-    """What is kept of an object."""
+    """The part of an object that is kept."""
 
     key: str
     uid: str

@@ -26,7 +26,7 @@ class ListMeta(msgspec.Struct, rename="camel"):
 
 
 class Head(msgspec.Struct, rename="camel"):
-    """What comes before the items, or after them."""
+    """The fields before the items, or after them."""
 
     kind: str | None = None
     api_version: str | None = None

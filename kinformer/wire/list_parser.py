@@ -32,7 +32,7 @@ _MAX_HEADER_BYTES = 1024 * 1024
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
-# How many nested "items" keys to try before giving up on the list's own; each try parses everything before it again.
+# Nested "items" keys to try before giving up on the list's own; each try parses everything before it again.
 _MAX_NOT_ITEMS = 64
 _WHITESPACE = b" \t\r\n"
 

@@ -13,7 +13,7 @@ from kinformer.cli.output.errors import error_text
 
 __all__ = ["Troubles"]
 
-_LOOKS = 0.5  # seconds between two looks at the informers: how exact "since" is
+_LOOKS = 0.5  # seconds between two checks of the informers: the precision of "since"
 
 
 class Troubles:

@@ -231,7 +231,7 @@ _WIDE: Mapping[tuple[str, str], tuple[Column, ...]] = {
 }
 
 
-# apimachinery, pkg/api/resource/quantity.go: what the suffixes of quantities multiply by.
+# The factors of a quantity's suffixes (apimachinery, pkg/api/resource/quantity.go).
 _SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0} | {
     suffix + binary: (1024.0 if binary else 1000.0) ** (power + 1)
     for power, suffix in enumerate("kMGTPE")

@@ -58,7 +58,7 @@ def head(
 
     Args:
         title: The words for what is watched.
-        objects, changes: How many there are.
+        objects, changes: Their numbers.
         informers: The name and the health of each informer.
         width: Of the screen, in cells.
     """

@@ -66,7 +66,7 @@ class LiveTable:
         self._changes = 0
         self._log: deque[Text] = deque(maxlen=_LOG)
         self._filter = Filter()
-        self._texts: dict[_Place, str] = {}  # what the filter looks through, once it has
+        self._texts: dict[_Place, str] = {}  # the text that the filter searches, made on first use
         self._first = 0
         self._by_change = False
         self._page = 1

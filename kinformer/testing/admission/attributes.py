@@ -1,4 +1,4 @@
-"""What an admission plugin knows of a write."""
+"""The attributes of a write that admission plugins see."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class Attributes:
-    """A write: what it does (CREATE, UPDATE or DELETE) to which object, for which user.
+    """A write: its operation (CREATE, UPDATE or DELETE), its object, and its user.
 
     `obj` is None for a deletion, and `old` for a creation; `warnings` takes what the client is warned of; `user` is
     UserInfo of authentication.k8s.io, empty for the server itself.

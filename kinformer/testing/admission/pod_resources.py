@@ -1,4 +1,4 @@
-"""What a pod requests and is limited to, over its containers (component-helpers/resource)."""
+"""The requests and limits of a pod, added up over its containers (component-helpers/resource)."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class _Evaluation:
         self._variables = variables
 
     def denials(self) -> list[_Denial]:
-        """What denies the write; an expression without a value does so unless failurePolicy is Ignore."""
+        """The reasons that deny the write; an expression without a value is one unless failurePolicy is Ignore."""
         found: list[_Denial] = []
         if self._policy.found:
             return [_Denial(self._policy.found[0].text)] if self._strict else []

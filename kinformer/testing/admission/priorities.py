@@ -1,4 +1,4 @@
-"""The plugins Priority and RuntimeClass: what a pod gets from the classes that it names."""
+"""The plugins Priority and RuntimeClass: they complete a pod from the classes that it names."""
 
 from __future__ import annotations
 

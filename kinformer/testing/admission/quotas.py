@@ -1,4 +1,4 @@
-"""The plugin ResourceQuota: what may still be made in a namespace, by what its quotas say is used."""
+"""The plugin ResourceQuota: compares a write with the quotas of its namespace, and counts its use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _counted(quota: Object, write: Attributes) -> list[str] | None:
 
 
 def _added(quota: Object, write: Attributes) -> Amounts:
-    """What the write takes more than before, of what it takes anything."""
+    """The increase that the write causes, for the resources that it uses at all."""
     found = usage_of(write.resource, write.obj or {})
     old, spec = write.old, quota.get("spec") or {}
     if write.operation == "UPDATE" and old is not None and matches_scopes(write.resource, old, spec):

@@ -1,4 +1,4 @@
-"""What an object takes of a quota (pkg/quota/v1/evaluator/core)."""
+"""The use of quotas by an object (pkg/quota/v1/evaluator/core)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _counts(resource: ResourceType, name: str) -> bool:
 
 
 def usage_of(resource: ResourceType, obj: Object) -> Amounts:
-    """What an object takes, of every resource that could count it."""
+    """The use of every resource that could count the object."""
     found: Amounts = {_count_name(resource): _one()}
     if _is_claim_of_devices(resource):
         return found | _device_usage(obj.get("spec") or {})
@@ -146,7 +146,7 @@ def _claim_usage(obj: Object) -> Amounts:
 
 
 def missing_requests(obj: Object, wanted: Iterable[str]) -> str:
-    """What containers of a pod do not say, although a quota counts it; "" if nothing is missing."""
+    """The resources that containers of a pod leave out although a quota counts them; "" if none are missing."""
     spec = obj.get("spec") or {}
     if (spec.get("resources") or {}).get("requests") or (spec.get("resources") or {}).get("limits"):
         return ""

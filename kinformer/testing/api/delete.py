@@ -51,7 +51,7 @@ class Deleter:
         self._plugins = plugins
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> WriteResult:
-        """DELETE: the object where it stays for a while (finalizers, grace), else a Status."""
+        """DELETE: the object if it stays for a while (finalizers, grace), else a Status."""
         if not options.admin:
             self._admission.check_delete(resource, name)
         existing = self._ledger.stored(resource, namespace, name)

@@ -1,4 +1,4 @@
-"""Discovery: what is served, in the old form and the aggregated one; version and health."""
+"""Discovery: the served resources, in the old form and the aggregated one; version and health."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Discovery:
             entry["shortNames"] = list(resource.short_names)
         if resource.categories:
             entry["categories"] = list(resource.categories)
-        if "watch" in resource.verbs:  # what is stored, unlike reviews and bindings
+        if "watch" in resource.verbs:  # stored objects, unlike reviews and bindings
             entry["storageVersionHash"] = _storage_hash(resource)
         return entry
 

@@ -50,7 +50,7 @@ class Filter:
         self.everything = not self.selects and not namespace
 
     def matches(self, stored: Stored) -> bool:
-        """True where the object is selected."""
+        """True if the object is selected."""
         if self.everything:
             return True
         if self.namespace and stored.namespace != self.namespace:
@@ -86,7 +86,7 @@ def _value(obj: Any, path: tuple[str, ...]) -> Any:
 
 
 def _zero(resource: ResourceType, paths: FieldPaths) -> str:
-    """What a built-in object is selected by if it does not have the field: Go's zero value as text."""
+    """The value for selectors if a built-in object does not have the field: Go's zero value as text."""
     if not resource.builtin or not paths:
         return ""
     node = resource.node

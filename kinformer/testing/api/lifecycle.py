@@ -1,4 +1,4 @@
-"""What follows from a write: the work of the namespace controller and of the CRD controllers, done at once."""
+"""The consequences of a write: the work of the namespace controller and of the CRD controllers, done at once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lifecycle:
         elif resource.builtin and resource.kind == "CustomResourceDefinition":
             self._definition_changed(resource, old, new)
         elif new is not None and resource.builtin and resource.kind in PROTECTION:
-            self._remove_finalizer(resource, new, PROTECTION[resource.kind])  # as if used by nobody
+            self._remove_finalizer(resource, new, PROTECTION[resource.kind])  # as if it were unused
         elif new is None and old is not None:
             if not resource.builtin:
                 self._empty_definition(f"{resource.plural}.{resource.group}")
@@ -54,7 +54,7 @@ class Lifecycle:
                 self._continue_emptying(old["metadata"].get("namespace", ""))
 
     def _remove_finalizer(self, resource: ResourceType, obj: Object, mark: str) -> None:
-        """What a controller does with an object that is deleted, and that its finalizer has no reason to hold."""
+        """Do a controller's work for a deleted object that its finalizer has no reason to hold."""
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") or mark not in (metadata.get("finalizers") or []):
             return
@@ -162,7 +162,7 @@ class Lifecycle:
             for one in self._served.pop(name):
                 self._registry.remove_type(one)
         for stored in collection.snapshot().items:
-            self._schemas.pop(stored.name, None)  # what is there now may have been written under another definition
+            self._schemas.pop(stored.name, None)  # a later object may have been written under another definition
             self._serve(stored.name, decode_stored(resource, stored))
 
     def _serve(self, name: str, crd: Object) -> None:

@@ -131,7 +131,7 @@ def _page_of(collection: Collection, snapshot: Snapshot, selected: Filter, revis
         return Page(items, revision)
     collection.keep_snapshot(revision)
     token = ContinueToken(revision, _relative_key(selected.namespace, items[-1].key)).encode()
-    # With a selector nobody has counted what is left.
+    # With a selector, the rest is not counted.
     return Page(items, revision, token, None if selected.selects else rest)
 
 

@@ -26,7 +26,7 @@ EXACT = "Exact"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a collection request asks for; `revision` is None where resourceVersion is not given."""
+    """The options of a request for a collection; `revision` is None if resourceVersion is not given."""
 
     watch: bool = False
     label_selector: str = ""
@@ -43,7 +43,7 @@ class Options:
 
 
 class ContinueToken(NamedTuple):
-    """Where a list goes on: behind `start`, a key relative to the request's prefix, at `revision` (-1: now)."""
+    """The place from which a list continues: after the key `start`, relative to its prefix, at `revision` (-1: now)."""
 
     revision: int
     start: str

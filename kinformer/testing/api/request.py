@@ -1,4 +1,4 @@
-"""What a request is about: verb, resource, namespace, name (apiserver/pkg/endpoints/request/requestinfo.go)."""
+"""The target of a request: verb, resource, namespace, name (apiserver/pkg/endpoints/request/requestinfo.go)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RequestInfo:
     plural: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # what stands behind a subresource
+    rest: str = ""  # the path behind a subresource
     forced_watch: bool = False
 
     @property
@@ -52,7 +52,7 @@ def _name_in(selector: str) -> str:
 
 
 def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestInfo:
-    """Reads a path; never fails: what is no resource comes back without one."""
+    """Reads a path; never fails: the result of a path that names no resource has none."""
     parts = [part for part in path.split("/") if part]
     plain = RequestInfo(method, path, method.lower())
     if len(parts) >= 3 and parts[0] == "api":

@@ -94,7 +94,7 @@ def with_scale(resource: ResourceType, obj: Object, scale: Object, name: str) ->
 def bind_pod(
     writer: Writer, resource: ResourceType, namespace: str, name: str, binding: Object, options: WriteOptions
 ) -> WriteResult:
-    """POST of `/binding`: puts a pod on a node. A 409 `StatusError` where it is on one."""
+    """POST of `/binding`: puts a pod on a node. Raises a 409 `StatusError` if it is on one."""
     target = binding.get("target") or {}
     if target.get("kind", "Node") not in ("Node", ""):
         raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
@@ -144,7 +144,7 @@ def mark_evicted(writer: Writer, resource: ResourceType, namespace: str, name: s
 
 
 def use_disruption_budget(ledger: Ledger, pod: Object, *, dry_run: bool) -> None:
-    """A 429 `StatusError` where a PodDisruptionBudget does not let a pod go; counts down one that does."""
+    """Raises a 429 `StatusError` if a PodDisruptionBudget does not let a pod go; counts down one that does."""
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return

@@ -95,7 +95,7 @@ class Watcher:
             self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
             self._ended = True
             return
-        # What is sent to begin with, selected or not, is no progress that a bookmark would have to tell.
+        # The objects at the beginning, selected or not, are no progress that a bookmark would have to tell.
         self._last_known = max(self._position, self._collection.revision)
         self._collection.watchers[self.offer] = None
 
@@ -159,7 +159,7 @@ class Watcher:
         self._blocked_since = self._loop.time() if blocked else None
 
     async def next_batch(self, most: int = 500) -> list[Line] | None:
-        """The next lines; none where it was poked, None at the end."""
+        """The next lines; none if it was poked, None at the end."""
         while True:
             if self._initial is not None and not self._ended:
                 batch = self._initial_batch(most)

@@ -68,7 +68,7 @@ class Writer:
         self._check_metadata(resource, namespace, obj)
         metadata = obj["metadata"]
         if not options.admin:
-            if re.fullmatch(r"[0-9]{1,19}", version_in(metadata)):  # what is no number is ignored, as by the real one
+            if re.fullmatch(r"[0-9]{1,19}", version_in(metadata)):  # other text is ignored, as the real server does
                 raise internal("resourceVersion should not be set on objects to be created")
             for name in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
                 metadata.pop(name, None)
@@ -256,7 +256,7 @@ class Writer:
         return self._replace(Replacement(resource, existing, obj, options, subresource))
 
     def _patched(self, resource: ResourceType, changed: Object, options: WriteOptions, subresource: str) -> Object:
-        """What a patch made of an object, decoded. A 422 `StatusError` for what is no such object any more."""
+        """The object that a patch made, decoded. A 422 `StatusError` if it is no such object any more."""
         try:
             check_kind(resource, changed)
             return self._decoded(resource, changed, options, subresource=subresource)
@@ -278,7 +278,7 @@ class Writer:
         *,
         subresource: str = "",
     ) -> WriteResult:
-        """PATCH with an apply configuration; creates the object where it is missing."""
+        """PATCH with an apply configuration; creates the object if it is missing."""
         if not options.manager.name:
             causes = [cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")]
             raise invalid_options("PatchOptions", causes)
@@ -334,7 +334,7 @@ class Writer:
         return WriteResult(stored, obj=new)
 
     def _admit(self, replacement: Replacement) -> None:
-        """Run admission, and validate. Nobody owns what admission adds. Raises a 422 `StatusError`."""
+        """Run admission, and validate. Fields that admission adds have no owner. Raises a 422 `StatusError`."""
         resource, old, new = replacement.resource, replacement.old, replacement.new
         if resource.builtin:
             self.admission.update(resource, new, old)

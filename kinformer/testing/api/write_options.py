@@ -1,4 +1,4 @@
-"""The options of a write: what its query asks for, validated as the server does it (meta/v1/validation)."""
+"""The options of a write, from its query, validated as the server does it (meta/v1/validation)."""
 
 from __future__ import annotations
 

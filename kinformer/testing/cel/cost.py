@@ -44,7 +44,7 @@ class _Estimate:
         return _ESTIMATES[type(node)](self, node)
 
     def size(self, node: Node) -> int:
-        """How large the value of a node is at most."""
+        """The largest size of a node's value."""
         found = self._sizes.get(id(node))
         if found is not None:
             return found

@@ -36,7 +36,7 @@ from kinformer.testing.cel.values import CELError
 __all__ = ["CALL_LIMIT", "CompileError", "InstantiationError", "Program", "compile_expression", "functions"]
 
 _CONVERSIONS = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
-CALL_LIMIT = 1_000_000  # what one evaluation may cost (apiserver/pkg/apis/cel/config.go)
+CALL_LIMIT = 1_000_000  # the limit of one evaluation (apiserver/pkg/apis/cel/config.go)
 
 
 class CompileError(Exception):
@@ -58,7 +58,7 @@ class Program:
         self._run = compiled(root)
 
     def most(self) -> int:
-        """What one evaluation costs at most, by the types of the variables."""
+        """The highest cost of one evaluation, by the types of the variables."""
         try:
             return most(self._root)
         except RecursionError:

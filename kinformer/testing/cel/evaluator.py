@@ -186,7 +186,7 @@ def _dispatched(frame: Frame, node: Call, values: Sequence[Any]) -> Any:
 
 
 def _called(overload: Overload, values: Sequence[Any]) -> Any:
-    """The result of a call; what the items of a list or a map are shows here, if their type was dyn."""
+    """The result of a call; if its type was dyn, the value shows the type of a list's or map's items."""
     try:
         return overload.run(*values)
     except (TypeError, AttributeError):

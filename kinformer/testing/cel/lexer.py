@@ -23,7 +23,7 @@ _HALF = "=&|"  # begins a token of two characters
 
 
 class Issues:
-    """What is wrong with an expression, each at its place, in the words of cel-go."""
+    """The errors of an expression, each at its place, in the words of cel-go."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -60,7 +60,7 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str, issues: Issues) -> list[Token]:
-    """The tokens of an expression; what is none is an issue, and left out."""
+    """The tokens of an expression; other text is an issue, and left out."""
     tokens: list[Token] = []
     at = 0
     while at < len(text):

@@ -25,7 +25,7 @@ Args = Sequence[Node]
 
 
 def expand(at: int, name: str, args: Args, target: Node | None, issues: Issues) -> Node | None:
-    """What a call becomes if it is a macro; None if it is none."""
+    """The expansion of a call that is a macro; None for others."""
     if target is None:
         return _has(at, args, issues) if name == "has" and len(args) == 1 else None
     variables = _VARIABLES.get((name, len(args)))
@@ -143,7 +143,7 @@ def _sort_by(at: int, target: Node, names: Sequence[str], args: Args) -> Node:
     return Call(at, "@sortByAssociatedKeys", [_map(at, target, names, args)], target)
 
 
-# How many of the arguments are variables, by the name of a macro and the number of its arguments.
+# The number of arguments that are variables, by the name of a macro and the number of its arguments.
 _VARIABLES = {
     ("all", 2): 1,
     ("all", 3): 2,

@@ -1,4 +1,4 @@
-"""Admission policies: what their expressions see, and their compilation (apiserver, plugin/cel/compile.go)."""
+"""Admission policies: the variables of their expressions, and their compilation (apiserver, plugin/cel/compile.go)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of a schema (`x-kubernetes-validations`): what is wrong with them, and what is wrong by them.
+"""The rules of a schema (`x-kubernetes-validations`): their compilation, and the validation of objects by them.
 
 apiextensions-apiserver, pkg/apis/apiextensions/validation and pkg/apiserver/schema/cel.
 """

@@ -147,7 +147,7 @@ def _parse(text: str) -> tuple[Type, str]:
 
 
 class Unifier:
-    """What is known of the type parameters of one expression."""
+    """The bindings of the type parameters of one expression."""
 
     def __init__(self) -> None:
         self._bound: dict[str, Type] = {}
@@ -185,7 +185,7 @@ class Unifier:
         return Type(one.kind, one.name, params, fields=one.fields, limit=one.limit, min_bytes=one.min_bytes)
 
     def assign_all(self, targets: Sequence[Type], given: Sequence[Type]) -> bool:
-        """True if each given type can be where the target is wanted; then what that binds is kept."""
+        """True if each given type is assignable to its target; then the bindings that this makes are kept."""
         if len(targets) != len(given):
             return False
         before = dict(self._bound)

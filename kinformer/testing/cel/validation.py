@@ -48,7 +48,7 @@ class Validator:
         return not (self._rules or self._properties or self._items or self._additional or self._all)
 
     def validate(self, value: Any, old: Any = None) -> tuple[list[Finding], list[Finding]]:
-        """What is wrong with a value; and what is wrong, but was so before (`old`), and is let through."""
+        """The errors of a value; and those that it had before (`old`), which are let through."""
         run = _Run()
         with suppress(_Spent):
             self._visit(run, value, _MISSING if old is None else old, "", unchanged=old is not None and value == old)
@@ -107,7 +107,7 @@ class Validator:
 
 
 class _Run:
-    """One validation: what was found, and what may still be spent."""
+    """One validation: the errors so far, and the cost that is left."""
 
     def __init__(self) -> None:
         self.wrong: list[Finding] = []
@@ -147,7 +147,7 @@ class _Run:
         self._left -= cost
 
     def message(self, one: Compiled, variables: Mapping[str, Any]) -> str:
-        """What a rule that does not hold says."""
+        """The message of a rule that does not hold."""
         if one.message is not None:
             try:
                 text = str(one.message.evaluate(variables, CALL_LIMIT)).strip()

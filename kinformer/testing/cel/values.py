@@ -1,4 +1,4 @@
-"""The values of an expression: Python's own where they fit, and classes for those that Python does not have.
+"""The values of an expression: Python's own if they fit, and classes for the others.
 
 null, bool, int, double, string, bytes, list and map are None, bool, int, float, str, bytes, list and dict.
 """
@@ -38,7 +38,7 @@ _NANO = 1_000_000_000
 class CELError(Exception):
     """An expression has no value: a missing key, an overflow, a call that nothing fits."""
 
-    cost = 0  # what was spent until then
+    cost = 0  # the cost so far
 
 
 class CostExceeded(CELError):
@@ -142,7 +142,7 @@ class KeyedList(list[Any]):
         self.keys = keys
 
     def key_of(self, item: Any) -> tuple[Any, ...]:
-        """The fields by which an item is known; what is no object is known by itself."""
+        """The fields that identify an item; a value that is no object identifies itself."""
         return tuple(item.get(key) for key in self.keys) if isinstance(item, Mapping) else (item,)
 
 

@@ -1,4 +1,4 @@
-"""Where the binaries of a control plane are: `etcd`, `kube-apiserver` and, if there is one, `kubectl`.
+"""Finds the binaries of a control plane: `etcd`, `kube-apiserver` and, if there is one, `kubectl`.
 
 The convention is that of controller-runtime (pkg/envtest, tools/setup-envtest/store): one folder holds the
 binaries, `KUBEBUILDER_ASSETS` names it, and `setup-envtest use` leaves it in a per-user store.
@@ -21,12 +21,12 @@ __all__ = ["ASSETS_VARIABLE", "Assets", "cache_folder", "find_assets"]
 ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 REQUIRED = ("etcd", "kube-apiserver")
 
-_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}  # what Go calls them
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}  # Go's names
 
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The binaries of one control plane; `kubectl` is None where the folder has none."""
+    """The binaries of one control plane; `kubectl` is None if the folder has none."""
 
     folder: Path
     etcd: Path
@@ -133,7 +133,7 @@ def _assets(folder: Path) -> Assets:
 
 
 def _missing_in(folder: Path) -> str:
-    """What a folder lacks to be usable, in words; "" if nothing."""
+    """The files that a folder lacks to be usable, in words; "" if none."""
     if not folder.is_dir():
         return "no such folder"
     missing = []

@@ -41,7 +41,7 @@ START_TIMEOUT = 60.0  # seconds to become ready; 3 on two idle cores, and a load
 STOP_TIMEOUT = 10.0  # seconds between SIGTERM and SIGKILL; the API server waits for open requests in between
 CRD_TIMEOUT = 30.0  # seconds until a new resource is established and served; usually well under one
 POLL = 0.05  # seconds between two questions whether something is ready
-PORT_ATTEMPTS = 3  # a free port can be taken by somebody else before the server has bound it
+PORT_ATTEMPTS = 3  # another process can take a free port before the server has bound it
 
 
 class ControlPlane:
@@ -49,21 +49,21 @@ class ControlPlane:
 
     Entering finds the binaries, starts them on free ports with fresh certificates and tokens, and returns when the
     API server is ready and the namespace `default` exists (about 3 s). Leaving ends both processes and removes the
-    files; when an exception passes through, the files stay and their place is logged. Whatever happens, cancellation
-    in the middle of starting included, no process is left running (see `kinformer.testing.processes`). Entering and
+    files; if an exception passes through, the files stay and their place is logged. No process is left running,
+    even after a cancellation in the middle of starting (see `kinformer.testing.processes`). Entering and
     leaving may happen in different tasks.
 
     Args:
         assets: The folder of the binaries; see `find_assets` for the places looked at without it.
-        users: Who else may log in, with only what RBAC gives them: names, or a mapping of token to name. The default
-            user is in `system:masters` and may do everything.
+        users: Further users, with only the rights that RBAC gives them: names, or a mapping of token to name. The
+            default user is in `system:masters` and may do everything.
         api_server_flags: Further flags, as `"--name=value"`; one of a name that is set anyway replaces it.
         etcd_flags: The same for etcd.
         data_dir: A folder for data, certificates and logs that is kept and can be started from again. By default a
             temporary one.
 
     Raises:
-        ConfigError: (on entering) binaries are missing; the text says where they were looked for.
+        ConfigError: (on entering) binaries are missing; the text lists the folders that were searched.
         ProcessError: (on entering) a server did not become ready; the text has the end of its log. (On leaving) one
             had died by itself.
     """
@@ -371,7 +371,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={key}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--shutdown-watch-termination-grace-period=2s",  # with none, open watches hold up a SIGTERM for a minute
-            "--endpoint-reconciler-type=none",  # nobody reaches it through the Service `kubernetes`
+            "--endpoint-reconciler-type=none",  # the Service `kubernetes` is not used
         ]
 
     def _ssl(self) -> ssl.SSLContext:

@@ -28,7 +28,7 @@ async def request_json(
 
 
 async def is_ok(session: aiohttp.ClientSession, path: str) -> bool:
-    """Whether a GET is answered with 200; False, too, where nobody listens."""
+    """True if a GET is answered with 200; False, too, if the connection fails."""
     with suppress(aiohttp.ClientConnectionError, ConnectionError):
         async with session.get(path) as response:
             return response.status == 200

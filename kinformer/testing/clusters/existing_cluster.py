@@ -30,7 +30,7 @@ FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile
 class ExistingCluster:
     """`async with ExistingCluster() as cluster`: the cluster of a kubeconfig's context, as a `ClusterServer`.
 
-    It belongs to somebody else, so it has no users of ours, and it is neither compacted nor restarted.
+    The cluster is not the test's own, so it is neither compacted nor restarted, and has no users for tests.
 
     Args:
         kubeconfig: The file, by default the one that KUBECONFIG names, else `~/.kube/config`.
@@ -52,14 +52,14 @@ class ExistingCluster:
 
     @property
     def ca_file(self) -> Path | None:
-        """The PEM file of the kubeconfig's authority; None where it has none, and the system's are meant."""
+        """The PEM file of the kubeconfig's authority; None if it has none and relies on the system's."""
         authority = self._connection.tls.ca
         if authority is None or self._folder is None:
             return None
         return self._folder / "ca.crt"
 
     def token(self, user: str | None = None) -> str | None:
-        """Raises `ConfigError`: how one logs in is the kubeconfig's affair. Use `client()` or `kubeconfig()`."""
+        """Raises `ConfigError`: the kubeconfig decides about the login. Use `client()` or `kubeconfig()`."""
         raise ConfigError(
             f"{self._file}: tokens of an existing cluster are not handed out; use client() or kubeconfig()"
         )

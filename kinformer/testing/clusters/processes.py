@@ -50,7 +50,7 @@ class ChildProcess:
     Starting and killing are plain calls that do not need an event loop; only waiting is asynchronous.
 
     Args:
-        name: What messages call it.
+        name: The name for messages.
         argv: The program (an absolute path) and its arguments.
         log: The file for its stdout and stderr; a later start appends.
     """
@@ -63,7 +63,7 @@ class ChildProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -185,6 +185,6 @@ def _reserved(host: str) -> Iterator[int]:
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """So many different TCP ports that were free a moment ago; somebody else may take one before it is used."""
+    """That many different TCP ports that were free a moment ago; another process may take one before it is used."""
     with ExitStack() as stack:
         return [stack.enter_context(_reserved(host)) for _ in range(count)]

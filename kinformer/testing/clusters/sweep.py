@@ -20,7 +20,7 @@ async def remove_namespace(client: Client, name: str) -> None:
     """Delete a namespace with all that is in it, finalizers or not, as a cluster's namespace controller would.
 
     A control plane without controllers leaves a deleted namespace Terminating for ever, and its objects in every list
-    over all namespaces. What else is in the cluster is not touched.
+    over all namespaces. Other objects of the cluster are not touched.
 
     Raises:
         APIError: the server refuses.

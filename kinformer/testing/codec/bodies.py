@@ -72,7 +72,7 @@ def parse_body(body: bytes, kind: str, content_type: str, duplicates: list[str] 
 
 
 def go_kind(value: Any) -> str:
-    """What Go's errors call a value of JSON."""
+    """The name that Go's errors have for a value of JSON."""
     return {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
 
 
@@ -134,7 +134,7 @@ def complaint_places(body: bytes) -> dict[str, int]:
 
 
 def json_error(body: bytes) -> str:
-    """What Go says of bytes that are no JSON."""
+    """Go's message about bytes that are no JSON."""
     text = body.decode("utf-8", "replace")
     try:
         json.loads(text)

@@ -101,7 +101,7 @@ def _collect(node: Node, value: Any, path: Path, found: set[Path]) -> None:
 
 
 def with_named_fields(node: Node, paths: Iterable[Path]) -> set[Path]:
-    """The paths, and the fields of a struct that lead to them, which nobody owns by themselves."""
+    """The paths, and the fields of a struct that lead to them, which have no owner of their own."""
     found = set(paths)
     for path in list(found):
         at: Node | None = node
@@ -147,7 +147,7 @@ def _merge(node: Node, left: Any, right: Any) -> Any:
 
 
 def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list[str]) -> list[Any]:
-    """The items of both lists; what both have comes in the order of the applied one."""
+    """The items of both lists; common items have the order of the applied list."""
     lefts, rights = elements[: len(before)], elements[len(before) :]
     # Items that are in the live list twice are not merged with the applied one, which takes their place.
     left_values = {one: None if lefts.count(one) > 1 else value for one, value in zip(lefts, before, strict=True)}
@@ -175,7 +175,7 @@ def _merge_items(node: Node, before: list[Any], after: list[Any], elements: list
                 at_left, at_right, shared = at_left + 1, at_right + 1, shared[1:]
                 continue
             if left in right_values and shared and shared[0] != left:
-                at_left += 1  # it has its turn where the applied list has it
+                at_left += 1  # its turn comes with the applied list
                 continue
         if left is not None:
             if left not in right_values:

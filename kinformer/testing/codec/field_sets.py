@@ -40,7 +40,7 @@ UNOWNED_METADATA = {
     "managedFields",
 }
 _compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_ZERO: tuple[Any, ...] = (None, {}, "", 0)  # what Go writes for fields that were never set
+_ZERO: tuple[Any, ...] = (None, {}, "", 0)  # the values that Go writes for fields that were never set
 
 
 def item_element(node: Node, item: Object) -> str:
@@ -74,7 +74,7 @@ def new_fields(node: Node, obj: Object) -> Object:
 
 
 def _new(node: Node, value: Any, *, fresh: bool) -> Object | None:
-    """None where there is nothing to own."""
+    """None if there is nothing to own."""
     if isinstance(value, dict) and value and not node.atomic:
         if node.kind == "map" and node.item is not None and node.item.kind == "string":
             owned_keys: Object = {f"f:{name}": {} for name in sorted(value)}
@@ -137,7 +137,7 @@ def from_fields(fields: Object, path: Path = ()) -> Iterator[Path]:
 
 
 def owns(fields: Object, path: Path) -> bool:
-    """Whether FieldsV1 has this path."""
+    """True if FieldsV1 has this path."""
     node = fields
     for element in path:
         if element not in node:
@@ -147,7 +147,7 @@ def owns(fields: Object, path: Path) -> bool:
 
 
 def ownable_part(obj: Object) -> Object:
-    """The document without the metadata that nobody owns."""
+    """The document without the metadata that cannot be owned."""
     return {name: value if name != "metadata" else _owned_metadata(value) for name, value in obj.items()}
 
 

@@ -58,7 +58,7 @@ def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any
 
 
 def rejected_patch() -> StatusError:
-    """What kube-apiserver says of a patch that does not fit the object."""
+    """kube-apiserver's message about a patch that does not fit the object."""
     return failure(422, "the server rejected our request due to an error in our request", details={})
 
 
@@ -256,14 +256,14 @@ def _strategic_list(target: list[Any], patch: list[Any], node: Node, order: list
 
 
 def _ordered(target: list[Any], items: dict[Any, Any], wanted: list[Any], key: str) -> list[Any]:
-    """Patched items in the order wanted, the others where they were."""
+    """Patched items in the order wanted; the others keep their places."""
     rank = {name: index for index, name in enumerate(wanted)}
     names = sorted(items, key=lambda name: rank.get(name, len(rank)))
     return _in_order(target, [items[name] for name in names], [one.get(key) for one in target], names)
 
 
 def _in_order(target: list[Any], patched: list[Any], before: list[Any], names: list[Any]) -> list[Any]:
-    """Patched values in their order, the others of the target where they were (strategicpatch, mergeSortedSlice).
+    """Patched values in their order; the others of the target keep their places (strategicpatch, mergeSortedSlice).
 
     `before` and `names` are what identifies the values of the target and of the patch.
     """

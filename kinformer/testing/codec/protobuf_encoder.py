@@ -1,7 +1,7 @@
 """Answers in protobuf: objects, lists, metadata and events of a watch, made of their JSON.
 
-The numbers of fields are those of the recorded types; what all kinds share is in the tables here (`generated.proto` of
-apimachinery). It is meant for metadata, and for clients that take nothing else: JSON is what is stored.
+The numbers of fields are those of the recorded types; the messages that all kinds share are in the tables here
+(`generated.proto` of apimachinery). It is meant for metadata, and for clients that take nothing else: JSON is stored.
 """
 
 from __future__ import annotations

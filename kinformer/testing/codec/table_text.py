@@ -42,19 +42,19 @@ def _two(large: int, unit: str, small: int, lesser: str) -> str:
 
 
 def since(moment: str | None, unknown: str = "<unknown>") -> str:
-    """How long ago a timestamp was."""
+    """The time since a timestamp."""
     if not moment:
         return unknown
     return human_duration(int((datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()))
 
 
 def age(obj: Object) -> str:
-    """How old an object is."""
+    """The age of an object."""
     return since(obj["metadata"].get("creationTimestamp"))
 
 
 def or_none(value: Any) -> Any:
-    """The value, `<none>` where there is none."""
+    """The value, or `<none>`."""
     return value if value not in (None, "") else "<none>"
 
 

@@ -1,4 +1,4 @@
-"""Decoding into Go's types: what a built-in object becomes when kube-apiserver reads and writes it.
+"""Decodes objects into Go's types, as kube-apiserver does when it reads and writes built-in objects.
 
 Fields that the type does not have are left out and named, values of the wrong type are refused in Go's words, and what
 Go does not write (empty values, but for pointers) is dropped (sigs.k8s.io/json, encoding/json).
@@ -30,7 +30,7 @@ class DecodeError(Exception):
 
 
 class _Reading:
-    """One pass over a document: where it is, and what it found."""
+    """One pass over a document: its place, and its findings."""
 
     __slots__ = ("names", "unknown", "where")
 
@@ -57,7 +57,7 @@ def _json_kind(value: Any) -> str:
 
 
 def zero(node: Node) -> Any:
-    """What Go writes for a field of this type that was never set."""
+    """The value that Go writes for a field of this type that was never set."""
     if node.pointer:
         return None
     if node.kind == "struct":

@@ -1,4 +1,4 @@
-"""What is done through a path that keeps no object: scale, binding, eviction, tokens, reviews."""
+"""Actions on paths that keep no object: scale, binding, eviction, tokens, reviews."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Actions:
         await call.send_object(answer, status=201)
 
     async def _node_proxy(self, call: Call, resource: ResourceType) -> None:
-        """What the real server passes on to a kubelet, of which there is none."""
+        """The answer to requests that the real server passes on to a kubelet, as there is none."""
         stored = self._ledger.stored(resource, call.namespace(resource), call.info.name)
         obj = decode_stored(resource, stored)
         node = (obj.get("spec") or {}).get("nodeName")

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: bearer tokens and a list of rules, answered as kube-apiserver answers."""
+"""Authentication by bearer tokens and authorization by a list of rules, answered as kube-apiserver answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANONYMOUS = "system:anonymous"
 ADMIN = "kubernetes-admin"
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
-# RBAC's defaults: the public paths for everybody, discovery for whoever is known.
+# RBAC's defaults: the public paths for every user, discovery for every user that is known.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY = ("/api", "/apis", "/openapi")
 
@@ -66,8 +66,8 @@ class AccessControl:
     """Authentication by `users`, authorization by `rules`; None allows all.
 
     `users` is token -> name, or names alone; a rule is (name, verb, resource). A resource is `"v1/pods"`, a
-    subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of its own. `admin_token` is
-    what a client without a user uses if tokens are asked for, or if `named` is True: all clients say who they are.
+    subresource `"v1/pods/status"`, `"*"` is any verb or resource, and watch is a verb of its own. A client without a
+    user sends `admin_token` if tokens are asked for, or if `named` is True, which means that all clients are known.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""One request on its way through the server: what it asks, its body, and the answer in the form that it wants."""
+"""One request on its way through the server: its target, its body, and the answer in the form that it wants."""
 
 from __future__ import annotations
 

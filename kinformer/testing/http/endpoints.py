@@ -1,4 +1,4 @@
-"""What a request for a resource does: reads, watches and writes, from path and body to the answer."""
+"""The endpoints of a resource: reads, watches and writes, from path and body to the answer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _DEPRECATED = {
 
 
 def _streams_a_list(options: Options) -> bool:
-    """Whether a watch begins with all there is and a bookmark, asked for or by promotion."""
+    """True if a watch begins with all objects and a bookmark, asked for or by promotion."""
     initial = options.initial_events or (options.initial_events is None and not options.revision)
     return bool(initial and options.bookmarks)
 

@@ -50,7 +50,7 @@ def checks_of(probe: str) -> Sequence[str]:
 
 
 def report(probe: str, excluded: Sequence[str]) -> str:
-    """What a probe answers to `?verbose` (server/healthz/healthz.go)."""
+    """A probe's answer to `?verbose` (server/healthz/healthz.go)."""
     checks = checks_of(probe)
     lines = [f"[+]{name} excluded: ok" if name in excluded else f"[+]{name} ok" for name in checks]
     unknown = ",".join(f'"{name}"' for name in excluded if name not in checks)

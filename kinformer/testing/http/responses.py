@@ -57,7 +57,7 @@ class ResponseWriter:
 
     @property
     def stream(self) -> web.StreamResponse | None:
-        """What has been begun of it."""
+        """The part that has been begun."""
         return self._stream
 
     def _headers(self, content_type: str, more: Mapping[str, str]) -> CIMultiDict[str]:
@@ -195,7 +195,7 @@ class ResponseWriter:
         return response
 
     async def write(self, data: bytes) -> None:
-        """Some bytes of the body, which HEAD has none of. Raises ConnectionError where nobody reads any more."""
+        """Some bytes of the body, which HEAD has none of. Raises ConnectionError if the client has gone."""
         if not data or self._request.method == "HEAD":
             return
         await self._gate.wait()
@@ -222,7 +222,7 @@ class ResponseWriter:
         raise ConnectionCut
 
     async def cut_or_stall(self, fault: Fault) -> None:
-        """What a fault does to a connection: cuts it or says nothing more. Others are for the caller."""
+        """Applies a fault to a connection: cuts it or sends nothing more. Other faults are for the caller."""
         if fault.kind == "reset":
             await self.reset()
         elif fault.kind == "silent_close":
@@ -232,7 +232,7 @@ class ResponseWriter:
 
 
 class _Buffer:
-    """Where the gzip writer puts its bytes."""
+    """The buffer that the gzip writer writes to."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -86,7 +86,7 @@ def _token(access: AccessControl, token: str, audiences: list[str]) -> Object:
 
 
 def _rules(access: AccessControl, user: User) -> Object:
-    """What a user may, as rules of RBAC."""
+    """The rights of a user, as rules of RBAC."""
     found = []
     for verb, name in access.rules_of(user):
         group, _, resource = name.rpartition("/")

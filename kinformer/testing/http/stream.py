@@ -121,7 +121,7 @@ class WatchStream:
         self._ended = True
 
     async def _struck_line(self, line: Line) -> list[bytes]:
-        """What is sent of a line."""
+        """The bytes to send of a line."""
         data = [line.data]
         for handle in self._due_faults():
             kind = handle.fault.kind

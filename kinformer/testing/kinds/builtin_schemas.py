@@ -50,7 +50,7 @@ def type_of(api_version: str, kind: str) -> str:
 
 @cache
 def object_meta_descriptions() -> dict[str, str]:
-    """What each field of metadata is, in the words of Kubernetes (recorded: `object_meta.json`)."""
+    """The description of each field of metadata, in the words of Kubernetes (recorded: `object_meta.json`)."""
     texts: dict[str, str] = msgspec.json.decode(
         files("kinformer.testing.kinds").joinpath("object_meta.json").read_bytes()
     )
@@ -64,7 +64,7 @@ def object_meta() -> Node:
 
 @cache
 def _fields(name: str) -> dict[str, Node]:
-    # One dict for each type, whoever refers to it: types refer to themselves and to each other.
+    # One dict for each type, however many refer to it: types refer to themselves and to each other.
     listed = recorded()["types"][name]["fields"]
     return {field: _node(kind, go, flags[0] if flags else {}) for field, kind, go, *flags in listed}
 

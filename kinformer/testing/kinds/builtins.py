@@ -129,7 +129,7 @@ _RETURNS_DELETED = {
     "storage.k8s.io/volumeattachments",
     "storage.k8s.io/volumeattributesclasses",
 }
-# Versions that are kept in the form of another one: what they are stored as, there and back.
+# Versions that are stored as another one: the conversions, there and back.
 _STORED_AS: Mapping[str, Mapping[str, Any]] = {
     "events.k8s.io/v1/events": {
         "storage_name": "events",

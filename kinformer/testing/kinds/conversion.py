@@ -73,7 +73,7 @@ def hpa_v2(scaler: dict[str, Any]) -> dict[str, Any]:
 
 
 def hpa_v1(scaler: dict[str, Any]) -> dict[str, Any]:
-    """An `autoscaling/v2` HorizontalPodAutoscaler as one of `autoscaling/v1`; what that lacks is in annotations."""
+    """An `autoscaling/v2` HorizontalPodAutoscaler as one of `autoscaling/v1`; the rest is in annotations."""
     spec, status = dict(scaler.get("spec") or {}), dict(scaler.get("status") or {})
     metadata = dict(scaler["metadata"])
     kept = dict(metadata.get("annotations") or {})

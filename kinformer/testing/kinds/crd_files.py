@@ -21,7 +21,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict[str, Any]]:
     """The CustomResourceDefinitions in all the sources, in order, as fresh dicts.
 
-    A file may hold several YAML documents, and Lists; what is no CustomResourceDefinition there is passed over,
+    A file may hold several YAML documents, and Lists; documents of other kinds are passed over,
     as kustomize folders mix them. Of a folder its `.yaml`, `.yml` and `.json` files are read, sorted by name,
     without subfolders (controller-runtime, pkg/envtest/crd.go, does the same).
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 __all__ = ["dns_label", "dns_label_1035", "dns_subdomain", "label_value", "path_segment", "qualified_name"]
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # what nearly all names are
+_PLAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # nearly all names
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     " an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is"
@@ -48,9 +48,9 @@ def _checked(text: str, pattern: re.Pattern[str], message: str, longest: int, un
 
 
 def dns_label(text: str) -> list[str]:
-    """What is wrong with an RFC 1123 label; `[]` for a good one. So for all functions here."""
+    """The errors of an RFC 1123 label; `[]` for a good one. The other functions here do the same."""
     wrong = _checked(text, _LABEL, _LABEL_TEXT, 63, "characters")
-    # What would be a subdomain has too many dots, as the length is told of already.
+    # A name that would be a subdomain has too many dots, as the error about its length says already.
     return ["must not contain dots" if one is _LABEL_TEXT and _SUBDOMAIN.fullmatch(text) else one for one in wrong]
 
 

@@ -159,7 +159,7 @@ class Registry:
         return self._by_kind.get((api_version, kind))
 
     def find(self, resource: Any) -> ResourceType:
-        """By `"v1/pods"` or a GroupVersionResource. Raises LookupError where it is not served."""
+        """Finds a resource by `"v1/pods"` or a GroupVersionResource. Raises LookupError if it is not served."""
         name = resource_name(resource)
         found = self._by_name.get(name)
         if found is None:
@@ -167,7 +167,7 @@ class Registry:
         return found
 
     def at_path(self, group: str, version: str, plural: str) -> ResourceType:
-        """What a request path names. A 404 of the server's kind where there is none."""
+        """The resource of a request path. Raises the server's 404 if there is none."""
         api_version = f"{group}/{version}" if group else version
         found = self.get(api_version, plural)
         if found is not None:

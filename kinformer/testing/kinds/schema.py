@@ -1,4 +1,4 @@
-"""What is known of the shape of an object: one `Node` for each field, from Go's types or from the schema of a CRD.
+"""The shape of an object: one `Node` for each field, from Go's types or from the schema of a CRD.
 
 A node says how a value is encoded, which lists are maps in disguise, and what is owned and patched as one; decoding,
 field ownership, apply and strategic merge patches all read it.
@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["ANY", "Node", "custom_node"]
 
-# What the key of a list item is where the item does not say it (`+default` of k8s.io/api).
+# The default of a list item's key (`+default` of k8s.io/api).
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
@@ -86,7 +86,7 @@ class Node:
         return self._fields
 
     def child(self, name: str) -> Node:
-        """The shape of a field or of a value of a map; `ANY` where nothing is known."""
+        """The shape of a field or of a value of a map; `ANY` if it is not known."""
         fields = self._fields
         if fields is None:
             fields = self.fields
@@ -113,7 +113,7 @@ class Node:
         if field is None:
             return _KEY_DEFAULTS.get(key)
         if field.default is None and field.always and key not in _KEY_DEFAULTS:
-            return "" if field.kind == "string" else 0  # what Go has in it
+            return "" if field.kind == "string" else 0  # Go's zero value
         return field.default if field.default is not None else _KEY_DEFAULTS.get(key)
 
 

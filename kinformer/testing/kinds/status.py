@@ -74,7 +74,7 @@ class StatusError(Exception):
         self.code = code
         self.body = body
         self.headers = dict(headers or {})
-        self.pretty = pretty  # answers to failed content negotiation are indented, whoever asks
+        self.pretty = pretty  # answers to failed content negotiation are indented for all clients
 
     def __str__(self) -> str:
         return self.body if isinstance(self.body, str) else str(self.body.get("message", self.code))
@@ -179,7 +179,7 @@ def missing_resource() -> StatusError:
 
 
 def page_not_found() -> StatusError:
-    """404 in plain text, for a path that nobody serves."""
+    """404 in plain text, for a path that is not served."""
     return StatusError(404, "404 page not found\n", headers={"X-Content-Type-Options": "nosniff"})
 
 
@@ -202,7 +202,7 @@ def bad_request(message: str) -> StatusError:
 
 
 def internal(message: str, *, reason: str = "") -> StatusError:
-    """500; kube-apiserver leaves the reason out where an unclassified error came up."""
+    """500; kube-apiserver gives no reason for an unclassified error."""
     return failure(500, message, reason=reason)
 
 
@@ -233,7 +233,7 @@ def forbidden(group: str, resource: str, name: str, text: str) -> StatusError:
 
 
 def expired(message: str, *, token: str = "") -> StatusError:
-    """410; with a fresh continue token where a list can go on inconsistently."""
+    """410; with a fresh continue token if a list can go on inconsistently."""
     return failure(410, message, metadata={"continue": token} if token else None)
 
 

@@ -101,7 +101,7 @@ class _Document:
         return {**schema, "required": required} if required else schema
 
     def field_schema(self, node: Node) -> Object:
-        """What a field looks like."""
+        """The schema of a field."""
         schema: Object = {"description": ""}
         if node.kind == "struct":
             reference = self.add_type(_type_name(node))

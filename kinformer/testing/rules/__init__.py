@@ -1,4 +1,4 @@
-"""What the server fills in and what it refuses: defaults, admission and validation.
+"""The rules of the server for written objects: defaults, admission and validation.
 
 May import: `store`, `cel`, `codec`, `kinds`.
 """

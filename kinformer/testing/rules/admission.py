@@ -1,4 +1,4 @@
-"""What admission plugins and strategies add to an object behind its defaults: nobody owns it.
+"""Fields that admission plugins and strategies add to an object after its defaults; they have no owner.
 
 The plugins are those that kube-apiserver has on by default, as far as a client sees their work without a controller:
 DefaultTolerationSeconds, Priority, TaintNodesByCondition, StorageObjectInUseProtection, NamespaceLifecycle; the
@@ -38,7 +38,7 @@ class Admission:
         self._given = 0  # addresses
 
     def create(self, resource: ResourceType, obj: Object, *, admin: bool) -> None:
-        """Adds to a new object, in place; what a test creates itself is neither tainted nor protected."""
+        """Adds to a new object, in place; an object that a test creates itself is neither tainted nor protected."""
         if not resource.builtin:
             return
         kind = resource.kind
@@ -145,7 +145,10 @@ def _label_job(obj: Object) -> None:
 
 
 def _keep_allocated(obj: Object, old: Object) -> None:
-    """What an update may leave out, because the server gave it (core/service/storage, patchAllocatedValues)."""
+    """Restores the fields that an update may leave out, because the server gave them.
+
+    core/service/storage, patchAllocatedValues.
+    """
     spec, before = obj["spec"], old.get("spec") or {}
     if spec.get("type") == "ExternalName":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):

@@ -1,4 +1,4 @@
-"""What structured-merge-diff says of an apply configuration that does not fit its type (typed/validate.go)."""
+"""The errors of structured-merge-diff for an apply configuration that does not fit its type (typed/validate.go)."""
 
 from __future__ import annotations
 

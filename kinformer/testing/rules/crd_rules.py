@@ -1,4 +1,4 @@
-"""What a server refuses of a CustomResourceDefinition (apiextensions/validation/validation.go), in part."""
+"""Validation of CustomResourceDefinitions (apiextensions/validation/validation.go), in part."""
 
 from __future__ import annotations
 

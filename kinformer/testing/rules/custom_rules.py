@@ -135,7 +135,7 @@ def _is_wrong_null(value: Any, schema: Schema) -> bool:
 
 
 def has_rules(schema: Schema) -> bool:
-    """Whether any CEL rule stands in a schema."""
+    """True if a schema has a CEL rule."""
     if schema.get("x-kubernetes-validations"):
         return True
     below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]

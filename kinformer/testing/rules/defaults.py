@@ -1,4 +1,4 @@
-"""What the server fills in: defaults and admission, as far as a client sees them (pkg/apis/*/v1/defaults.go)."""
+"""Defaults and admission, as far as a client sees them (pkg/apis/*/v1/defaults.go)."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ _PHASES = {"Namespace": "Active", "PersistentVolume": "Pending", "PersistentVolu
 
 
 def fill_in(kind: str, obj: Object) -> None:
-    """Fills in the defaults of a built-in kind, in place: they belong to whoever writes the object."""
+    """Fills in the defaults of a built-in kind, in place: they belong to the writer of the object."""
     fill = _FILL.get(kind)
     if fill is not None:
         fill(obj)

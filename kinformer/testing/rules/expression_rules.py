@@ -23,12 +23,12 @@ _SHOWN = {
 
 
 def definition_findings(schema: Schema, place: str) -> Causes:
-    """What is wrong with the rules of a schema, which is at a place in its definition."""
+    """The errors of the rules of a schema, which is at a place in its definition."""
     return [cause_of(one, f"{place}{one.path}", one.text.replace("{root}", place)) for one in check_rules(schema)]
 
 
 def value_findings(schema: Schema, value: Any, old: Any, warnings: list[str] | None) -> Causes:
-    """What the rules of a schema find in an object; what `old` had too is a warning."""
+    """The errors that the rules of a schema find in an object; those that `old` had too are warnings."""
     validator = validator_of(schema)
     if validator is None:
         return []

@@ -1,4 +1,4 @@
-"""What a server refuses of metadata (apimachinery/pkg/api/validation/objectmeta.go)."""
+"""Validation of metadata (apimachinery/pkg/api/validation/objectmeta.go)."""
 
 from __future__ import annotations
 

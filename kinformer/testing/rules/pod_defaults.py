@@ -1,4 +1,4 @@
-"""What the server fills in of pods and of the templates of pods (pkg/apis/core/v1/defaults.go)."""
+"""Defaults of pods and of the templates of pods (pkg/apis/core/v1/defaults.go)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server refuses of pods and of the templates of pods (pkg/apis/core/validation/validation.go), in part."""
+"""Validation of pods and of the templates of pods (pkg/apis/core/validation/validation.go), in part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["pod_causes", "pod_update_causes", "required", "template_causes", "un
 
 Object = Mapping[str, Any]
 
-_ENV_NAME = re.compile(r"[ -<>-~]+")  # what is printable, but for "="
+_ENV_NAME = re.compile(r"[ -<>-~]+")  # printable, except "="
 _ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 _ONE_OF: Mapping[str, tuple[str, ...]] = {
@@ -194,7 +194,7 @@ _SAME_CONTAINERS = "pod updates may not add or remove containers"
 
 
 def pod_update_causes(new: Object, old: Object) -> Causes:
-    """What of a pod's spec may not change once it is there."""
+    """The errors of a change to a pod's spec, most of which is immutable."""
     for name in ("containers", "initContainers"):
         if len(new.get(name) or ()) != len(old.get(name) or ()):
             return [cause("FieldValueForbidden", f"Forbidden: {_SAME_CONTAINERS}", f"spec.{name}")]

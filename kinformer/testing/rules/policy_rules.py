@@ -44,7 +44,7 @@ def _fill_match(match: dict[str, Any]) -> None:
 
 
 def policy_causes(obj: Object, old: Object | None) -> Causes:
-    """What is wrong with a policy; an unchanged spec is not compiled again."""
+    """The errors of a policy; an unchanged spec is not compiled again."""
     spec = obj.get("spec") or {}
     if old is not None and spec == (old.get("spec") or {}):
         return []
@@ -66,7 +66,7 @@ def policy_causes(obj: Object, old: Object | None) -> Causes:
 
 
 def binding_causes(obj: Object, old: Object | None) -> Causes:
-    """What is wrong with a binding."""
+    """The errors of a binding."""
     spec = obj.get("spec") or {}
     causes: Causes = []
     if not spec.get("policyName"):

@@ -1,4 +1,4 @@
-"""What a server makes of a body, and what it refuses: kinds that do not fit the path, types, names and fields."""
+"""Decoding and validation of a body: kinds that do not fit the path, types, names and fields."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def decode(resource: ResourceType, body: Object, *, applied: bool = False) -> tu
 
 
 def strict_error(resource: ResourceType, texts: list[str]) -> StatusError:
-    """What fieldValidation=Strict answers to unknown and duplicate fields."""
+    """The answer of fieldValidation=Strict to unknown and duplicate fields."""
     return cannot_handle(resource, f"strict decoding error: {', '.join(texts)}")
 
 

@@ -1,4 +1,4 @@
-"""What a server refuses of workloads: selectors that do not match or change, templates (pkg/apis/apps/validation)."""
+"""Validation of workloads: selectors that do not match or change, templates (pkg/apis/apps/validation)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def job_causes(spec: Object, old: Object | None, field: str = "spec") -> Causes:
     policy = (template.get("spec") or {}).get("restartPolicy", "")
     if policy not in ("OnFailure", "Never"):
         at = f"{field}.template.spec.restartPolicy"
-        # Always is the default, and so what nobody said.
+        # Always is the default, so it may not have been set.
         text = 'valid values: "OnFailure", "Never"'
         always = policy in ("", "Always")
         causes.append(required(at, text) if always else unsupported(at, policy, ("OnFailure", "Never")))

@@ -1,4 +1,4 @@
-"""How objects look on the wire: encoding at rest, and the views in which requests want them.
+"""The forms of objects on the wire: encoding at rest, and the views in which requests want them.
 
 Built-in objects are written kind, apiVersion, metadata, spec, status, with metadata in the order of Go's ObjectMeta,
 and without kind and apiVersion inside lists; custom resources are written in alphabetical order throughout.
@@ -141,7 +141,7 @@ def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
 
 
 def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stored:
-    """The same content under another resourceVersion: what a DELETED event carries."""
+    """The same content under another resourceVersion, as in a DELETED event."""
     if resource.builtin:
         # metadata stands first, and resourceVersion before anything that a user names: the first hit is it.
         old, new = f'"resourceVersion":"{stored.revision}"', f'"resourceVersion":"{revision}"'
@@ -169,7 +169,7 @@ class View:
     ) -> None:
         self.resource = resource
         self._drop = drop  # managedFields
-        self._include = include  # what a row of a table has as its object: Metadata, Object or None
+        self._include = include  # the object in a row of a table: Metadata, Object or None
         self.form = form  # "", "partial" or "table"
         self.meta = f"meta.k8s.io/{version}"
         self.key = (resource.api_version, form, version, include, drop)  # equal views share encoded events
@@ -254,7 +254,7 @@ class View:
         return b'{"type":"BOOKMARK","object":%s}\n' % text
 
     def row_source(self, stored: Stored) -> tuple[dict[str, Any], bytes]:
-        """What a table row is made of: the object, and what is shown of it."""
+        """The object behind a table row, and the part of it that is shown."""
         if self._include == "None":
             shown = b"null"
         elif self._include == "Object":

@@ -1,4 +1,4 @@
-"""What all writes share: reading what is there, storing and removing under a new revision, and telling of it."""
+"""The ledger that all writes share: reads, stores and removes objects under a new revision, and tells watchers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class WriteResult:
-    """The object after a write; `created` for 201, `status` where the answer is a Status instead."""
+    """The object after a write; `created` for 201, `status` if the answer is a Status instead."""
 
     stored: Stored
     created: bool = False
     status: Object | None = None
     warnings: tuple[str, ...] = ()
-    obj: Object | None = None  # the same as a dict that nobody else has
+    obj: Object | None = None  # the same as a dict that no other code holds
 
 
 class Ledger:
@@ -43,7 +43,7 @@ class Ledger:
         self.on_change: list[Callable[[ResourceType, Object | None, Object | None], None]] = []
 
     def collection(self, resource: ResourceType) -> Collection:
-        """Where the objects of a kind are."""
+        """The location of the objects of a kind."""
         return self.storage.collection(resource.storage_name)
 
     def stored(self, resource: ResourceType, namespace: str, name: str) -> Stored:
@@ -131,7 +131,7 @@ def _without(metadata: Object) -> Object:
 
 
 def same_content(old: Object, new: Object) -> bool:
-    """Whether a write would change nothing but resourceVersion and managedFields."""
+    """True if a write would change nothing but resourceVersion and managedFields."""
     return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
 
 
@@ -140,7 +140,7 @@ def _rest(obj: Object, left_out: tuple[str, ...]) -> Object:
 
 
 def spec_differs(resource: ResourceType, old: Object, new: Object) -> bool:
-    """Whether the generation grows."""
+    """True if the generation grows."""
     # With a status subresource everything but status counts, without it everything does.
     left_out = ("status",) if resource.has_status or resource.builtin else ()
     if resource.plural == "endpointslices" and old["metadata"].get("labels") != new["metadata"].get("labels"):

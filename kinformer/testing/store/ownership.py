@@ -1,4 +1,4 @@
-"""managedFields: who owns which field, for updates and for apply (structured-merge-diff, fieldmanager)."""
+"""managedFields: the owners of fields, for updates and for apply (structured-merge-diff, fieldmanager)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ KEPT_BY_STATUS = {
 }
 _MAX_UPDATES = 10  # entries of updates that an object has at most (fieldmanager/internal/fieldmanager.go)
 _OLD_UPDATES = "ancient-changes"
-# What nobody owns although it is set (fieldmanager/internal/stripmeta.go).
+# Fields without an owner, although they are set (fieldmanager/internal/stripmeta.go).
 _NEVER_OWNED: frozenset[Path] = frozenset(
     {("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in UNOWNED_METADATA)}
 )
 
 
 class FieldManager:
-    """Who writes: a name, `Update` or `Apply`, and the subresource through which; `timed` False leaves the time out."""
+    """A writer: a name, `Update` or `Apply`, and the subresource; with `timed` False its entry has no time."""
 
     def __init__(self, name: str, operation: str = "Update", subresource: str = "", *, timed: bool = True) -> None:
         self.name = name
@@ -105,7 +105,7 @@ def _entry(resource: ResourceType, manager: FieldManager, now: str) -> Object:
 
 
 def track_update(resource: ResourceType, old: Object | None, new: Object, manager: FieldManager, now: str) -> None:
-    """Writes managedFields of `new`: what differs from `old` belongs to the manager now, and to nobody else."""
+    """Writes managedFields of `new`: the manager owns the fields that differ from `old`, and owns them alone."""
     if old is None:
         fields = new_fields(resource.node, new)
         if fields:
@@ -113,7 +113,7 @@ def track_update(resource: ResourceType, old: Object | None, new: Object, manage
             new["metadata"]["managedFields"] = [entry]
         return
     if not old["metadata"].get("managedFields"):
-        # Who never owned anything is not followed until somebody applies (fieldmanager/skipnonapplied.go).
+        # An object without any owner is not tracked until the first apply (fieldmanager/skipnonapplied.go).
         new["metadata"].pop("managedFields", None)
         return
     found = compare(resource.node, ownable_part(old), ownable_part(new))
@@ -160,7 +160,7 @@ def _capped(entries: list[Object]) -> list[Object]:
 
 
 def _one_entry(entries: list[Object]) -> Object:
-    """What becomes of the entries of some updates, the newest of which is the last."""
+    """The entry that replaces those of some updates, the newest of which is the last."""
     if len(entries) == 1:
         return entries[0]
     paths = {path for entry in entries for path in from_fields(entry["fieldsV1"])}
@@ -169,7 +169,7 @@ def _one_entry(entries: list[Object]) -> Object:
 
 
 def _without_paths(entry: Object, paths: set[Path]) -> Object:
-    """The entry without these paths; itself where it has none of them."""
+    """The entry without these paths; itself if it has none of them."""
     fields = entry.get("fieldsV1") or {}
     if not any(owns(fields, path) for path in paths):
         return entry
@@ -177,7 +177,7 @@ def _without_paths(entry: Object, paths: set[Path]) -> Object:
 
 
 def _with_paths(entry: Object, paths: set[Path], resource: ResourceType, now: str) -> Object:
-    """The entry with these paths too; written anew where there are any."""
+    """The entry with these paths too; written anew if there are any."""
     if not paths:
         return entry
     fields = entry.get("fieldsV1") or {}
@@ -192,8 +192,8 @@ def apply_fields(
 ) -> Object:
     """Server-side apply: the merged object with its managedFields. A 409 `StatusError` that names the conflicts.
 
-    `live` is an empty object where there is none yet. A field goes if the manager has applied it before, does not any
-    more, and nobody else owns it (structured-merge-diff, merge/update.go).
+    `live` is an empty object if there is none yet. A field goes if the manager has applied it before, does not any
+    more, and no other manager owns it (structured-merge-diff, merge/update.go).
     """
     node = resource.node
     reset = _reset_fields(resource, manager.subresource)
@@ -245,7 +245,7 @@ def _before_first_apply(
 
 
 def _reset_fields(resource: ResourceType, subresource: str) -> tuple[Path, ...]:
-    """The fields that a request does not write, and nobody owns through it (GetResetFields of the strategies)."""
+    """The fields that a request does not write, and so cannot own (GetResetFields of the strategies)."""
     if not subresource:
         return (("f:status",),) if resource.has_status else ()
     if subresource != "status":
@@ -260,7 +260,7 @@ def _without_reset(paths: set[Path], reset: tuple[Path, ...]) -> set[Path]:
 
 
 def _place(path: Path) -> list[tuple[bool, str]]:
-    """Where a path comes in a set: the fields of a struct before what is below them (fieldpath/set.go)."""
+    """The position of a path in a set: the fields of a struct before those below them (fieldpath/set.go)."""
     return [(length < len(path), element) for length, element in enumerate(path, start=1)]
 
 

@@ -169,7 +169,7 @@ class _LabelParser:
 
 
 def parse_labels(text: str) -> Requirement | None:
-    """A predicate over labels, None where everything matches. A 400 `StatusError` where it does not parse."""
+    """A predicate over labels, None if everything matches. A 400 `StatusError` if it does not parse."""
     try:
         requirements = _LabelParser(text).parse()
     except _SyntaxError as error:
@@ -199,7 +199,7 @@ def _split_terms(text: str) -> list[str]:
 
 
 def parse_fields(text: str) -> list[tuple[str, str, bool]]:
-    """The terms (field, value, wanted) of a field selector; `wanted` is False for `!=`. A 400 where it is none."""
+    """The terms (field, value, wanted) of a field selector; `wanted` is False for `!=`. A 400 if it does not parse."""
     terms = []
     for term in _split_terms(text):
         if not term:

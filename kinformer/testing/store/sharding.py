@@ -46,7 +46,7 @@ class Shards:
         self.text = " || ".join(f"shardRange({field}, '{start}', '{end}')" for field, start, end in ranges)
 
     def matches(self, stored: Stored) -> bool:
-        """Whether an object is in one of the ranges."""
+        """True if an object is in one of the ranges."""
         value = fnv1a(stored.uid if self.field == _FIELDS[0] else stored.namespace)
         return any(start <= value < end for start, end in self._ranges)
 

@@ -26,7 +26,7 @@ SNAPSHOTS = 8  # lists of the past that are kept for the next pages
 
 
 class Stored(msgspec.Struct, gc=False):
-    """An object at rest. `raw` is the JSON of a list item; nobody changes it in place.
+    """An object at rest. `raw` is the JSON of a list item, and is never changed in place.
 
     For built-in kinds `raw` has neither kind nor apiVersion, as in their lists; `fields` is filled when a field
     selector first asks for it.
@@ -258,7 +258,7 @@ class Storage:
     def __init__(self) -> None:
         self.revision = 1
         self.compacted = 0
-        self.floor = 0  # of a resource that nobody has touched
+        self.floor = 0  # of a resource that has not been touched
         self.collections: dict[str, Collection] = {}
 
     def next_revision(self) -> int:
@@ -284,13 +284,13 @@ class Storage:
             collection.end_watches()
 
     def raise_floors(self) -> None:
-        """What a restart does: watches start anew, lists of the past are still had from the store."""
+        """Restarts: watches start anew; lists of the past remain available from the store."""
         self.floor = self.revision
         for collection in self.collections.values():
             collection.compact(self.revision, forget=False)
 
     def rewind(self, revisions: int) -> None:
-        """What restoring an older backup of etcd does. Raises ValueError where history does not reach that far."""
+        """Restores an older backup of etcd. Raises ValueError if history does not reach that far."""
         target = self.revision - revisions
         if revisions < 0 or target < 1:
             raise ValueError(f"cannot rewind {revisions} revisions from {self.revision}")

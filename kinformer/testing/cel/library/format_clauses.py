@@ -62,14 +62,14 @@ def clauses(text: str) -> Iterator[Clause]:
 
 
 def mismatch(letter: str, kind: str) -> str:
-    """What is wrong with a value of a kind behind a clause; "" if nothing is."""
+    """The error of a value of a kind behind a clause; "" if there is none."""
     if letter == "s" or kind in ("dyn", "error", "param") or kind in _TAKES[letter][0]:
         return ""
     return f"error during formatting: {_TAKES[letter][1]}{kind}"
 
 
 def check_format(text: str, kinds: Sequence[str]) -> tuple[int | None, str] | None:
-    """What is wrong with a format for values of these kinds: which value (None: the format itself), and how."""
+    """The error of a format for values of these kinds: the value's number (None: the format itself), and a text."""
     used = 0
     try:
         for clause in clauses(text):

@@ -12,7 +12,7 @@ from kinformer.testing.cel.values import CELError
 
 __all__ = ["add_patterns", "pattern"]
 
-# What RE2 writes otherwise than Python's re.
+# Syntax that RE2 writes in another way than Python's re.
 _CLASSES = {
     "[:alpha:]": "a-zA-Z",
     "[:digit:]": "0-9",

@@ -7,7 +7,7 @@
     ├── SelectorError (ValueError)        a selector does not parse; names the position
     ├── NotSyncedError (TimeoutError)     a cache has not synced in time; `.unsynced` has the reasons
     ├── StoppedError                      the queue or informer has ended
-    ├── DecodeError                       bytes that are not what they should be
+    ├── DecodeError                       bytes that are not the expected JSON
     ├── WatchError                        a stream that broke its protocol
     ├── KeyFuncError                      a key function that failed
     ├── IndexNotFoundError (LookupError)  an index that was never added

@@ -56,11 +56,11 @@ class ListOptions:
     extra: Mapping[str, str] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> ListOptions:
-        """A copy with some fields changed: `options.replace(limit=100)`."""
+        """Return a copy with some fields changed: `options.replace(limit=100)`."""
         return replace(self, **changes)
 
     def params(self) -> dict[str, str]:
-        """The query parameters, by their names on the wire."""
+        """Return the query parameters, by their names on the wire."""
         pairs: dict[str, str | int | None] = {
             "labelSelector": self.label_selector,
             "fieldSelector": self.field_selector,
@@ -151,11 +151,11 @@ class ListerWatcher(Protocol):
     """
 
     async def list(self, options: ListOptions) -> ListPage:
-        """One page."""
+        """List one page."""
         ...
 
     def watch(self, options: ListOptions) -> AbstractAsyncContextManager[AsyncIterator[Events]]:
-        """A stream of lists of events; the stream ends when the server ends it."""
+        """Open a stream of lists of events, which ends when the server ends it."""
         ...
 
 
@@ -297,7 +297,7 @@ class PathReadingSource(Protocol):
 
 @runtime_checkable
 class DecodingSource(Protocol):
-    """A source that says whether all that it gives are `KubeObject`s, because it leaves out what it cannot decode."""
+    """A source that says whether it gives only `KubeObject`s, because it leaves out objects that it cannot decode."""
 
     decodes: bool
 

@@ -1,7 +1,7 @@
 """The limit of how deeply the JSON may be nested that a decoder is given.
 
 A decoder calls itself at each level, and Python up to 3.13 counts these calls: 1,000 on 3.11, 1,500 on 3.12, 10,000 on
-3.13. From 3.14 on nothing but the size of the stack bounds them, so that a quarter of a million levels pass, more or
+3.13. From 3.14 on only the size of the stack bounds them, so that a quarter of a million levels pass, more or
 fewer by the thread and the platform. There a limit of our own holds, that of 3.13, which is the API server's too.
 """
 
@@ -54,7 +54,7 @@ def refuse_deep(data: bytes | bytearray | memoryview) -> None:
 
 
 def bounded(decode: DecodeT) -> DecodeT:
-    """Return a decoder of one argument, JSON, that raises RecursionError for what is nested too deeply."""
+    """Return a decoder of one argument, JSON, that raises RecursionError for JSON that is nested too deeply."""
 
     def decode_bounded(data: Any) -> Any:
         if len(data) >= SHORTEST:

@@ -1,4 +1,4 @@
-"""Loggers whose records all have the same fields, and the deduplication of what they say.
+"""Loggers whose records all have the same fields, and the deduplication of messages.
 
 A record has `resource` (``v1/pods``), `key` (``namespace/name``) and `reason` (one word of few) as attributes, each ""
 if there is none; ``docs/logging.md`` lists them. No text and no field quotes the contents of an object.

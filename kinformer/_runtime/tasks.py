@@ -97,11 +97,11 @@ class Tasks:
 
 
 def require_loop(loop: asyncio.AbstractEventLoop | None, method: str, owner: str) -> None:
-    """Raise RuntimeError unless `loop` runs in this thread; None is the loop of what has not been entered yet.
+    """Raise RuntimeError unless `loop` runs in this thread; None means that the object has not been entered yet.
 
     Args:
         loop: The loop that the owner was entered on.
-        method: The name of what was called.
+        method: The name of the method that was called.
         owner: The object that it was called on, such as `"informer v1/pods"`.
     """
     if loop is None:

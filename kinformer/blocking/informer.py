@@ -84,7 +84,7 @@ class Informer(Generic[M]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """That of what the cache holds; of several namespaces the lowest; "" before the first list."""
+        """The version of the cache; of several namespaces the lowest; "" before the first list."""
         return self._informer.last_sync_resource_version
 
     wait_synced = Awaited(SharedInformer.wait_synced, of="_informer")
@@ -98,7 +98,7 @@ class Informer(Generic[M]):
         return self._informer.health()
 
     def statistics(self) -> InformerStatistics:
-        """Return what has gone through, and what waits."""
+        """Return counts of everything that was received and told, and of what waits."""
         return self._informer.statistics()
 
     def wait_for(
@@ -134,7 +134,7 @@ class Informer(Generic[M]):
         queue_size: int | None = 1024,
         name: str | None = None,
     ) -> HandlerRegistration:
-        """Have plain functions called for what is in the cache, as adds, and for every change.
+        """Have plain functions called for the cached objects, as adds, and for every change.
 
         They run in a worker thread, in order and one at a time, and may block; handlers do not wait for each other. The
         arguments and errors are those of `SharedInformer.add_event_handler`. A filter runs on the loop's thread.

@@ -167,7 +167,7 @@ class Indexer(Store[ObjectT]):
     def rebuild(self, namespace: str | None = None) -> IndexerRebuild[ObjectT]:
         """Start the next state of the whole cache, or of one namespace in it; the others are carried over.
 
-        For a namespace the keys have to be `"namespace/name"`. One rebuild may be open at a time; until it has ended,
+        For a namespace the keys must be `"namespace/name"`. One rebuild may be open at a time; until it has ended,
         any other write raises.
 
         Raises:

@@ -131,7 +131,7 @@ class IndexerRebuild(Generic[ObjectT]):
         return old
 
     def sweep(self) -> Iterator[Objects[ObjectT]]:
-        """Remove what was not added, step by step; each step yields the objects that leave, often none.
+        """Remove the objects that were not added, step by step; each step yields the objects that leave, often none.
 
         To be called after all `add`s. A step scans no more than a 256th of the cache, and removes no more than 32
         objects. `commit` does at once what is left of it, which is fine for a few thousand objects.

@@ -2,7 +2,7 @@
 
 (client-go, tools/cache/store.go and thread_safe_store.go. Upstream guards one map by a lock, so a reader that lists all
 the time starves the writer; here a read is a copy made by one call into C, which needs no lock while there is a GIL.
-Without one, reads of a key need none either, and what reads several dicts is `exclusive`.)
+Without one, reads of a key need none either, and a method that reads several dicts is `exclusive`.)
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Store(Generic[ObjectT]):
     moment. Reads may come from any thread. Writes come from one thread (or one event loop), and never block. Readers
     share the objects themselves: treat mutable ones as if they were not.
 
-    A store keeps nothing but its dicts, so a thousand small stores cost 16 KB each.
+    A store keeps only its dicts, so a thousand small stores cost 16 KB each.
 
     Args:
         key_func: Returns the key of an object, a text that is not empty; default `meta_namespace_key`.

@@ -305,7 +305,7 @@ def doctor(
     context: ContextOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Check, step by step, that a resource can be listed and watched, and what an informer would need."""
+    """Check, step by step, that an informer could list and watch a resource."""
     from kinformer.cli.doctor.command import doctor as command
     from kinformer.cli.target import Selection, Server
 

@@ -31,7 +31,7 @@ _VARIABLE = "_KINFORMER_COMPLETE"  # the scripts set it to an instruction for ty
 
 _PATIENCE = 2.0  # seconds for which a shell waits for the server
 _MOST = "500"  # names of objects that are offered
-# Shells evaluate what they are offered, and objects of a cluster may have any name.
+# Shells evaluate the choices that they are offered, and objects of a cluster may have any name.
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]*")
 _USUAL = ("configmaps", "daemonsets", "deployments", "jobs", "namespaces", "nodes", "pods", "services", "statefulsets")
 

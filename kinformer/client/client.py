@@ -289,7 +289,7 @@ class Client:
         return body.decode(errors="replace")
 
     def statistics(self) -> ClientStatistics:
-        """Return what was sent again, and what waited, since the client was entered."""
+        """Return the numbers of retried requests, and of those that waited, since the client was entered."""
         return self._sender.statistics()
 
     @asynccontextmanager

@@ -2,7 +2,7 @@
 
 The rules are those of client-go (rest/with_retry.go): whatever the method, a request that is answered with 429 or 5xx
 and a `Retry-After` is sent again after that delay, because the server has not begun to work on it. Without one, a
-failure may mean that a write has taken effect, so nothing but a GET is sent again.
+failure may mean that a write has taken effect, so only a GET is sent again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Exchange:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
-        """Limit the time for all attempts; a ConnectError tells what it was spent on."""
+        """Limit the time for all attempts; a ConnectError tells how it was spent."""
         try:
             async with asyncio.timeout(seconds) as limit:
                 yield limit

@@ -112,7 +112,7 @@ class EventSourceResponse(Response):
                 for task in (writing, leaving):
                     task.cancel()
                     task.add_done_callback(_error_of)  # it is seen, even if this is cancelled once more
-                await asyncio.wait({writing, leaving})  # not gather, which hides from anyio what it was cancelled by
+                await asyncio.wait({writing, leaving})  # not gather, which hides the cancelling scope from anyio
         for error in map(_error_of, (writing, leaving)):
             # A browser that has gone, or reads nothing, is not an error of this program.
             if error is not None and not isinstance(error, OSError):

@@ -45,7 +45,7 @@ class _PendingWrite(NamedTuple):
         ends: The write has taken the last finalizer of an object in deletion. The answer has the version from before,
             and the cache is behind until the object is gone.
         deletes: It is a delete, which is seen when the object is gone, marked, or its version has passed.
-        unheard: A delete of an object that the cache did not have, and may yet hear of: only the version counts.
+        unheard: A delete of an object that the cache did not have, and may yet receive: only the version counts.
     """
 
     informer: SharedInformer

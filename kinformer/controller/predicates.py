@@ -1,7 +1,7 @@
 """Predicates: choose which changes trigger a reconcile.
 
 A predicate filters triggers; the cache holds every object all the same. Adds and deletes pass all predicates here. A
-resync (an update without a change) passes none but `resynced`: for resyncs add ``| resynced``
+resync (an update without a change) passes only `resynced`: for resyncs add ``| resynced``
 (controller-runtime, pkg/predicate/predicate.go).
 """
 

@@ -39,7 +39,7 @@ def request_key(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The object that a reconcile is about. It deliberately does not tell what has changed: read the cache.
+    """The object that a reconcile is about. It deliberately does not describe the change: read the cache.
 
     Requests for the same object are equal.
 
@@ -71,7 +71,8 @@ class Request:
     def wrote(self, object: ApiObject) -> None:  # noqa: A002 - the contract's name
         """Report a write: the key's next run waits until the cache has seen it, at most 10 s.
 
-        Without this, a reconcile that is triggered at once may not find what it has just created, and create it again.
+        Without this, a reconcile that is triggered at once may not find an object that it has just created, and may
+        create it again.
         Writes by `Client.request` and `Client.api_client` within a reconcile are reported automatically; this is for
         other clients, such as the ApiClient that was given to `Client.from_api_client`. Outside a controller (in a test
         of the reconcile) it does nothing.
@@ -90,7 +91,7 @@ class Request:
     async def caught_up(self, timeout: float = 10.0) -> None:
         """Wait until the caches of the controller hold what this run has written so far.
 
-        It is for a run that reads what it has written: after it, listers find what the run has created. The next run of
+        It is for a run that reads its own writes: after it, listers find what the run has created. The next run of
         the key waits by itself, without keeping a worker. Writes count as of `wrote`. Outside a controller it returns
         at once.
 

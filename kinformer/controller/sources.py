@@ -102,7 +102,7 @@ class SourceFeed:
             Exception: The error that the informer crashed with.
         """
         # Never folded: the cache is ahead of the events that wait here, so a reconcile may have read a state that
-        # folding would leave out, and has to be told that it is over.
+        # folding would leave out, and must be told that it is over.
         async with self.informer.events(name=f"controller {self._name}", queue_size=None) as stream:
             self._stream = stream
             self._entered.set_result(None)

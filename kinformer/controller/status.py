@@ -52,7 +52,7 @@ def _differing_fields(known: Mapping[str, object], wanted: Mapping[str, object])
     for field, value in wanted.items():
         there = known.get(field)
         if isinstance(there, dict) and isinstance(value, Mapping):
-            # The server merges a mapping into the existing one, so members to be removed have to be named.
+            # The server merges a mapping into the existing one, so members to be removed must be named.
             change = _differing_fields(there, dict.fromkeys(there) | dict(value))
             if change:
                 patch[field] = change

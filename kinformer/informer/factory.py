@@ -47,7 +47,7 @@ class _Held:
         self._by_model: dict[Any, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
-        """The informer with a model; for the same model it is the same."""
+        """Return the informer with a model; for the same model it is the same."""
         if model is None:
             return self.informer
         if model not in self._by_model:
@@ -113,7 +113,7 @@ class SharedInformerFactory:
 
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
-        """All that have been asked for and not released, in the order of asking."""
+        """The informers that have been asked for and not released, in the order of asking."""
         return tuple(held.informer for held in self._held.values())
 
     @overload
@@ -142,7 +142,7 @@ class SharedInformerFactory:
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
     ) -> SharedInformer[Any]:
-        """The informer for a resource; asking twice for the same returns the same.
+        """Return the informer for a resource; asking twice for the same returns the same.
 
         Two requests are the same if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,
         keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only says how
@@ -157,7 +157,7 @@ class SharedInformerFactory:
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
             indexers: Name to index function or JSON path (``"spec.nodeName"``).
             transform: dict -> dict, applied to each object before it is kept.
-            fields: JSON paths; nothing else of an object is kept, but what identifies it.
+            fields: JSON paths; nothing else of an object is kept, except its identity.
             metadata_only: Ask the server for PartialObjectMetadata.
             keep_managed_fields: False, because they are a third of a Pod and hardly ever read.
             resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
@@ -260,7 +260,7 @@ class SharedInformerFactory:
     async def wait_for_cache_sync(
         self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
     ) -> None:
-        """Until every informer has its first full list.
+        """Wait until every informer has its first full list.
 
         After 5 s, and every 10 s from then on, one warning names what is missing and why.
 
@@ -320,11 +320,11 @@ class SharedInformerFactory:
         return NotSyncedError(text, unsynced)
 
     def health(self) -> dict[str, InformerHealth]:
-        """The health of each informer, by resource (a resource that is held twice has a number behind it)."""
+        """Return the health of each informer, by resource (a resource that is held twice has a number behind it)."""
         return {name: informer.health() for name, informer in self._by_name()}
 
     def statistics(self) -> dict[str, InformerStatistics]:
-        """The statistics of each informer, by resource."""
+        """Return the statistics of each informer, by resource."""
         return {name: informer.statistics() for name, informer in self._by_name()}
 
     def _by_name(self) -> Iterable[tuple[str, SharedInformer]]:

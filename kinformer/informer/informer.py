@@ -46,7 +46,7 @@ class SharedInformer(Generic[M]):
     """A live, indexed copy of one resource, shared by any number of handlers and readers.
 
     ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits for the first list.
-    Leaving stops the reflectors, lets what is queued reach the handlers within `shutdown_timeout`
+    Leaving stops the reflectors, lets queued changes reach the handlers within `shutdown_timeout`
     seconds, then cancels each task once and gives it 1 s. Entering and leaving may happen in different
     tasks of one loop. (client-go, tools/cache/shared_informer.go)
 
@@ -145,7 +145,7 @@ class SharedInformer(Generic[M]):
             raise self._error
 
     async def run(self) -> None:
-        """Enter, stay until cancelled, leave; for people with a task group of their own. Raises what it crashed of."""
+        """Run until cancelled, then stop; for programs with their own task group. Raises the error of a crash."""
         async with self:
             assert self._ended is not None
             await asyncio.shield(self._ended)
@@ -249,7 +249,7 @@ class SharedInformer(Generic[M]):
 
     @property
     def started(self) -> bool:
-        """It has been entered."""
+        """True if it has been entered."""
         return self._loop is not None
 
     @property
@@ -265,7 +265,7 @@ class SharedInformer(Generic[M]):
         return self._parts.processor.synced.is_open
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
-        """Until `has_synced`.
+        """Wait until `has_synced`.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed; `unsynced` and the text name the last error.
@@ -292,16 +292,16 @@ class SharedInformer(Generic[M]):
 
     @property
     def handlers_synced(self) -> bool:
-        """Every handler has finished the adds that it started with."""
+        """True if every handler has finished the adds that it started with."""
         return self._handlers.synced
 
     async def wait_handlers_synced(self) -> None:
-        """Until `handlers_synced`, for the handlers that there are now."""
+        """Wait until `handlers_synced`, for the handlers that there are now."""
         await self._handlers.wait_synced()
 
     @property
     def last_sync_resource_version(self) -> str:
-        """Of what the cache holds; of several namespaces the lowest; "" before the first list."""
+        """The version of the cache; of several namespaces the lowest; "" before the first list."""
         return self._parts.processor.applied.lowest()
 
     async def wait_for_resource_version(
@@ -355,7 +355,7 @@ class SharedInformer(Generic[M]):
         name: str | None = None,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Have callbacks called for what is in the cache, as adds, and for every change; at any time before the stop.
+        """Have callbacks called for the cached objects, as adds, and for every change; at any time before the stop.
 
         Args:
             handler: An object with some of `on_add(obj, *, is_in_initial_list)`, `on_update(old, new)`,
@@ -401,7 +401,7 @@ class SharedInformer(Generic[M]):
         filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[M]:
-        """The changes to iterate over: ``async with informer.events() as stream: async for event in stream``.
+        """Return a stream of the changes: ``async with informer.events() as stream: async for event in stream``.
 
         Registered on entering, late or not, like a handler, and folded like one above `queue_size`; never with None.
         """
@@ -421,7 +421,7 @@ class SharedInformer(Generic[M]):
         self._parts.read_paths()
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
-        """Like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
+        """Add indexes like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
         self._own_loop("build_indexers")
         await self._parts.indexer.build_indexers(indexers)
         self._parts.read_paths()

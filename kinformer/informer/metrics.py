@@ -60,7 +60,7 @@ class InformerMetrics:
             self._close = None
 
     def failed(self, error: BaseException) -> None:
-        """A request or a stream failed."""
+        """Count a failed request or stream."""
         self._failures[cause_of(error)] += 1
 
     def handler(self, name: str) -> Callable[[float], None] | None:

@@ -29,7 +29,7 @@ class InformerOptions(ReflectorOptions):
         page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
         transform: dict -> dict (or None to leave the object out), applied once, before the cache.
         resync_period: Seconds between replays of the cache to handlers that set none; 0, the default, is off, because a
-            replay asks no server: it helps only handlers that forgot what they were told.
+            replay asks no server: it helps only handlers that depend on something else as well.
         shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
         optional: A resource that is absent counts as synced.
         on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the

@@ -37,13 +37,13 @@ class Followed(Protocol):
 async def wait_for(
     informer: Followed, key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None:
-    """Until `condition` is true of the object with this key, as an informer's cache has it.
+    """Wait until `condition` is true of the object with this key, as an informer's cache has it.
 
     ::
 
         pod = await wait_for(pods, "default/web-1", lambda pod: pod and pod.path("status.phase") == "Running", 60)
 
-    Each state that the informer hears of is shown to it, in order, beginning with the one in the cache; a state that
+    Each state that reaches the informer is shown to it, in order, beginning with the one in the cache; a state that
     the server's watch folded away, or that passed during a relist, is not. While the condition does not hold at
     once, it costs a pass over the keys of the cache, in slices. Cancelling it is safe.
 
@@ -84,7 +84,7 @@ async def wait_for(
 
 
 def is_gone(uid: str | None = None) -> Condition:
-    """A condition for `wait_for`: the object is absent, or, with `uid`, another one has its name by now."""
+    """Return a condition for `wait_for`: the object is absent, or, with `uid`, another one has its name by now."""
 
     def gone(obj: KubeObject | None) -> bool:
         return obj is None or (uid is not None and obj.uid != uid)

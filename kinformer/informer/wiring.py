@@ -125,7 +125,7 @@ class Wiring:
 
     @property
     def cluster(self) -> str | None:
-        """Which cluster the cache is of, or None while that is not known."""
+        """The uid of the cluster that the cache is of, or None while it is not known."""
         return next((reflector.cluster for reflector in self.reflectors.values() if reflector.cluster), None)
 
     def read_paths(self) -> None:
@@ -153,7 +153,7 @@ class Wiring:
         await applied.wait(scope, version_number(version), partial(self.reflectors[scope].refresh, version))
 
     def statistics(self, handlers: HandlerSet) -> InformerStatistics:
-        """Gather what has gone through the parts, and what waits."""
+        """Gather the counts of all parts."""
         return gather_statistics(
             queue=self.queue,
             indexer=self.indexer,

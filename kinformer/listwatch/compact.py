@@ -100,7 +100,7 @@ class Compaction:
 
 
 class _ZstdCodec:
-    """One dictionary, or none, and what compresses with it; objects that were compressed with it hold it."""
+    """A compressor with one dictionary, or none; objects that were compressed with it hold it."""
 
     __slots__ = ("_compress", "_decompressor", "_dictionary")
 

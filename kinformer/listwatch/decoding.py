@@ -35,7 +35,7 @@ class DecodingListerWatcher(ConvertingListerWatcher):
 
     Attributes:
         decode_errors: The number of objects that were left out.
-        bytes: Always 0: the inner source counts what it receives, if anything does.
+        bytes: Always 0: the inner source counts the bytes that it receives, if it can.
     """
 
     def __init__(self, inner: ListerWatcher) -> None:

@@ -65,10 +65,10 @@ class ListWatch:
     Args:
         client: Where to; entered before the first request.
         resource: `"v1/pods"`, `"apps/v1/deployments"`, or a GroupVersionResource.
-        namespace: One; None is all of them, and what cluster-scoped resources need.
+        namespace: One; None is all of them, and is for cluster-scoped resources too.
         label_selector, field_selector, shard_selector: Filters that the server applies.
         tweak_list_options: Takes the options of each request and returns those to send; sees the selectors.
-        metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of what comes.
+        metadata_only: Asks for PartialObjectMetadata, which is also the `kind` of the objects.
         fields: JSON paths; the rest of each object is dropped.
         keep_managed_fields: False, because they are a third of many objects and hardly ever read.
         max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
@@ -104,7 +104,7 @@ class ListWatch:
         self.resource = GroupVersionResource.parse(resource)
         self.namespace = namespace or None
         self.stats = IngestStats()
-        own = type(self)  # a subclass may give what it likes
+        own = type(self)  # a subclass may give other objects
         self.decodes = own.list is ListWatch.list and own.watch is ListWatch.watch
         self.name = f"{self.resource} in {namespace}" if namespace else str(self.resource)
         self._path = self.resource.path(self.namespace)
@@ -125,7 +125,7 @@ class ListWatch:
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._told = LogOnce()
         self._warned_of_shards = False
-        self._kind = ""  # of what has come; "" before
+        self._kind = ""  # of the objects so far; "" before
         self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ class ListWatch:
         return self.client.handler_limiter
 
     async def list(self, options: ListOptions) -> ListPage:
-        """One page; returns with the head of the answer, and `items` come as their bytes arrive.
+        """List one page; returns with the head of the answer, and `items` come as their bytes arrive.
 
         `items` gives a list for each piece that arrived, also where no item was complete with it: an empty one says
         that the server lives. The page's resourceVersion and continue token are there after the last. Iterating to
@@ -161,7 +161,7 @@ class ListWatch:
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
-        """A stream of lists of events, one for each chunk that arrived, even if the chunk completed none.
+        """Open a stream of lists of events, one for each chunk that arrived, even if the chunk completed none.
 
         Ends when the server ends it or the connection is cut. An event that had not arrived completely is dropped; it
         comes again from the last resourceVersion on. An object that cannot be decoded is left out, counted and logged
@@ -187,7 +187,7 @@ class ListWatch:
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:
-        """The server's current resourceVersion, and its cluster: the uid of kube-system, None if that is hidden.
+        """Ask for the server's current version, and its cluster: the uid of kube-system, None if that is hidden.
 
         By a LIST of one item, without selectors and resourceVersion, which a server answers from etcd. Shared by all
         ListWatches of a client that ask for the resource and namespace at the same time; an answer of before is not
@@ -201,7 +201,7 @@ class ListWatch:
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
-        """Which cluster it is, as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
+        """Ask for the cluster, as in `tip`, without the LIST. Shared by all ListWatches of a client, for 1 s.
 
         Raises:
             APIError, ConnectError, DecodeError: It cannot be had.
@@ -215,7 +215,7 @@ class ListWatch:
         return await presence(self.client, self.resource)
 
     async def nearest(self) -> str | None:
-        """The resource that the server has and that comes nearest to this one, as text; None if nothing does."""
+        """Return the name of the served resource that comes nearest to this one; None if none does."""
         return await nearest_resource(self.client, self.resource)
 
     @property
@@ -226,7 +226,7 @@ class ListWatch:
         return {**where, "query": query, "accept": self._form, **self._kept}
 
     def keep(self, obj: KubeObject) -> KubeObject:
-        """An object of an earlier time, in the form in which this source gives objects."""
+        """Convert an object of an earlier time into the form in which this source gives objects."""
         return self._decoder.keep(obj)
 
     def read_paths(self, paths: Iterable[str]) -> None:
@@ -261,7 +261,7 @@ class ListWatch:
             return True
 
     async def read_back(self, namespace: str, name: str) -> ReadBack:
-        """The metadata of one object as etcd has it now; None if it does not exist or is no longer selected.
+        """Read the metadata of one object as etcd has it now; None if it does not exist or is no longer selected.
 
         By a LIST of that one name, which costs a server no more than a GET, and needs no other permission than the
         informer has.

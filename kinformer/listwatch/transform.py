@@ -21,7 +21,7 @@ __all__ = ["TransformError", "TransformingListerWatcher"]
 
 log = get_logger("kinformer.transform")
 
-# Keys of which it is remembered that their failure has been logged; beyond that all may be logged once more.
+# The number of keys whose failure is remembered as logged; beyond that all may be logged once more.
 
 _encode = msgspec.json.Encoder().encode
 _identity_only = Projection(())

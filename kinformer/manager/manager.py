@@ -61,7 +61,7 @@ class Manager:
         shutdown_timeout: Seconds from the request to stop, or from a failure, until tasks that have not ended are
             cancelled a second time. 30, as in controller-runtime, and as long as Kubernetes waits before it kills.
         signals: Those that stop `run`; handled only while it runs, and restored after. The second one cancels all tasks
-            that are left, at once; a third one does what it would have done without a manager.
+            that are left, at once; a third one has its usual effect, as without a manager.
         **defaults: Options of the `SharedInformerFactory`.
 
     Raises:
@@ -192,11 +192,11 @@ class Manager:
             raise TypeError(f"invalid add({what!r}): expected a controller or a coroutine function")
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
-        """Have `/readyz` also call a plain function, which returns None, or what is wrong.
+        """Have `/readyz` also call a plain function, which returns None, or a text that says what is wrong.
 
         Args:
             name: The name of the check in the answer.
-            check: Must not block. An error that it raises counts as what is wrong.
+            check: Must not block. An error that it raises counts as such a text.
             live: Have `/livez` call it as well: the process is restarted when it fails.
 
         Raises:

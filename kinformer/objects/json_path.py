@@ -283,7 +283,7 @@ class PathTree:
 
 
 def tree_of(paths: Iterable[str]) -> PathTree:
-    """Return the tree of what is kept of an object if these paths are."""
+    """Return the tree of the parts of an object that these paths keep."""
     root = PathTree()
     for path in paths:
         node = root
@@ -299,7 +299,7 @@ _Kind: TypeAlias = type | UnionType | GenericAlias
 
 
 def struct_of(node: PathTree, name: str) -> _Kind:
-    """Make a type that decodes what is kept and skips the rest: structs of fields f0, f1 and so on, and raw JSON."""
+    """Make a type that decodes the kept parts and skips the rest: structs of fields f0, f1 and so on, and raw JSON."""
     if node.is_kept_whole:
         return msgspec.Raw
     if node.elements is not None:

@@ -25,7 +25,7 @@ _TOGETHER = 0.001  # seconds after which the thread returns although calls are l
 
 
 class _Made(NamedTuple):
-    """A call that was made: the seconds that it took, and what it raised."""
+    """A call that was made: its seconds, and its error."""
 
     seconds: float
     error: BaseException | None

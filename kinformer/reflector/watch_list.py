@@ -167,7 +167,7 @@ class StreamedInitialEvents(InitialEvents):
         self._sink = follower.streaming.sink()
 
     def feed(self, events: Sequence[WatchEvent]) -> int | None:
-        """Like `InitialEvents.feed`."""
+        """Take events like `InitialEvents.feed`."""
         sink = self._sink
         for number, (kind, obj) in enumerate(events, 1):
             if type(obj) is UndecodableObject:

@@ -135,7 +135,7 @@ class ShardLedger:
             pass
 
     def replace_in_steps(self, items: Iterable[LedgerObject], resource_version: str) -> Iterator[None]:
-        """Replace all objects in steps, each of which handles `STEP` keys at most.
+        """Replace all objects in steps of at most `STEP` keys.
 
         Call nothing else of the ledger between the steps. If the iteration is given up before its end, the ledger is as
         before, except for keys in doubt.

@@ -53,7 +53,7 @@ class ShardMember:
 
     @classmethod
     def unknown(cls, identity: str) -> ShardMember:
-        """Return a replica whose Lease was deleted or edited while it held it, and does not show what it holds."""
+        """Return a replica whose Lease was deleted or edited while it held it, and does not show its slots."""
         return cls(identity=identity, slots=ALL_SLOTS, epoch=0, seen=None)
 
 

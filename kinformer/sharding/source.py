@@ -64,7 +64,7 @@ class ShardSource(ListerWatcherWrapper):
         return replace(super().capabilities, selecting=self, selects_all=False)
 
     def selects(self, obj: KubeObject) -> bool:
-        """False if the object is in none of the slots of now, or the inner source leaves it out."""
+        """Return False if the object is in none of the current slots, or if the inner source leaves it out."""
         inner = super().capabilities.selecting
         uid = obj.uid if self._uid_of is None else self._uid_of(obj)
         return uid is not None and slot_of(uid) in self.slots and (inner is None or inner.selects(obj))

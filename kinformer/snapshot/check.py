@@ -90,7 +90,7 @@ class SnapshotCheck:
             raise SnapshotRefusedError("other_cluster", str(error)) from error
 
     async def _read_back(self, snapshot: Resumption) -> tuple[dict[str, str], str]:
-        """Of what is no longer there, uid by key; and the newest version of the answers."""
+        """Read objects back: returns the uids of those that are gone, by key, and the newest version of the answers."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def one(obj: KubeObject) -> ReadBack:
@@ -113,7 +113,7 @@ class SnapshotCheck:
         return missing, newest
 
     async def _look(self, stream: AsyncIterator[Sequence[WatchEvent]], missing: Mapping[str, str], newest: str) -> None:
-        """Look at the beginning of the resumed watch: that there is one, and that it deletes what is missing."""
+        """Look at the beginning of the resumed watch: that there is one, and that it deletes the missing objects."""
         left = dict(missing)
         try:
             async with asyncio.timeout(_DELETED if left else _QUIET):
@@ -144,7 +144,7 @@ def _any_uid(left: Mapping[str, str], key: str, obj: object) -> tuple[str, ...]:
 
 
 def _changed(obj: KubeObject, found: Identified, version: str) -> bool:
-    """Whether `found` is another object than `obj`, made since; a state of it that cannot be is refused."""
+    """True if `found` is another object than `obj`, made since; an impossible state of it is refused."""
     try:
         same = found.uid == obj.uid
         if same and found.resource_version == obj.resource_version:

@@ -62,11 +62,11 @@ class SnapshotWriter:
         self._give_up()
 
     async def header(self, header: SnapshotHeader) -> None:
-        """The beginning."""
+        """Write the beginning."""
         await self._in_thread(lambda: self._write(self._seal.header(header)))
 
     async def blocks(self, blocks: Sequence[tuple[int, bytes, Sequence[bytes]]]) -> None:
-        """Some more blocks: kind, head and body of each."""
+        """Write some more blocks: kind, head and body of each."""
         await self._in_thread(lambda: self._write([piece for block in blocks for piece in self._seal.block(*block)]))
 
     async def commit(self) -> None:
@@ -101,7 +101,7 @@ class SnapshotWriter:
             self._working.release()
 
     def _remove(self, file: BinaryIO) -> None:
-        # No error of this takes the place of that which it is done for, which may be a cancellation.
+        # No error of this replaces the original one, which may be a cancellation.
         with contextlib.suppress(OSError):  # flushing the rest fails for lack of space too, and it is not wanted
             file.close()
         try:
@@ -172,7 +172,7 @@ class SnapshotReader:
         return self._blocks.header
 
     async def batches(self) -> AsyncGenerator[list[Block], None]:
-        """The blocks, some at a time, to be closed by who stops early.
+        """Read the blocks, some at a time. A reader that stops early closes it.
 
         Raises:
             SnapshotRefusedError: `torn`, or `unreadable`.
@@ -183,7 +183,7 @@ class SnapshotReader:
                 following = _reading(self._next)
                 yield blocks
         finally:
-            # A thread that reads has to be waited for before the file can be closed; it reads 1 MiB.
+            # The file can be closed only after the thread has read its 1 MiB.
             following.cancel()
             await asyncio.wait({following})
             if not following.cancelled():
@@ -195,7 +195,7 @@ class SnapshotReader:
         """Open it, and read its header.
 
         Raises:
-            SnapshotRefusedError: `missing`, `unreadable`, or what is wrong with it.
+            SnapshotRefusedError: `missing`, `unreadable`, or another reason.
         """
         try:
             # A pipe would wait for a writer.

@@ -49,7 +49,7 @@ class _Cut(NamedTuple):
 class SnapshotKeeper:
     """Keeps the snapshot of one informer, by two hooks: `resume` before a list, `cut_if_wanted` between two batches.
 
-    A snapshot is one cut: between two batches the cache holds all of what came up to known versions and nothing beyond,
+    A snapshot is one cut: between two batches the cache holds all changes up to known versions and nothing beyond,
     and the consumer of the queue waits while the objects are gathered, some milliseconds for 100,000. They are written
     in pieces of a megabyte then, with everything that may wait for a disk in a worker thread.
 
@@ -57,7 +57,7 @@ class SnapshotKeeper:
         option: The user's option.
         sources: As the user gave them, by scope.
         stacked: The same, with transform and compression around them.
-        transform: The user's, because a snapshot has what it made of the objects.
+        transform: The user's, because a snapshot has the transformed objects.
         name: Of the informer.
         indexer: The cache.
         versions: The versions that the cache has reached, by scope; read whenever a snapshot is cut.
@@ -104,7 +104,7 @@ class SnapshotKeeper:
         )
 
     def resume(self, scope: Scope) -> Resume:
-        """The question that the reflector of a scope asks before its first list."""
+        """Return the function that the reflector of a scope calls before its first list."""
         return self._loader.resume(scope)
 
     async def cut_if_wanted(self) -> None:

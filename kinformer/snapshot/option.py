@@ -61,7 +61,7 @@ class Snapshot:
             )
 
     def file(self, contents: Mapping[str, str]) -> Path:
-        """The file for a cache with these contents."""
+        """Return the file for a cache with these contents."""
         path, text = Path(self.path), os.fspath(self.path)
         if not (text.endswith(("/", os.sep)) or path.is_dir()):
             return path

@@ -38,7 +38,7 @@ class ClusterServer(Protocol):
         ...
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default of the one who may do everything; None if none is needed.
+        """The bearer token of a user, by default one with all rights; None if none is needed.
 
         Raises:
             ConfigError: `users` did not name this user.
@@ -46,7 +46,7 @@ class ClusterServer(Protocol):
         ...
 
     def client(self, user: str | None = None) -> Client:
-        """A client for a user, by default the one who may do everything. To be entered, like every `Client`.
+        """A client for a user, by default one with all rights. To be entered, like every `Client`.
 
         Raises:
             ConfigError: `users` did not name this user.

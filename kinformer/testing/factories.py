@@ -25,7 +25,7 @@ class ObjectFactory:
     """Makes objects through a client, in one namespace unless told otherwise, and can remove them again.
 
     Args:
-        client: Entered, and logged in as one who may.
+        client: Entered, with the rights that this needs.
         namespace: Where namespaced objects go; None before there is one.
     """
 

@@ -99,7 +99,7 @@ def reset() -> Fault:
 
 
 def stall() -> Fault:
-    """Nothing more is sent, and the connection stays, until the client leaves or the server stops."""
+    """Stall: nothing more is sent, and the connection stays, until the client leaves or the server stops."""
     return Fault("stall")
 
 
@@ -232,7 +232,7 @@ class Faults:
         self._handles.clear()
 
     def for_request(self, info: RequestInfo) -> list[FaultHandle]:
-        """Those that fit a request and are not spent, in order."""
+        """Find those that fit a request and are not spent, in order."""
         if not self._handles:
             return []
         return [one for one in self._handles if one.fits(info) and not one.spent]

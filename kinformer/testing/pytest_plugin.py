@@ -106,7 +106,7 @@ def _kube_control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 
     control_plane = ControlPlane(pytestconfig.getoption("--kube-assets"))
     # A loop of its own, which runs before the first test and after the last. The processes end with the thread that
-    # started them, at the latest: it has to be pytest's.
+    # started them, at the latest: it must be pytest's.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(_enter(control_plane, crds_of(pytestconfig)))
         try:
@@ -159,7 +159,7 @@ def _kube_shared(request: pytest.FixtureRequest) -> ControlPlane | ExistingClust
 
 
 def _scene_fixture(request: pytest.FixtureRequest) -> str:
-    """Which of the fixtures sets up, by who runs the test: each plugin runs only its own in the test's loop."""
+    """Choose the fixture for the plugin that runs the test: each plugin runs only its own in the test's loop."""
     marker = request.node.get_closest_marker("asyncio")
     if marker is not None and request.config.pluginmanager.hasplugin("kinformer-asyncio"):
         scope = marker.kwargs.get("loop_scope") or request.config.getini("asyncio_default_test_loop_scope")
@@ -189,7 +189,7 @@ def _kube_scene(request: pytest.FixtureRequest) -> Scene:
 
 @pytest.fixture
 def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
-    """An API server: an `APIServer` for this test alone, or what `--kube-apiserver` says.
+    """An API server: an `APIServer` for this test alone, or the server that `--kube-apiserver` chooses.
 
     A `ControlPlane` is shared by the tests of a session (of a worker under xdist), so they keep to their own
     `kube_namespace`; one that was stopped is started again before the next test.

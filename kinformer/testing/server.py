@@ -70,7 +70,7 @@ class APIServer(State):
     Args:
         host: The address to listen on.
         port: 0 takes a free one; it stays the same over restarts.
-        users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not looked at.
+        users: Bearer token -> user name, or names alone, which get tokens. None: tokens are not checked.
         rules: (user, verb, resource) that are allowed; `"*"` is any verb or resource. None: all is allowed.
         tls: True serves `https`, with a certificate of an authority of its own. kubectl and client-go send their
             tokens then, as they do not over plain `http`, and client certificates of that authority are taken
@@ -209,7 +209,7 @@ class APIServer(State):
         return self._authority.issue_client(user, groups)
 
     def token(self, user: str | None = None) -> str | None:
-        """The bearer token of a user, by default of one who may do everything; None if tokens are not looked at.
+        """The bearer token of a user, by default one with all rights; None if tokens are not checked.
 
         Raises:
             ConfigError: `users` does not have this user.
@@ -272,7 +272,7 @@ class APIServer(State):
     async def restart(self, downtime: float = 0.0, *, graceful: bool = False) -> None:
         """Ends all connections, stays away for `downtime` seconds, and comes back on the same port with its data.
 
-        Watches from before are told 410, but for those that were at the newest version.
+        Watches from before get a 410, except those that were at the newest version.
 
         Args:
             downtime: Seconds during which connections are refused.

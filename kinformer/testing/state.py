@@ -34,7 +34,7 @@ Object = dict[str, Any]
 
 
 class State:
-    """Objects, kinds and what follows from writes; no HTTP. The four namespaces of every cluster are there."""
+    """Objects, kinds and the consequences of writes; no HTTP. The four namespaces of every cluster are there."""
 
     def __init__(self, clock: Clock = SYSTEM, features: Features | None = None) -> None:
         self._features = features or Features()

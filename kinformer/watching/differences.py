@@ -54,7 +54,7 @@ def difference(told: VersionIndex, listed: VersionIndex, changed: ChunkedList[ob
     Args:
         told: The objects that the reader knows; it is changed here, and given up.
         listed: The objects of the list. It must not change until this has been read.
-        changed: The objects of the list that differ from what was told.
+        changed: The objects of the list that differ from those that the reader knows.
 
     Yields:
         Events, and None now and then for other tasks to run.

@@ -43,7 +43,7 @@ async def wait_for_object(
 
     The condition is asked about the newest state of the object on the server, and about each state that the watch
     brings after that, in order; about None while there is no object. The list and the watch are those of an informer:
-    they survive what it survives (restarts, expired versions, lost connections), and hold one object.
+    they survive the same faults (restarts, expired versions, lost connections), and hold one object.
 
     Args:
         client: The client, entered.

@@ -76,7 +76,7 @@ class StreamStore:
 
     def sink(self) -> _Sink:
         """Return the sink of a list that begins now."""
-        # While nothing has been told, the list is what is told.
+        # While nothing has been told, the whole list is told.
         return _Sink(self, VersionIndex() if self._listed or len(self.told) else self.told)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:

@@ -184,7 +184,7 @@ def _struct(fields: Iterable[_Field], *bases: type[msgspec.Struct]) -> type[msgs
 
 
 def _decoder(fields: Iterable[_Field]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(_struct(fields)).decode  # the callers refuse what is too deep, by `LONG`
+    return msgspec.json.Decoder(_struct(fields)).decode  # the callers refuse JSON that is too deep, by `LONG`
 
 
 def _same(value: msgspec.Struct) -> msgspec.Struct:

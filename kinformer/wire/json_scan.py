@@ -23,7 +23,7 @@ _REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 class BracketWalker:
     """Finds the end of one JSON object or array by its brackets, while it arrives in any number of chunks.
 
-    Scans each byte once, and assumes well-formed JSON: the result has to be decoded strictly.
+    Scans each byte once, and assumes well-formed JSON: the result must be decoded strictly.
     """
 
     __slots__ = ("depth", "in_string", "position")

@@ -23,7 +23,7 @@ class Lines:
         start: The offset at which the next line begins.
         ends: The offset at which each line ends.
         read: The number of lines that have been read.
-        is_ascii: True if the chunk is ASCII, so that no line has to be checked to be UTF-8.
+        is_ascii: True if the chunk is ASCII, so that no line needs a check for UTF-8.
     """
 
     __slots__ = ("data", "ends", "is_ascii", "read", "start")
@@ -97,7 +97,7 @@ class LineFramer:
             lines = Lines(data, start)
             find, most, take = data.find, self._max, lines.ends.append
             while end >= 0:
-                # Rarely a line has to be measured twice.
+                # Rarely a line is measured twice.
                 if end - start > most and not self._check(len(data[start:end].removesuffix(b"\r"))):
                     break
                 take(end)

@@ -34,7 +34,7 @@ class Head(msgspec.Struct, rename="camel"):
 
 
 class Rest(Head):
-    """The last items, and what comes after them."""
+    """The last items, and the fields after them."""
 
     items: list[msgspec.Raw] = []
 

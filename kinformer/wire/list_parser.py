@@ -276,7 +276,7 @@ class ListSplitter(Generic[T]):
             found.append(decoded)
 
     def _cut(self, found: list[T]) -> bool:
-        """Take items at separators; returns True if the current item has to be walked."""
+        """Take items at separators; returns True if the current item must be walked."""
         data, separator = self._buffer, self._separator
         start, ends = 0, self._ends()
         at, whole = 0, bytes(data) if ends else b""

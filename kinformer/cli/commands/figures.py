@@ -60,7 +60,7 @@ class Figures:
 
 
 class Gauge:
-    """Measures one informer; `look` has to be called regularly, because rates are differences between two looks.
+    """Measures one informer; `look` must be called regularly, because rates are differences between two looks.
 
     Args:
         informer: The informer; a handler is added to it.

@@ -119,7 +119,7 @@ async def follow(board: TheBoard, resource: str) -> dict[str, str]:
 
 @cluster_router.get("/relations")
 async def relations(board: TheBoard, informer: Informer, resource: str, key: str) -> list[dict[str, Any]]:
-    """Return the owners of an object, what it owns, and its node, or the pods of a node."""
+    """Return the owners of an object, the objects that it owns, and its node, or the pods of a node."""
     return await relations_of(board.informers, resource, _found(informer, key), board.resource_of)
 
 

@@ -1,4 +1,4 @@
-"""The resources of a server, of which a page can open any: it is followed from then on."""
+"""The resources of a server. A page can open any of them; the resource is followed from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The relations of an object: its owners, what it owns, and the node of a pod or the pods of a node."""
+"""The relations of an object: its owners, the objects that it owns, and the node of a pod or the pods of a node."""
 
 from __future__ import annotations
 

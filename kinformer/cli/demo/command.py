@@ -69,7 +69,7 @@ async def demo(*, duration: float | None, plain: bool, console: Console | None =
 
 
 class _Demo:
-    """One run: the life of the cluster, the restart, and what is shown of them."""
+    """One run: the life of the cluster, the restart, and the screen."""
 
     def __init__(
         self, server: APIServer, cluster: LivingCluster, informers: Sequence[SharedInformer], duration: float | None
@@ -156,7 +156,7 @@ class _Demo:
         try:
             yield
             if self._down:
-                await tasks[1]  # the server has to be up for the comparison at the end
+                await tasks[1]  # the comparison at the end needs the server
         finally:
             for task in tasks:
                 task.cancel()

@@ -90,7 +90,7 @@ def on_keys(pressed: Callable[[str], None]) -> Iterator[None]:
 def on_interrupt(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` at the first Ctrl-C while the context is open; a second one is a KeyboardInterrupt.
 
-    Without signals (in another thread than the first, or on Windows) Ctrl-C remains what it is.
+    Without signals (in another thread than the first, or on Windows) Ctrl-C keeps its usual effect.
     """
     loop = asyncio.get_running_loop()
     before = signal.getsignal(signal.SIGINT)

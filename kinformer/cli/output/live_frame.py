@@ -57,7 +57,7 @@ def head(
     """Return the lines above the table. The title is cut in its middle; figures and reasons never are.
 
     Args:
-        title: The words for what is watched.
+        title: The words for the watched resource.
         objects, changes: Their numbers.
         informers: The name and the health of each informer.
         width: Of the screen, in cells.

@@ -33,7 +33,7 @@ class LiveTable:
 
     Args:
         sections: The columns of each resource; a section of the table has the objects of one.
-        title: The words for what is watched.
+        title: The words for the watched resource.
         noise: Paths that differences leave out; None shows no differences.
         clock: Seconds.
         order: The order of the objects of a section; None is by namespace and name.

@@ -33,7 +33,7 @@ class Attributes:
 
     @property
     def subject(self) -> Object:
-        """The object, or what it was before its deletion."""
+        """The object, or its state before its deletion."""
         found = self.obj if self.obj is not None else self.old
         return found if found is not None else {}
 

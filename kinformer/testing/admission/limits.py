@@ -1,4 +1,4 @@
-"""The plugin LimitRanger: defaults for the resources of containers, and what is too little or too much."""
+"""The plugin LimitRanger: defaults and limits for the resources of containers."""
 
 from __future__ import annotations
 

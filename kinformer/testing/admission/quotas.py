@@ -54,7 +54,7 @@ def _is_counted(write: Attributes) -> bool:
 
 
 def _counted(quota: Object, write: Attributes) -> list[str] | None:
-    """Which resources of a quota the write may take; None if it has nothing to do with the quota."""
+    """Return the resources of a quota that the write may take; None if the quota does not apply."""
     status = quota.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     counted = counted_resources(write.resource, hard)

@@ -36,7 +36,7 @@ def _is_claim_of_devices(resource: ResourceType) -> bool:
 
 
 def counted_resources(resource: ResourceType, hard: Iterable[str]) -> list[str]:
-    """Which resources of a quota count objects of a kind."""
+    """Return the resources of a quota that count objects of a kind."""
     return sorted(name for name in hard if _counts(resource, name))
 
 

@@ -32,7 +32,7 @@ VERSION: Object = {
 
 
 def _storage_hash(resource: ResourceType) -> str:
-    """As endpoints/discovery/storageversionhash.go."""
+    """Hashes as endpoints/discovery/storageversionhash.go does."""
     text = f"{resource.group}/{resource.storage_version.rpartition('/')[2]}/{resource.kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 

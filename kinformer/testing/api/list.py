@@ -37,7 +37,7 @@ async def wait_for_revision(storage: Storage, revision: int, *, wait: float = WA
 
 
 class Page:
-    """One page of a LIST: its items and what stands in its metadata."""
+    """One page of a LIST: its items and its metadata."""
 
     shards = ""  # the selector by which they were chosen
 

@@ -121,7 +121,7 @@ class Watcher:
         floor = self._collection.floor
         if revision < floor:
             raise expired(f"too old resource version: {revision} ({floor})")
-        # A revision from the future is accepted, and what comes up to it is silently not sent: as the real one does.
+        # A revision from the future is accepted, and the events up to it are silently not sent, as by the real one.
         self._position = revision
         for change in self._collection.since(revision):
             self.offer(change)

@@ -80,7 +80,7 @@ def _manager_causes(manager: str) -> Causes:
 def read_write_options(params: Mapping[str, str], agent: str, kind: str, *, patch: str = "") -> WriteOptions:
     """Reads and validates; `kind` is of the options (`CreateOptions`). A 422 `StatusError`.
 
-    Without a fieldManager the program named in the User-Agent is the one who writes.
+    Without a fieldManager the writer is the program that the User-Agent names.
     """
     manager, validation = params.get("fieldManager", ""), params.get("fieldValidation", "")
     forced = params.get("force", "").lower() in ("1", "true")

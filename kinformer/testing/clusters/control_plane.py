@@ -124,7 +124,7 @@ class ControlPlane:
         return self._assets
 
     def token(self, user: str | None = None) -> str:
-        """The bearer token of a user, by default the one who may do everything.
+        """The bearer token of a user, by default one with all rights.
 
         Raises:
             ConfigError: `users` did not name this user.
@@ -132,7 +132,7 @@ class ControlPlane:
         return self._logins.token(user)
 
     def client(self, user: str | None = None) -> Client:
-        """A client for a user, by default the one who may do everything. To be entered, like every `Client`."""
+        """A client for a user, by default one with all rights. To be entered, like every `Client`."""
         from kinformer.client.client import Client
 
         return Client.from_url(self.url, token=self.token(user), ssl=self._ssl())

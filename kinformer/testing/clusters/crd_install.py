@@ -39,7 +39,7 @@ async def install(client: Client, crds: Sequence[dict[str, Any]], timeout: float
     """Create or replace each, then wait until all are established and answer in every version that they serve.
 
     Args:
-        client: Entered, and logged in as one who may.
+        client: Entered, with the rights that this needs.
         crds: Whole CustomResourceDefinitions.
         timeout: Seconds for all of them together.
 

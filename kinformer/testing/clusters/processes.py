@@ -128,7 +128,7 @@ class ChildProcess:
         _children.forget(self)
 
     def failure(self, what: str) -> ProcessError:
-        """An error that says what happened, how it ended if it did, and what it printed last."""
+        """An error with the event, the exit if it has ended, and the last lines that it printed."""
         code = self.returncode
         end = "" if code is None else f" (it ended with status {code})"
         return ProcessError(f"{self.name} {what}{end}. The end of {self.log}:\n{self.tail()}")

@@ -37,7 +37,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
         size += len(part)
         if size <= MAX_BODY:
             parts.append(part)
-    if size > MAX_BODY:  # read to its end, so that the client is there to hear of it
+    if size > MAX_BODY:  # read to its end, so that the client is there for the answer
         raise failure(413, f"Request entity too large: limit is {MAX_BODY}")
     return b"".join(parts)
 
@@ -215,7 +215,7 @@ def _loader() -> Any:
 
 
 def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
-    """YAML, which JSON is too; `duplicates` gets what is to be said of the keys that came twice."""
+    """Parses YAML, and so JSON; `duplicates` gets the messages about keys that came twice."""
     import yaml
 
     try:

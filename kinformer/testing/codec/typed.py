@@ -1,7 +1,7 @@
 """Decodes objects into Go's types, as kube-apiserver does when it reads and writes built-in objects.
 
-Fields that the type does not have are left out and named, values of the wrong type are refused in Go's words, and what
-Go does not write (empty values, but for pointers) is dropped (sigs.k8s.io/json, encoding/json).
+Fields that the type does not have are left out and named, values of the wrong type are refused in Go's words, and
+values that Go does not write (empty ones, except pointers) are dropped (sigs.k8s.io/json, encoding/json).
 """
 
 from __future__ import annotations

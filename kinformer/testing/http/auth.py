@@ -24,7 +24,7 @@ AUTHENTICATED = "system:authenticated"
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY = ("/api", "/apis", "/openapi")
 
-# ... and what the ClusterRole system:basic-user allows.
+# ... and the rights of the ClusterRole system:basic-user.
 _ABOUT_ONESELF = (
     "authentication.k8s.io/v1/selfsubjectreviews",
     "authorization.k8s.io/v1/selfsubjectaccessreviews",

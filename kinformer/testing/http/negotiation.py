@@ -42,7 +42,7 @@ _MEDIA = {"application/json", "application/yaml", "application/vnd.kubernetes.pr
 
 
 def is_pretty(headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
-    """True for who asks with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
+    """True for clients that ask with `pretty`, and for browsers and curl (negotiate.go, isPrettyPrint)."""
     pretty = params.get("pretty")
     if pretty is not None:
         return pretty.lower() not in ("0", "false")

@@ -80,7 +80,7 @@ class ResponseWriter:
         return await self._write(once(), len(body), status, content_type, headers or {})
 
     async def send_json(self, value: Any, *, status: int = 200, **more: Any) -> web.StreamResponse:
-        """A value as JSON, with the newline that the server's encoder writes; indented for those who like it."""
+        """A value as JSON, with the newline that the server's encoder writes; indented for clients that ask for it."""
         return await self.send_encoded_json(dumps(value) + b"\n", status=status, **more)
 
     async def send_encoded_json(self, body: bytes, *, status: int = 200, **more: Any) -> web.StreamResponse:
@@ -187,7 +187,7 @@ class ResponseWriter:
         await response.prepare(self._request)
 
     async def start_stream(self, *, compress: bool = False, content_type: str = JSON) -> web.StreamResponse:
-        """The head of a watch, sent at once. Compressed, each write is a gzip member, to those who accept that."""
+        """The head of a watch, sent at once. Compressed, each write is a gzip member, to clients that accept that."""
         self._members = compress and "gzip" in self._request.headers.get("Accept-Encoding", "")
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if self._members else {}
         response = web.StreamResponse(status=200, headers=self._headers(content_type, headers))
@@ -195,7 +195,7 @@ class ResponseWriter:
         return response
 
     async def write(self, data: bytes) -> None:
-        """Some bytes of the body, which HEAD has none of. Raises ConnectionError if the client has gone."""
+        """Sends some bytes of the body, unless it is a HEAD. Raises ConnectionError if the client has gone."""
         if not data or self._request.method == "HEAD":
             return
         await self._gate.wait()
@@ -242,7 +242,7 @@ class _Buffer:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Sends everything that was held back."""
 
     def take(self) -> bytes:
         joined = b"".join(self._parts)

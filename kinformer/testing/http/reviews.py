@@ -1,4 +1,4 @@
-"""Reviews: kinds that are only created, and never stored. They answer who one is and what one may."""
+"""Reviews: kinds that are only created, and never stored. They answer with a user's identity and rights."""
 
 from __future__ import annotations
 

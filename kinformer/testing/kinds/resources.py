@@ -151,11 +151,11 @@ class Registry:
         self._by_kind.pop((resource.api_version, resource.kind), None)
 
     def get(self, api_version: str, plural: str) -> ResourceType | None:
-        """By group/version and plural, or None."""
+        """Find a resource by group/version and plural; None if there is none."""
         return self._by_name.get(f"{api_version}/{plural}")
 
     def of_kind(self, api_version: str, kind: str) -> ResourceType | None:
-        """By apiVersion and kind of an object, or None."""
+        """Find a resource by apiVersion and kind of an object; None if there is none."""
         return self._by_kind.get((api_version, kind))
 
     def find(self, resource: Any) -> ResourceType:

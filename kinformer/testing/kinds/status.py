@@ -155,7 +155,7 @@ def cause(reason: str, message: str, field: str) -> dict[str, str]:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
-    """422 with its causes; one stands alone in the message, several in brackets (validation/field ErrorList)."""
+    """422 with its causes; several of them are in brackets (validation/field ErrorList)."""
     texts = list(dict.fromkeys(f"{one['field']}: {one['message']}" for one in causes))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name)

@@ -1,6 +1,6 @@
 """OpenAPI v3 and v2: the types of what is served, and which paths take PATCH with which parameters.
 
-Descriptions of built-in kinds are left out, but for those of metadata, so `kubectl explain` shows fields and types
+Descriptions of built-in kinds are left out, except those of metadata, so `kubectl explain` shows fields and types
 alone; validation is the server's (fieldValidation).
 """
 

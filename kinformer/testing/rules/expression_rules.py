@@ -1,4 +1,4 @@
-"""Rules in CEL as causes: those of a definition when it is written, and what they find in an object."""
+"""Rules in CEL as causes: the errors of a definition when it is written, and the errors that they find in an object."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def metadata_causes(resource: ResourceType, metadata: Mapping[str, Any], old: Ma
     if old is None:
         return causes + names
     causes += _late_finalizers(metadata, old) + _immutable(metadata, old)
-    # An update is validated twice (its labels four times), that of a custom resource thrice, but for its finalizers;
-    # the message names each cause once, the details as often as it was found.
+    # An update is validated twice (its labels four times), a custom resource three times, except its
+    # finalizers; the message names each cause once, the details as often as it was found.
     return (causes + names) * 2 if resource.builtin else causes * 3 + names
 
 

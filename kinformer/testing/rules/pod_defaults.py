@@ -42,7 +42,7 @@ def _container(container: Object) -> None:
 
 
 def _requests(container: Object) -> None:
-    """Of pods alone: a template keeps what was said (SetDefaults_Pod)."""
+    """Sets the requests of a pod; a template keeps those that it has (SetDefaults_Pod)."""
     resources = container["resources"]
     for name, quantity in (resources.get("limits") or {}).items():
         resources.setdefault("requests", {}).setdefault(name, quantity)

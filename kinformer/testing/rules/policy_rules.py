@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies and their bindings: defaults, and what a server refuses of them."""
+"""ValidatingAdmissionPolicies and their bindings: defaults and validation."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def decode_stored(resource: ResourceType, stored: Stored) -> dict[str, Any]:
 def with_revision(resource: ResourceType, stored: Stored, revision: int) -> Stored:
     """The same content under another resourceVersion, as in a DELETED event."""
     if resource.builtin:
-        # metadata stands first, and resourceVersion before anything that a user names: the first hit is it.
+        # metadata comes first, and resourceVersion before anything that a user names: the first hit is it.
         old, new = f'"resourceVersion":"{stored.revision}"', f'"resourceVersion":"{revision}"'
         raw = stored.raw.replace(old.encode(), new.encode(), 1)
     else:
@@ -226,7 +226,7 @@ class View:
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
 
     def bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        """A BOOKMARK line: a skeleton with nothing but a resourceVersion in it."""
+        """A BOOKMARK line: a skeleton with only a resourceVersion in it."""
         resource, number = self.resource, str(revision).encode()
         mark = b'"annotations":{"k8s.io/initial-events-end":"true"}' if initial_end else b""
         if self.form == "" and not resource.builtin:

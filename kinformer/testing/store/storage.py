@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
     items: Sequence[Stored]
 
     def within(self, namespace: str) -> Snapshot:
-        """Those of one namespace; `""` is all."""
+        """Find those of one namespace; `""` is all."""
         if not namespace:
             return self
         start = bisect_left(self.keys, f"{namespace}/")
@@ -68,7 +68,7 @@ class Snapshot(NamedTuple):
         return Snapshot(self.keys[start:end], self.items[start:end])
 
     def after(self, key: str) -> Snapshot:
-        """Those behind a key."""
+        """Find those behind a key."""
         start = bisect_right(self.keys, key)
         return Snapshot(self.keys[start:], self.items[start:])
 

@@ -12,7 +12,7 @@ __all__ = ["Clause", "check_format", "clauses", "mismatch"]
 _PRECISION = 6
 _NUMBERS = ("int", "uint", "double")
 _WHOLE = ("int", "uint")
-# Of a letter: the kinds that it takes, and what is said of another.
+# By letter: the kinds that it takes, and the message about another.
 _TAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "d": (_NUMBERS, "decimal clause can only be used on integers, was given "),
     "f": (_NUMBERS, "fixed-point clause can only be used on doubles, was given "),

@@ -31,7 +31,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "demo": (
         ("Until q, on the whole terminal", "kinformer demo"),
         ("For a script: ten seconds, a line for each event", "kinformer demo --duration 10 --plain"),
-        ("The first lines alone", "kinformer demo --plain | head"),
+        ("Only the first lines", "kinformer demo --plain | head"),
     ),
     "watch": (
         ("The pods of all namespaces, with what changes in them", "kinformer watch pods -A --diff"),
@@ -53,7 +53,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("The figures once, for a script", "kinformer stats pods -A --once -o json"),
     ),
     "doctor": (
-        ("The server alone: configuration, TLS, credentials", "kinformer doctor"),
+        ("Only the server: configuration, TLS, credentials", "kinformer doctor"),
         ("The rights, and what an informer of pods would take", "kinformer doctor pods"),
         ("A custom resource in one namespace, for a script", "kinformer doctor widgets.example.com -n shop -o json"),
     ),
@@ -68,7 +68,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "One that lives, for kubectl and your program",
             "kinformer serve --objects pods=100 --objects deployments=10 --churn 5",
         ),
-        ("With TLS, and a kubeconfig at a place of your own", "kinformer serve --tls --write-kubeconfig ./kubeconfig"),
+        (
+            "With TLS, and a kubeconfig at a path of your choice",
+            "kinformer serve --tls --write-kubeconfig ./kubeconfig",
+        ),
     ),
     "completion": (
         ("In ~/.bashrc", "source <(kinformer completion bash)"),

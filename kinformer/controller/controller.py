@@ -157,7 +157,7 @@ class Controller:
         if self._run is not None:
             raise RuntimeError(f"controller {self.name} is running already")
         if not self._sources:
-            raise ConfigError(f"controller {self.name} listens to nothing; call for_, owns or watches first")
+            raise ConfigError(f"controller {self.name} has no sources; call for_, owns or watches first")
         queue: RateLimitingQueue[str] = RateLimitingQueue(self._limiter, name=self.name, metrics=self._options.metrics)
         self._run = run = ControllerRun(
             self.name,

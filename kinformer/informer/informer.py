@@ -319,7 +319,7 @@ class SharedInformer(Generic[M]):
         Raises:
             ValueError: There is no resourceVersion, or it is no number; the namespace is missing or not followed.
             TimeoutError: `timeout` seconds have passed.
-            WatchError: The server went back in time: that version is of another past.
+            WatchError: The server went back in time, so the cache will never hold that version.
         """
         self._usable("wait_for_resource_version")
         written = Written.of(resource_version, namespace)

@@ -107,7 +107,7 @@ class InformerMetrics:
         yield several("relists_total", "Full lists after the first", "cause", figures.relists)
         yield several("watch_restarts_total", "Watches that ended", "cause", figures.watch_restarts)
         yield several("failures_total", "Requests and streams that failed", "cause", dict(self._failures))
-        yield several("snapshots_total", "What became of snapshots", "outcome", figures.snapshots)
+        yield several("snapshots_total", "Snapshots by outcome", "outcome", figures.snapshots)
         yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)

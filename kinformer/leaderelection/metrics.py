@@ -40,7 +40,7 @@ class LeaderElectionMetrics:
             )
             self._observe_renewal = metrics.histogram(
                 "kinformer_leader_election_renewal_seconds",
-                "How long the server took to take or renew a lease",
+                "Seconds that the server took to grant or renew a lease",
                 self._labels,
                 _BUCKETS,
             )
@@ -50,7 +50,7 @@ class LeaderElectionMetrics:
         if self._metrics is not None:
             self._close_gauge = self._metrics.gauge(
                 "leader_election_master_status",
-                "Whether this process leads (1) or not (0)",
+                "1 while this process leads, else 0",
                 self._labels,
                 lambda: float(self._is_leader()),
             )

@@ -73,11 +73,11 @@ class SnapshotCheck:
             except ExpiredError as error:
                 raise SnapshotRefusedError("expired", f"the server has forgotten its version: {error}") from error
             except ResourceVersionTooLargeError as error:
-                raise SnapshotRefusedError("rewind", f"the server is not as far: {error}") from error
+                raise SnapshotRefusedError("rewind", f"the server is behind the snapshot: {error}") from error
             except APIError as error:
                 if error.status not in NO_ANSWER:
                     raise
-                raise SnapshotRefusedError("unanswered", f"the server refuses to be asked: {error}") from error
+                raise SnapshotRefusedError("unanswered", f"the server refuses the check: {error}") from error
         return self._tip.cluster
 
     async def _where(self, snapshot: Resumption) -> None:
@@ -123,7 +123,7 @@ class SnapshotCheck:
         except TimeoutError:
             pass  # from here alone: reading from a network raises ConnectError
         if left:
-            raise SnapshotRefusedError("changed", f"{_first(left)} is not there, and the watch does not say since when")
+            raise SnapshotRefusedError("changed", f"{_first(left)} is gone, and the watch has not reported its delete")
 
 
 def _gone(events: Sequence[WatchEvent], left: dict[str, str], newest: str) -> bool:
@@ -154,7 +154,7 @@ def _changed(obj: KubeObject, found: Identified, version: str) -> bool:
     except ValueError as error:
         raise SnapshotRefusedError("changed", f"{obj!r} cannot be compared: {error}") from error
     there = f"the server has it at {found.resource_version}" if same else f"the server has another, {found!r}"
-    raise SnapshotRefusedError("changed", f"{obj!r} is of another past: {there}")
+    raise SnapshotRefusedError("changed", f"{obj!r} has another history: {there}")
 
 
 def _newer(version: str, than: str) -> bool:

@@ -238,8 +238,7 @@ def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., A
     resumable = capabilities_of(source).resumable
     if resumable is None:
         raise ConfigError(
-            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, without which nobody can tell "
-            "whether a snapshot is still true"
+            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which the check of a snapshot needs"
         )
     contents = dict(resumable.contents)
     if len(sources) > 1:
@@ -249,8 +248,8 @@ def _contents(sources: Mapping[Scope, ListerWatcher], transform: Callable[..., A
         mark = fingerprint(transform)
         if mark is None:
             raise ConfigError(
-                f"snapshot: whether {transform!r} has changed since cannot be told, so its results cannot be kept; the "
-                "transform has to be a plain function, with plain values as its defaults and in its closure"
+                f"snapshot: a change of {transform!r} cannot be noticed, so its results cannot be kept; pass a plain "
+                "function as the transform, with plain values as its defaults and in its closure"
             )
         contents["transform"] = mark
     return contents

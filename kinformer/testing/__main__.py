@@ -26,7 +26,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m kinformer.testing", description="An embedded Kubernetes API server."
     )
-    parser.add_argument("--host", default="127.0.0.1", help="where it listens (127.0.0.1)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8001, help="0 takes a free one (8001)")
     parser.add_argument(
         "--objects",
@@ -37,7 +37,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="generated objects; repeatable",
     )
     parser.add_argument(
-        "--churn", type=float, default=0.0, metavar="RATE", help="changes a second to what was generated"
+        "--churn", type=float, default=0.0, metavar="RATE", help="changes per second to the generated objects"
     )
     return parser.parse_args(argv)
 

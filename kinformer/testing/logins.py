@@ -32,7 +32,7 @@ class Logins:
     def __init__(self, users: Iterable[str] | Mapping[str, str] | None = None) -> None:
         named = {name: token for token, name in names_by_token(users or ()).items()}
         if ADMIN in named:
-            raise ConfigError(f"users: {ADMIN!r} is the one who may do everything; choose another name")
+            raise ConfigError(f"users: {ADMIN!r} is the user with all rights; choose another name")
         self._tokens = {ADMIN: secrets.token_hex(16), **named}
 
     def __repr__(self) -> str:

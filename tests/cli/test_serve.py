@@ -110,7 +110,7 @@ async def test_serve_fills_in_and_changes_every_usual_kind(capsys: pytest.Captur
     ended = await CommandLine(capsys)("serve", "--port", "0", *objects, "--churn", "2000", "--duration", "0.3")
     assert (ended.status, ended.err) == (0, "")
     assert [line for line in ended.out.splitlines() if line.startswith("2 ")] == [f"2 {name}" for name in _FILLED]
-    assert re.search(r"\nEnded after \d+s and \d+ requests?\. What it served is gone\.\n$", ended.out)
+    assert re.search(r"\nEnded after \d+s and \d+ requests?\. Its objects are gone\.\n$", ended.out)
 
 
 async def test_serve_writes_a_kubeconfig_to_export_and_removes_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -943,7 +943,7 @@ async def test_options_that_cannot_work_are_refused_by_name() -> None:
         Controller(None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="for v1/configmaps already"):
         controller_for(informer, recorder).for_(informer)
-    with pytest.raises(ConfigError, match="listens to nothing"):
+    with pytest.raises(ConfigError, match="has no sources"):
         await Controller(recorder).run()
 
 

@@ -80,10 +80,10 @@ async def serve(
                 if not limit.expired():
                     raise
         finally:
-            kept = f"; {path} is of no use any more" if kubeconfig is not None else ""
+            kept = f"; {path} is no longer valid" if kubeconfig is not None else ""
             print(
                 f"Ended after {human_duration(time.monotonic() - began)} and {count(len(server.requests), 'request')}. "
-                f"What it served is gone{kept}.",
+                f"Its objects are gone{kept}.",
                 flush=True,
             )
     return 0

@@ -147,7 +147,7 @@ def difference_lines(old: KubeObject, new: KubeObject, noise: frozenset[str]) ->
     except (DecodeError, RecursionError):
         return [Text("    <unreadable>", "bright_black")]
     if not found:
-        return [Text("    nothing but what is left out", "bright_black")]
+        return [Text("    only fields that are left out", "bright_black")]
     lines = []
     for sign, path, values in found:
         lines.append(Text.assemble(f"    {sign} ", (f"{clean(path)}: ", _SIGNS[sign]), clean(values)))

@@ -1,4 +1,4 @@
-"""What kinformer costs, measured against `orjson.loads` of the same bytes in the same process.
+"""The costs of kinformer, measured against `orjson.loads` of the same bytes in the same process.
 
     python -m benchmarks              all of them, below ten minutes on a quiet machine
     python -m benchmarks.watch        one of them
@@ -7,5 +7,5 @@ By hand, for what it needs: `real_server` (a kube-apiserver; Go for `--client-go
 for a decision, are in `benchmarks.studies`.
 
 The server is another process that sends bytes rendered beforehand. Microseconds differ by 20-40 % between
-two runs on one machine, ratios by 10-20 %: read the ratios, and their spread, which stands beside each.
+two runs on one machine, ratios by 10-20 %: read the ratios, and their spread, which is printed beside each.
 """

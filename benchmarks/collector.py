@@ -1,7 +1,7 @@
-"""What a cache adds to a collection of the garbage collector: 100,000 pods that came by LIST, a million objects.
+"""The cost of a cache in a collection of the garbage collector: 100,000 pods that came by LIST, a million objects.
 
-A full collection is timed with the cache and without it, in turns, and each is the best of many: what other processes
-do to the caches of the CPU only adds.
+A full collection is timed with the cache and without it, in turns, and each is the best of many, because
+other processes only add time.
 """
 
 from __future__ import annotations

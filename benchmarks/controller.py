@@ -1,6 +1,6 @@
-"""What a controller costs: reconciles that do nothing, beside workers on an asyncio.Queue in the same process.
+"""The cost of a controller: reconciles that do nothing, beside workers on an asyncio.Queue in the same process.
 
-Keys are triggered, and then all are waited for: what is measured is the queue, the dispatcher, the task of each
+Keys are triggered, and then all are waited for. This measures the queue, the dispatcher, the task of each
 reconcile, and the bookkeeping around it (own writes, reasons, backoff, figures). The bare workers take the same keys
 out of a queue and await the same coroutine function. The two take turns, and each pair gives a ratio.
 """

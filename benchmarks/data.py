@@ -5,9 +5,9 @@ sending them to each other. An object is rendered from the template of its workl
 labels, containers, environment and volumes), whose JSON has been cut at what differs from pod to pod: 100,000
 Pods take three seconds.
 
-What is true to life: field order, a third of managedFields, label sets shared by the pods of a workload, one
-owner reference, unequal sizes. What is not: words come from a small vocabulary, so the bytes compress better
-than those of a real cluster. Decoding does not notice that.
+True to life are the field order, a third of managedFields, label sets shared by the pods of a workload, one
+owner reference, and the unequal sizes. The words come from a small vocabulary, so the bytes
+compress better than those of a real cluster, which makes no difference to decoding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLOTS = ("@name@", "@uid@", "@version@", "@node@", "@ip@", "@time@", "@restarts
 
 @dataclass(frozen=True)
 class Kind:
-    """What is served: `item` makes an object as it stands in a list, `event` a line of a watch."""
+    """The served objects: `item` makes an object of a list, `event` a line of a watch."""
 
     resource: str
     path: str
@@ -252,7 +252,7 @@ def _pod_status(containers: list[dict[str, Any]], chance: random.Random) -> dict
 
 
 def _fields(value: Any, *, keyed_by: str = "name") -> Any:
-    """What managedFields say of a value: its shape, with `f:` names and `k:` keys of lists."""
+    """The managedFields of a value: its shape, with `f:` names and `k:` keys of lists."""
     if isinstance(value, dict):
         return {f"f:{name}": _fields(inner) for name, inner in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict) and keyed_by in value[0]:

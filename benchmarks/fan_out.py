@@ -1,7 +1,7 @@
-"""What a mailbox and a task a handler cost over awaiting the handlers one after the other, and what they are for.
+"""The cost and the use of a mailbox and a task for each handler, over awaiting the handlers one after the other.
 
 Both ways every handler gets views of its own, as the contract has it. A row says what it costs without them. Then one
-handler of sixteen takes 5 ms a call: how long after the change do the others hear of it?
+handler of sixteen takes 5 ms a call: how late are the others called?
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _changes(count: int) -> list[Notification]:
 
 
 def _ignored() -> None:
-    """Nobody counts errors here, as there are none."""
+    """Errors are not counted here, as there are none."""
 
 
 class _Crew:

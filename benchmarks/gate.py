@@ -3,8 +3,8 @@
     python -m benchmarks --gate        two minutes at most; exit status 1 on a regression
     python -m benchmarks.gate --one G5 the measurement of one, its figure as JSON
 
-Their limits here are wider than those that they must meet (`must`), since machines of CI are small, shared and slow:
-what is beyond them is no noise. A figure beyond its limit is measured once more, and the better one counts. Nothing
+Their limits here are wider than those that they must meet (`must`), since machines of CI are small, shared and slow.
+A figure beyond them is no noise. A figure beyond its limit is measured once more, and the better one counts. Nothing
 here is held against an absolute time but the collector's, whose figure is all but zero or many times its limit.
 """
 
@@ -31,7 +31,7 @@ class Gate:
         name: Of the figure in the benchmarks.
         what: It is, in words.
         unit: Of the figure.
-        must: What it has to be on a quiet machine, which the benchmark itself checks.
+        must: The limit on a quiet machine, which the benchmark itself checks.
         limit: The most that it may be here.
     """
 
@@ -52,7 +52,7 @@ GATES = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the measurements of one figure say."""
+    """The verdict on the measurements of one figure."""
 
     gate: Gate
     measured: tuple[float, ...]
@@ -60,7 +60,7 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """Whether the best measurement is within the limit; one that failed passes nothing."""
+        """True if the best measurement is within the limit; a failed one passes nothing."""
         return bool(self.measured) and min(self.measured) <= self.gate.limit
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class MeasurementError(Exception):
 
 
 def judge(gate: Gate, measure: Callable[[Gate], float]) -> Verdict:
-    """Measure, and where the figure is beyond its limit or there is none, once more."""
+    """Measure, and once more if the figure is missing or beyond its limit."""
     verdict = Verdict(gate, ())
     for _ in range(2):
         try:
@@ -123,14 +123,14 @@ def in_a_process(gate: Gate) -> float:
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"no figure after {SECONDS} s") from error
     if done.returncode:
-        raise MeasurementError(f"the measurement ended with status {done.returncode}; what it said stands above")
+        raise MeasurementError(f"the measurement ended with status {done.returncode}; its output is above")
     value: float = json.loads(done.stdout)
     return value
 
 
 async def figure(name: str) -> float:
     """Measure here and now, with as little as is enough for a median."""
-    # What is measured needs more than the verdict does.
+    # Imported here, because the verdict alone needs less.
     from benchmarks import collector, growth, memory, watch
 
     if name == "G1":

@@ -1,4 +1,4 @@
-"""client-go's informer, to stand beside kinformer on the same server: a small Go program, where there is Go."""
+"""client-go's informer, to compare with kinformer on the same server: a small Go program, if Go is installed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FOLLOWS = tuple(f"client-go {encoding}" for encoding in ENCODINGS)
 
 
 def build(folder: Path) -> Path | None:
-    """The program, built into a folder; None, and a word on stderr, where there is no Go.
+    """The program, built into a folder; None, and a word on stderr, if Go is not installed.
 
     Raises:
-        CalledProcessError: Go failed; what it said stands above.
+        CalledProcessError: Go failed; its output is above.
     """
     go = shutil.which("go")
     if go is None:

@@ -1,4 +1,4 @@
-"""How the cost of a watch event grows with the cache: 1,000, 10,000 and 100,000 pods, in interleaved rounds.
+"""The growth of a watch event's cost with the cache: 1,000, 10,000 and 100,000 pods, in interleaved rounds.
 
 `python -m benchmarks.growth --million` has 1,000 configmaps of 1 KB against a million: by hand, as it takes gigabytes.
 """

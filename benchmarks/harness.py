@@ -1,4 +1,4 @@
-"""What every benchmark needs: the server process, a reference, a verdict, a file with the figures.
+"""The common parts of all benchmarks: the server process, a reference, a verdict, a file with the figures.
 
 The machine is noisy: the same work takes 20-40 % more or less from one second to the next. So everything is a ratio
 of CPU times, the reference is measured before and after each piece of work, the pieces are short and many, and what
@@ -30,7 +30,7 @@ CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: the median of its rounds, what they spread over, and the limit, where it has one.
+    """One figure: the median of its rounds, their spread, and the limit, if it has one.
 
     `reference` says what it was held against, in words and with its figure; `aim` is what it should become.
     """
@@ -86,7 +86,7 @@ class Alternating:
     """Rounds of work between two measurements of the reference: `orjson.loads` of the same bytes.
 
     Args:
-        lines: What the reference decodes.
+        lines: The JSON that the reference decodes.
         warm: Rounds that do not count.
     """
 
@@ -126,7 +126,7 @@ async def serving(kind: str, objects: int, events: int = 1, *options: str) -> As
         assert process.stdout is not None
         line = (await process.stdout.readline()).decode().strip()
         if not line:
-            raise RuntimeError("the benchmark's server did not start; what it said stands above")
+            raise RuntimeError("the benchmark's server did not start; its output is above")
         yield line
     finally:
         if process.returncode is None:
@@ -165,7 +165,7 @@ def resident() -> int:
 
 
 class Others:
-    """What else runs on the machine: the share of all CPU time that neither this process nor its children had."""
+    """The load of others: the share of all CPU time that neither this process nor its children had."""
 
     def __init__(self) -> None:
         self._began = self._times()
@@ -195,7 +195,7 @@ def forget_peak() -> None:
 
 
 def peak() -> int:
-    """The most bytes of memory since `forget_peak` (where that exists, else since the start)."""
+    """The most bytes of memory since `forget_peak` (if that exists, else since the start)."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():

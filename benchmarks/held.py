@@ -1,6 +1,6 @@
 """Memory of one pod of 8 KB in the form in which a program holds it: JSON decoded, or the objects of other clients.
 
-What kinformer's own caches take is in `benchmarks.compact`: from a running informer, with its indexes. These here are
+The memory of kinformer's own caches is in `benchmarks.compact`: of a running informer, with its indexes. These here are
 held in a plain list, and nothing else of their client is running. Each form has a process of its own.
 """
 

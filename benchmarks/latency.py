@@ -2,15 +2,15 @@
 
 uvicorn serves the application in the loop of the informers; the client is another process, which asks 200 times a
 second (`benchmarks.requester`). Rounds go in turns: nothing else to do (idle); a first sync with one handler; beside a
-task that works in slices as long as kinformer's and gives way between them (busy). What any work in slices costs is
-what the last one shows, so it says how much of the latency is kinformer's own doing.
+task that works in slices as long as kinformer's and gives way between them (busy). The last one shows the cost of any
+work in slices, and so how much of the latency is due to kinformer itself.
 
-The latency of a request is from when the client sends it until the answer has been written to the socket. What counts
-of a round is the 99th percentile. A client knows the clock on the wall alone, and that is at the mercy of what else
-runs on the machine: a process that waits for the CPU answers nobody. So the limits are on the CPU time that the
-application's process had from the question to the answer (a selector notes it at each turn of the loop), and the same
-by the clock on the wall stands beside it, with the share of the CPU that others had. On a quiet machine the two differ
-by what it takes to wake a process up.
+The latency of a request is from when the client sends it until the answer has been written to the socket. The figure
+of a round is the 99th percentile. A client knows only the clock on the wall, which depends on the other load of the
+machine: a process that waits for the CPU answers no request. So the limits are on the CPU time that the
+application's process took for the answer (a selector notes it at each turn of the loop), and the time by the clock on
+the wall is printed beside it, with the share of the CPU that others had. On a quiet machine the two differ by the cost
+of waking a process up.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Turns(selectors.DefaultSelector):
         self._owns.append(time.process_time())
 
     def forget(self) -> None:
-        """What has been, but for the last turn."""
+        """The turns so far, except the last one."""
         del self._walls[:-2], self._owns[:-2]
 
     def own(self, wall: float) -> float:
@@ -169,7 +169,7 @@ class Requests:
         self._to.write(b"\n")
         answer = await self._from.readline()
         if not answer:
-            raise RuntimeError("the client's process has ended; what it said stands above")
+            raise RuntimeError("the client's process has ended; its output is above")
         self.seen.setdefault(name, []).append(Stretch(json.loads(answer), self._answers.written))
 
     def p99(self, name: str, clock: str) -> list[float]:
@@ -221,7 +221,7 @@ async def _on_add(obj: Any) -> None:
 
 
 async def one_sync(client: Client, requests: Requests) -> None:
-    """A sync; what frees the cache, and finds what went round in circles in it, is no part of it."""
+    """A sync; freeing the cache, and collecting its cycles, is not part of it."""
     async with SharedInformerFactory(client, watch_list=False) as factory:
         async with requests.during("sync"):
             informer = factory.for_resource(KINDS["pods"].resource)

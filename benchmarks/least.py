@@ -1,6 +1,6 @@
 """The least that a program can do with a watch: read it, decode it, keep it in a dict, await a handler.
 
-One task, and kinformer's own reader, framing and decoder; no queue, index, mailbox or recovery. What an informer costs
+One task, and kinformer's own reader, framing and decoder; no queue, index, mailbox or recovery. The cost of an informer
 beyond this is its machinery, and no informer of this decoder can cost less.
 """
 

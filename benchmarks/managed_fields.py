@@ -1,4 +1,4 @@
-"""What is saved if a server leaves managedFields out: bytes, and CPU of the client, over the same with them.
+"""The savings if a server leaves managedFields out: bytes, and CPU of the client, over the same with them.
 
 An informer drops managedFields, and asks the server to leave them out, which servers from v1.38 on can. Here one server
 sends them and another does not, in turns: a first list, an initial stream, and events of a watch, up to a handler.

@@ -1,8 +1,8 @@
-"""One client of Kubernetes, in a process of its own: what an event of a watch costs it.
+"""One client of Kubernetes, in a process of its own: the cost of an event of a watch.
 
     python -m benchmarks.peer --peer kubernetes_asyncio --url http://127.0.0.1:41000 --kind pods --events 1000
 
-Prints CPU microseconds of an event, from the socket to the place where a program has it in its hands.
+Prints CPU microseconds of an event, from the socket to the program's own code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Meter:
             answer.read()
 
     def event(self) -> bool:
-        """One more is here; whether it was the last."""
+        """Count an event; True if it was the last."""
         self._seen += 1
         if self._seen == WARM:
             self._began = time.process_time()
@@ -139,7 +139,7 @@ async def kubernetes_informer(url: str, kind: str, meter: Meter) -> None:
 
 
 async def kopf(url: str, kind: str, meter: Meter) -> None:
-    """Its watch alone, which has no public door; what an operator does with an event then is not in it."""
+    """Only its watch, which is not public; the further work of an operator is not included."""
     import kopf
     from kopf._cogs.clients import auth, watching
     from kopf._cogs.structs import credentials, references
@@ -151,7 +151,7 @@ async def kopf(url: str, kind: str, meter: Meter) -> None:
     events: Any = watching.infinite_watch(settings=kopf.OperatorSettings(), resource=resource, namespace=None)
     async with aclosing(events):
         async for event in events:
-            # What it lists first has no type.
+            # The objects of its first list have no type.
             if not isinstance(event, watching.Bookmark) and event["type"] and meter.event():
                 break
     await vault.close()

@@ -1,8 +1,8 @@
-"""Clients of Kubernetes side by side: the same bytes, the same server, what an event of a watch costs each.
+"""Clients of Kubernetes side by side: the same bytes, the same server, and the cost of an event of a watch for each.
 
-What they do for it differs: kinformer keeps a cache and an index, and decodes what the handler reads (a row has the
-whole object read, as a dict); the others decode the whole object always, and but for the informer of `kubernetes` keep
-nothing. Who is not installed has a row that says so (the dependency group `peers` has all of them).
+Their work differs: kinformer keeps a cache and an index, and decodes what the handler reads (a row has the
+whole object read, as a dict); the others decode the whole object always, and keep nothing, except the
+informer of `kubernetes`. A client that is not installed has a row that says so (the dependency group `peers` has all).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LIMITS = {
 
 
 def is_installed(peer: str) -> bool:
-    """Whether its package is there."""
+    """True if its package is installed."""
     package = peer.partition(",")[0].partition(" ")[0].partition(".")[0]
     return find_spec(package) is not None
 
@@ -60,7 +60,7 @@ async def event_us(url: str, peer: str, kind: str, events: int) -> float:
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=RESULTS.parent.parent)
     output, _ = await process.communicate()
     if process.returncode:
-        raise RuntimeError(f"{peer} did not follow the server; what it said stands above")
+        raise RuntimeError(f"{peer} did not follow the server; its output is above")
     return float(output)
 
 
@@ -75,7 +75,7 @@ async def side_by_side(kind: str) -> list[Figure]:
     total = ROUNDS * sum(WARM + EVENTS[kind].get(peer, MANY) for peer in present)
     async with serving(kind, OBJECTS, total) as url:
         for number in range(ROUNDS):
-            shift = number * 2 % len(present)  # nobody is always first, or behind the same other
+            shift = number * 2 % len(present)  # no client is always first, or behind the same other
             for peer in present[shift:] + present[:shift]:
                 reference = loads_us(lines)
                 try:

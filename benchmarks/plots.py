@@ -1,7 +1,7 @@
 """The pictures of the documentation, drawn from the figures in `benchmarks/results/`.
 
     nox -s peers                             measures first, and draws then
-    python -m benchmarks.plots [FOLDER]      docs/images, where nothing else is said
+    python -m benchmarks.plots [FOLDER]      docs/images by default
 
 Needs matplotlib (the dependency group `plots`). SVG without a background, in greys and colours that can be read on
 white and on black; the same figures make the same bytes.
@@ -110,7 +110,7 @@ def stalls(axes: Axes) -> None:
     axes.set_xticks([0.25, 0.5, 1, 2, 5, 10, 20], ["0.25", "0.5", "1", "2", "5", "10", "20"])
     axes.minorticks_off()
     axes.set_yscale("log")
-    axes.set_xlabel("milliseconds in which the event loop answers nobody, while 100,000 pods come in")
+    axes.set_xlabel("milliseconds in which the event loop is blocked, while 100,000 pods come in")
     axes.set_ylabel("share of all gaps that are longer")
     axes.legend(frameon=False, labelcolor=TEXT, loc="lower left")
 

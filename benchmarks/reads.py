@@ -1,4 +1,4 @@
-"""What reading from a cache of 100,000 pods costs, over the plainest Python that would do."""
+"""The cost of reading from a cache of 100,000 pods, over the plainest Python that would do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compared(
     faster: bool,
     **limits: Any,
 ) -> Figure:
-    """One against the other, in turns: how much faster ours is, or how much more it costs."""
+    """One against the other, in turns: the speed or the cost of ours, as a ratio."""
     mine, theirs = [], []
     for number in range(ROUNDS + 1):
         pair = us(ours, counts[0]), us(plain, counts[1])

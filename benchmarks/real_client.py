@@ -1,11 +1,11 @@
-"""One client of a real kube-apiserver, in a process of its own: what a first list, or an event of a watch, costs it.
+"""One client of a real kube-apiserver, in a process of its own: the cost of a first list, or of an event of a watch.
 
     python -m benchmarks.real_client sync --how list --kubeconfig FILE --kind pods --lines FILE
     python -m benchmarks.real_client follow --how informer --kubeconfig FILE --kind pods --lines FILE --events 500
 
 Prints one line of JSON: CPU microseconds of an object, those of `orjson.loads` of one in the same process, and, of a
-sync, memory. `follow` prints `ready` first, and then waits for its events. What a process pays once and no list or
-event can help (imports, the TLS context, the first handshake) is over before anything is counted.
+sync, memory. `follow` prints `ready` first, and then waits for its events. Costs that a process pays once
+(imports, the TLS context, the first handshake) are over before anything is counted.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Counter:
 
     Args:
         wanted: Events, the `WARM` ones not among them.
-        decode: Whether the whole object is read.
+        decode: True if the whole object is read.
     """
 
     def __init__(self, wanted: int, *, decode: bool = False) -> None:

@@ -32,7 +32,7 @@ _OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "managedFields"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object is: the path of its collection, and its name."""
+    """The place of an object: the path of its collection, and its name."""
 
     collection: str
     name: str
@@ -42,7 +42,7 @@ class RealCluster:
     """A control plane that has been filled; patches its objects at a given rate.
 
     Args:
-        client: Entered, and of one who may do everything.
+        client: Entered, with all rights.
         kubeconfig: A file for the processes that are measured.
     """
 
@@ -158,7 +158,7 @@ class _Progress:
 
 
 def lacks() -> str:
-    """Why there is no real server on this machine; "" where there is one."""
+    """The reason why there is no real server on this machine; "" if there is one."""
     try:
         find_assets()
     except ConfigError as error:

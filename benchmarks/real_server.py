@@ -2,11 +2,11 @@
 
     python -m benchmarks.real_server                    # 5 to 8 minutes, most of them the server's own
     python -m benchmarks.real_server --pods 1000 --rounds 1
-    python -m benchmarks.real_server --client-go        # its informer too, in the same rounds, where there is Go
+    python -m benchmarks.real_server --client-go        # its informer too, in the same rounds, if Go is installed
 
 Each round is a process of its own (`real_client`), in turns with one that drains the same bytes with aiohttp and drops
-them: what is left is kinformer's. The server is a ControlPlane on the same machine; without its binaries (see
-`tests/conformance/build_assets.py`) nothing is measured, which is said, and is no failure.
+them: the difference is kinformer's. The server is a ControlPlane on the same machine; without its binaries (see
+`tests/conformance/build_assets.py`) nothing is measured; a line says so, and it is no failure.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Rounds:
         try:
             assert process.stdout is not None
             if (await process.stdout.readline()).strip() != b"ready":
-                raise RuntimeError("the client did not get as far as its watch; what it said stands above")
+                raise RuntimeError("the client did not get as far as its watch; its output is above")
             began = time.perf_counter()
             await self._cluster.patch(kind, WARM + events, rate)
             reached = (WARM + events) / (time.perf_counter() - began)
@@ -107,7 +107,7 @@ async def _figures(process: asyncio.subprocess.Process) -> dict[str, Any]:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise RuntimeError("the client failed; what it said stands above")
+        raise RuntimeError("the client failed; its output is above")
     figures: dict[str, Any] = json.loads(output)
     return figures
 

@@ -4,8 +4,8 @@
 
 Each line on its input begins or ends a stretch of requests; at the end of one it prints when each of them was asked, by
 `time.perf_counter`, as JSON. The number of a request in its stretch is in its query (`?n=0`). A request is due whether
-or not those before it have been answered: who waits for answers asks seldom just when the other is slow. Within its
-slot each comes at a random time, so that no rhythm of the other's is hit again and again.
+or not those before it have been answered: a client that waits for answers asks rarely when the server is slow. Within
+its slot each comes at a random time, so that no rhythm of the other's is hit again and again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Connection:
         self._socket.sendall(request)
 
     def receive(self) -> bool:
-        """Read what has come; whether the answer is whole."""
+        """Read the bytes that have come; True if the answer is whole."""
         received = self._socket.recv(65536)
         self._answer += received
         if not received or not self._answer.startswith(b"HTTP/1.1 200"):
@@ -56,7 +56,7 @@ class Requester:
     """Requests to one URL.
 
     Args:
-        url: What is asked for.
+        url: The URL to ask for.
         rate: Requests a second.
     """
 
@@ -69,7 +69,7 @@ class Requester:
         self._chance = random.Random(20261121)
 
     def stretch(self) -> list[float]:
-        """Ask until a line comes in and every request is answered; when each was due and this process awake."""
+        """Ask until a line comes in and every request is answered; return when each was due and this process awake."""
         asked: list[float] = []
         sent = 0
         slot = time.perf_counter()
@@ -79,7 +79,7 @@ class Requester:
             wait = 5.0 if due is None else max(0.0, due - time.perf_counter())
             ready, _, _ = select.select(readers, [], [], wait)
             if due is None and not ready:
-                raise TimeoutError("requests that nobody has answered in 5 s")
+                raise TimeoutError("requests without an answer after 5 s")
             for connection in (one for one in ready if isinstance(one, Connection) and one.receive()):
                 self._busy.remove(connection)
                 self._free.append(connection)

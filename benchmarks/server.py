@@ -46,12 +46,12 @@ def _chunk(body: bytes) -> bytes:
 
 
 class Collection:
-    """What is served: the list, the initial stream and the events, as bytes on the wire.
+    """The served data: the list, the initial stream and the events, as bytes on the wire.
 
     Args:
-        kind: What the objects are.
-        objects: How many the list has.
-        events: How many the watch can send.
+        kind: The kind of the objects.
+        objects: The number of objects in the list.
+        events: The number of events that the watch can send.
     """
 
     def __init__(self, kind: Kind, objects: int, events: int) -> None:
@@ -61,7 +61,7 @@ class Collection:
         self.first_event = self.version + 1
         self._items = items = self._list(0)
         self.first_item = items[0]
-        # The newest, by path and name: what a snapshot is checked by.
+        # The newest objects, by path and name, for the check of a snapshot.
         self.newest = {self._place(item): item for item in items[-64:]}
         self.events = [
             _chunk(kind.event("MODIFIED", touched(number, objects), self.first_event + number))
@@ -140,7 +140,7 @@ class Server:
                 return  # the client has what it wanted
 
     def _answer(self, connection: socket.socket, method: str, target: str) -> bool:
-        """Answer one request; whether the connection may serve another."""
+        """Answer one request; True if the connection may serve another."""
         url = urlsplit(target)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
         send = connection.sendall
@@ -215,7 +215,7 @@ class Server:
 
 
 def self_signed() -> ssl.SSLContext:
-    """TLS with a certificate that nobody trusts, made by the openssl command."""
+    """TLS with a self-signed certificate, made by the openssl command."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         names = ["-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem", "-subj", "/CN=127.0.0.1"]
@@ -226,7 +226,7 @@ def self_signed() -> ssl.SSLContext:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    if isinstance(connection, ssl.SSLSocket):  # it cannot peek; what it sends next will tell
+    if isinstance(connection, ssl.SSLSocket):  # it cannot peek; the next data will tell
         return False
     readable, _, _ = select.select([connection], [], [], 0)
     try:

@@ -1,6 +1,6 @@
-"""What one replica of a sharded controller costs, among 1, 2, 4 and 8 of them: memory, CPU of the start, CPU of events.
+"""The cost of a replica of a sharded controller, among 1, 2, 4 and 8 of them: memory, CPU of the start, CPU of events.
 
-The main resource is asked for by shards where the server filters by them, and checked here where it does not; an
+The main resource is asked for by shards if the server filters by them, and checked here if it does not; an
 owned resource comes whole in any case, and what belongs to others is dropped. Of the replicas one is real, in a process
 of its own; the others are memberships without work, in the process of the server, since what they do is not what is
 measured. Their heartbeats come four times as often as by default, so that a share moves soon; those of the measured one
@@ -127,7 +127,7 @@ class Site:
 
 
 async def serve(filters: bool, objects: int) -> None:
-    """Make the objects, say where the server is, and do what each line asks for."""
+    """Make the objects, print the server's URL, and follow the commands of each line."""
     async with APIServer(features=Features(sharding=filters)) as server, server.client() as client:
         site = Site(server, client)
         await site.fill(objects)
@@ -213,7 +213,7 @@ class Child:
         assert self.process.stdout is not None
         line = (await self.process.stdout.readline()).decode().strip()
         if not line:
-            raise RuntimeError("a process of the benchmark ended; what it said stands above")
+            raise RuntimeError("a process of the benchmark ended; its output is above")
         return line
 
     async def ask(self, *words: object) -> str:

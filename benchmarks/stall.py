@@ -1,9 +1,9 @@
-"""The longest time for which the event loop answers nobody while 100,000 pods of 8 KB come in.
+"""The longest time for which the event loop is blocked while 100,000 pods of 8 KB come in.
 
 A ticker sleeps 1 ms again and again, and notes by how much it was late. Of a gap only the CPU time counts that this
 process had in it: the rest was the machine's doing (another process, the hypervisor). A gap in which it had less than
-half is left out altogether. Each figure is the median over several syncs of the longest gap of each; what the clock on
-the wall says stands beside it.
+half is left out altogether. Each figure is the median over several syncs of the longest gap of each; the time by the
+clock on the wall is printed beside it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Ticker:
 
 
 def counts(values: list[float], edges: list[float]) -> list[int]:
-    """How many are up to each edge and above the one before; those above the last count with it."""
+    """The number of values up to each edge and above the one before; those above the last count with it."""
     found = [0] * len(edges)
     for value in values:
         found[min(bisect_left(edges, value), len(edges) - 1)] += 1
@@ -79,7 +79,7 @@ async def ticking() -> AsyncIterator[Ticker]:
 
 
 class Stalls:
-    """What tickers saw, under a name each."""
+    """The gaps that tickers saw, under a name each."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[Ticker]] = {}
@@ -144,7 +144,7 @@ async def one_sync(
 
 async def measure() -> list[Figure]:
     stalls = Stalls()
-    # The modules of this process would be looked through by a full collection, whoever brings it about.
+    # The modules of this process would be looked through by a full collection, whatever its cause.
     gc.collect()
     gc.freeze()
     async with (
@@ -161,7 +161,7 @@ async def measure() -> list[Figure]:
                 one_sync(client, stalls, "LIST with 16 handlers", handlers=16),
             ):
                 await sync
-                gc.collect()  # what is left of this sync must not be cleared away during the next
+                gc.collect()  # the remains of this sync must not be cleared away during the next
     return stalls.figures()
 
 

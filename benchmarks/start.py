@@ -1,4 +1,4 @@
-"""What starting costs: `import kinformer`, and the names that a program uses first, over `import aiohttp`.
+"""The cost of starting: `import kinformer`, and the names that a program uses first, over `import aiohttp`.
 
 Each import is made by a fresh interpreter, in turns. Without the interpreter's own start.
 """
@@ -49,7 +49,7 @@ async def measure() -> list[Figure]:
             theirs = [row[place] for row in seen["aiohttp"]]
             text = f"{statistics.median(ours):.1f} {unit}, aiohttp {statistics.median(theirs):.1f} {unit}"
             ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-            # Names are loaded when they are first used; what those of every program cost, with aiohttp, is told too.
+            # Names are loaded on first use; the cost of those of every program, with aiohttp, is printed too.
             limits = {"limit": 1.3, "aim": 1.1} if way == "kinformer" else {}
             name = f"{'G15 ' if limits else ''}import of {way}, {what}, over aiohttp's"
             figures.append(median(name, ratios, "x", reference=text, **limits))

@@ -28,7 +28,7 @@ ALONE = (500.0, 500, 5)  # events a second, events of a round, rounds
 
 
 class Counter:
-    """An async handler that does nothing but count, or read the whole object."""
+    """An async handler that only counts, or reads the whole object."""
 
     def __init__(self, *, decode: bool = False) -> None:
         self.seen = 0
@@ -117,7 +117,7 @@ async def floor_us(kind: str, events: int, rate: float, rounds: int) -> list[flo
 
 
 async def alone() -> Figure:
-    """At live rates each event wakes the process up for itself: what matters is what is added to that."""
+    """At live rates each event wakes the process up by itself; the figure is the cost beyond that."""
     rate, events, rounds = ALONE
     floor = statistics.median(await floor_us("pods", events, rate, rounds))
     costs = []

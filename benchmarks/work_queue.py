@@ -1,4 +1,4 @@
-"""What a work queue costs: an add-get-done cycle, beside a put and a get of asyncio.Queue in the same process.
+"""The cost of a work queue: an add-get-done cycle, beside a put and a get of asyncio.Queue in the same process.
 
 Both on one task with keys that are there, so that nothing ever waits: this is the price of the bookkeeping alone. The
 two take turns, and each pair gives a ratio; the figure is the median of these.

@@ -29,7 +29,7 @@ def by_author(book: Book) -> list[str]:
 
 def by_shelf(book: Book) -> list[str]:
     if book.shelf is None:
-        raise ValueError("this book stands on no shelf")
+        raise ValueError("this book is on no shelf")
     return [book.shelf]
 
 
@@ -43,7 +43,7 @@ def titles(books: list[Book]) -> str:
 
 
 def main() -> None:
-    # What an index function raises is logged with a traceback; here one line will do.
+    # Errors of an index function are logged with a traceback; here one line will do.
     logging.getLogger("kinformer.indexer").addHandler(logging.NullHandler())
     logging.getLogger("kinformer.indexer").propagate = False
 
@@ -64,7 +64,7 @@ def main() -> None:
     store.replace([MORT, EMMA], "2")
     print("after replace:", titles(store.list()))
 
-    # Who has missed a delete knows only that the object is gone, and what it was when last seen.
+    # After a missed delete only the object's absence and its last known state are known.
     store.delete(DeletedFinalStateUnknown(MORT.isbn, MORT))
     print("after the delete:", titles(store.list()))
 
@@ -75,7 +75,7 @@ def main() -> None:
     print("by the authors of Good Omens:", titles(indexer.index("author", OMENS)))
     print("authors:", ", ".join(sorted(indexer.index_values("author"))))
 
-    # Emma stands on no shelf: she is stored, out of that index, and counted.
+    # Emma is on no shelf: it is stored, left out of that index, and counted.
     print("on shelf A:", titles(indexer.by_index("shelf", "A")))
     print("stored all the same:", indexer.get_by_key(EMMA.isbn).title, "- index errors:", indexer.index_errors)
 

@@ -1,6 +1,6 @@
 """A factory for one namespace and one label, whose every request is tweaked; two resources, three handlers.
 
-What a factory is given is the default for all its informers. `tweak_list_options` sees the options of each
+The options of a factory are the defaults of all its informers. `tweak_list_options` sees the options of each
 request and returns other ones: the last word before the wire.
 """
 

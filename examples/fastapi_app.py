@@ -76,7 +76,7 @@ Pods = Annotated[Lister, Depends(lister_of_pods)]
 
 
 def summaries(pods: list[KubeObject]) -> list[dict[str, Any]]:
-    """What a list of pods shows; by name, because the cache keeps no order."""
+    """The entry of a pod in a list; sorted by name, because the cache keeps no order."""
     return [
         {"name": pod.key, "phase": pod.path("status.phase"), "node": pod.path("spec.nodeName")}
         for pod in sorted(pods, key=lambda pod: pod.key)

@@ -1,4 +1,4 @@
-"""Where the examples run: your cluster, or one that lives as long as the example.
+"""The cluster of the examples: yours, or one that lives as long as the example.
 
     python examples/scheduled_pod_lister.py                        an API server of its own, with things happening
     python examples/scheduled_pod_lister.py --context staging      a cluster of yours, until Ctrl-C
@@ -76,7 +76,7 @@ async def _on_embedded(
 
 
 async def _until(example: asyncio.Task[None], over: asyncio.Task[None]) -> None:
-    """Wait until one of the two has ended, then end both; what went wrong comes out."""
+    """Wait until one of the two has ended, then end both; errors come out."""
     await asyncio.wait({example, over}, return_when=asyncio.FIRST_COMPLETED)
     for task in (example, over):
         task.cancel()
@@ -86,7 +86,7 @@ async def _until(example: asyncio.Task[None], over: asyncio.Task[None]) -> None:
 
 
 async def until_followed(server: APIServer, since: int, *, anew: bool = False, seconds: float = 15) -> None:
-    """Until somebody follows the pods again, `anew` with a full list; `since` counts the requests that came before."""
+    """Until a client follows the pods again, `anew` with a full list; `since` counts the requests that came before."""
     sign = "sendInitialEvents" if anew else "watch"
     async with asyncio.timeout(seconds):
         while not any(  # noqa: ASYNC110 - the server keeps a log, it has no event

@@ -1,9 +1,9 @@
-"""What an informer is made of, put together by hand: reflector, queue, a loop that pops, a store.
+"""The parts of an informer, put together by hand: reflector, queue, a loop that pops, a store.
 
 The reflector lists and watches, and puts what happened into the queue. The loop takes one key at a time, with
 all that has happened to it since the last time, oldest first, and applies it to the store. Because the queue
 knows the store (`known_objects`), it can tell which objects of the store a new list lacks: these come as
-Deleted, with a `DeletedFinalStateUnknown` in place of the object, since nobody saw its last state.
+Deleted, with a `DeletedFinalStateUnknown` in place of the object, since its last state was not seen.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def main(client: Client) -> None:
         await reflecting
     finally:
         reflecting.cancel()
-        queue.close()  # what still waits is popped, then pop raises StoppedError
+        queue.close()  # waiting deltas are popped, then pop raises StoppedError
         await popping
 
 

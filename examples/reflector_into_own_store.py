@@ -23,7 +23,7 @@ from kinformer.testing import APIServer
 
 
 class PhaseCount:
-    """How many pods there are in each phase; of each pod it keeps one word."""
+    """Counts the pods in each phase; of each pod it keeps one word."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +44,7 @@ class PhaseCount:
         self._show()
 
     def resync(self) -> None:
-        """Nobody is to be told again."""
+        """There is no handler to replay to."""
 
     def _show(self) -> None:
         counts = sorted(Counter(self._phases.values()).items())

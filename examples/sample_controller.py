@@ -77,7 +77,7 @@ class SampleController:
         try:
             ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
             for worker in ended:
-                worker.result()  # they end by what nobody foresaw: it comes out
+                worker.result()  # they end by an unforeseen error: it comes out
         finally:
             try:
                 await self._queue.shut_down_with_drain(timeout=SHUTDOWN)
@@ -115,11 +115,11 @@ class SampleController:
             try:
                 await self._client.request("POST", path, body=new_deployment(foo))
             except AlreadyExistsError:
-                return  # made a moment ago: the cache is about to hear of it, and then so are we
+                return  # made a moment ago: the cache is about to get it, and then so are we
             print(f"{key}: made deployment {foo.path('spec.deploymentName')}")
             return
         if not any(owner.uid == foo.uid for owner in deployment.owner_references):
-            print(f"{key}: deployment {deployment.name} belongs to somebody else")
+            print(f"{key}: deployment {deployment.name} has another owner")
             return
         if deployment.path("spec.replicas") != foo.path("spec.replicas"):
             wanted = {"spec": {"replicas": foo.path("spec.replicas")}}
@@ -136,7 +136,7 @@ class SampleController:
         try:
             await self._client.request("PUT", path, body=changed)
         except ConflictError:
-            return  # somebody wrote it meanwhile: that change is on its way here
+            return  # it was changed meanwhile: that change is on its way here
         print(f"{foo.key}: status says {available} available")
 
 
@@ -189,7 +189,7 @@ async def happens(server: APIServer) -> None:
     print("-- the foo is to have three")
     server.update({**server.get(FOOS, "default", "example"), "spec": a_foo(3)["spec"]})
     await asyncio.sleep(0.4)
-    print("-- somebody deletes the deployment")
+    print("-- another client deletes the deployment")
     server.delete("apps/v1/deployments", "default", "example-web")
     await asyncio.sleep(0.4)
     server.delete(FOOS, "default", "example")

@@ -1,12 +1,12 @@
 """Which pods have a node? Asked every ten seconds, as the cluster autoscaler does, without asking the server.
 
-What to look for in the output:
+Look for this in the output:
 
 * every answer is read from memory: the server sees one list and one watch, however often is asked;
 * the server applies the selector: a pod that ends leaves it, and arrives here as a delete;
 * the loop goes on while the API server restarts, with the last good state.
 
-*Resync* and *relist* are two things: a resync (every hour here) replays what is in memory and asks nobody; a
+*Resync* and *relist* are two things: a resync (every hour here) replays the cache and asks no server; a
 relist asks the server for everything again, which happens only when the history that was missed is gone.
 """
 

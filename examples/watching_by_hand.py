@@ -29,7 +29,7 @@ async def main(client: Client) -> None:
         async for events in stream:
             for event in events:
                 print(event.type, event.object.key, event.object.path("status.phase"))
-    print("the stream has ended; whoever goes on from here writes a reflector")
+    print("the stream has ended; continuing from here would need a reflector")
 
 
 # --- what happens on the embedded server ------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Programs for those who release kinformer (RELEASING.md); no part of the package."""
+"""Programs for releasing kinformer (RELEASING.md); not part of the package."""

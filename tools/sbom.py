@@ -1,4 +1,4 @@
-"""The SBOM of a wheel in CycloneDX: what an installation with every extra brings, made by `cyclonedx-py`.
+"""The SBOM of a wheel in CycloneDX: the packages of an installation with every extra, made by `cyclonedx-py`.
 
     python tools/sbom.py dist/kinformer-0.1.0-py3-none-any.whl    # writes dist/kinformer-0.1.0.cdx.json
 

@@ -45,7 +45,7 @@ WIDGET_CRD = {
 
 
 class Disagreement(AssertionError):
-    """At a checkpoint somebody had not seen the truth."""
+    """At a checkpoint a follower had not seen the truth."""
 
 
 class Soak:
@@ -118,7 +118,7 @@ class Soak:
         return sum(self.chaos.counts.values())
 
     def line(self) -> str:
-        """How it goes."""
+        """The state of the run."""
         changes = sum(truth.changes for truth in self.writers.truths.values())
         relists = sum(sum(follower.informer.statistics().relists.values()) for follower in self.followers)
         return (
@@ -128,7 +128,7 @@ class Soak:
 
 
 def memory() -> float:
-    """Resident megabytes at this moment; the most there ever were, where the system does not tell."""
+    """Resident megabytes at this moment; the peak, if the system does not tell."""
     try:
         with open("/proc/self/statm") as statm:  # noqa: PTH123 - no file of ours
             return int(statm.read().split()[1]) * resource.getpagesize() / 1e6
@@ -155,7 +155,7 @@ async def prepared(kind: str) -> AsyncIterator[tuple[APIServer | ControlPlane, C
 
 
 async def soak(options: argparse.Namespace) -> int:
-    """Run it, with a line of progress; 1 where somebody did not see the truth, or memory grew."""
+    """Run it, with a line of progress; 1 if a follower did not see the truth, or memory grew."""
     began = time.monotonic()
     async with prepared(options.server) as (server, client):
         if isinstance(server, APIServer):

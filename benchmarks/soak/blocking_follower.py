@@ -85,7 +85,7 @@ def _ours(obj: Any) -> bool:
 
 
 class BlockingFollower:
-    """An informer on a loop in a thread of its own; what blocks is called in worker threads.
+    """An informer on a loop in a thread of its own; blocking functions are called in worker threads.
 
     Args:
         connect: The arguments of `blocking.Informers` that name the server.
@@ -170,7 +170,7 @@ class BlockingFollower:
             await asyncio.to_thread(registration.wait_synced, 60)
 
     def faults(self, truth: Truth, contents: dict[str, Any]) -> list[str]:
-        """What is wrong with the cache, the handlers and the readers, now that all should agree."""
+        """The errors of the cache, the handlers and the readers, now that all should agree."""
         cached = {obj.key: obj for obj in self.informer.lister if _ours(obj)}
         present = truth.present(self.shape.shows)
         wrong = [f"a reader failed: {error!r}" for reader in self._readers for error in reader.failed]

@@ -1,4 +1,4 @@
-"""What goes wrong: faults of every kind, restarts, compactions, and servers that come back from a backup."""
+"""The faults of a soak: faults of every kind, restarts, compactions, and servers that come back from a backup."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AWAY = 2.5  # seconds: a server is not restored from a backup in less
 
 
 async def whole(act: Awaitable[Any]) -> None:
-    """Do it to its end, also where the one who does it is cancelled: half a restart leaves no server."""
+    """Do it to its end, even if the caller is cancelled: half a restart leaves no server."""
     doing = asyncio.ensure_future(act)
     try:
         await asyncio.shield(doing)
@@ -48,7 +48,7 @@ class EmbeddedChaos:
     """Faults of an embedded server, some a second.
 
     Attributes:
-        counts: What was done, by name; a fault counts when it has struck.
+        counts: The actions so far, by name; a fault counts when it has struck.
     """
 
     def __init__(self, server: APIServer, client: Client, writers: Writers, seed: int) -> None:
@@ -90,7 +90,7 @@ class EmbeddedChaos:
         self._server.faults.clear()
 
     async def tidy(self) -> None:
-        """Everybody is at the present: the server forgets the past, which would be the growth that is looked for."""
+        """All followers are at the present: forget the server's past, which would look like the growth in question."""
         self._rewindable = await self._server.compact()
 
     def _wire_fault(self) -> None:
@@ -135,12 +135,12 @@ class EmbeddedChaos:
             self._rewindable = int(self._server.resource_version)
             for kind in self._writers.truths:
                 await self._writers.contents(kind)
-            # Whoever grows past what was seen before anybody asks cannot be told from one that was never restored.
+            # A server that grows past the last known version before it is asked looks as if it was never restored.
             await asyncio.sleep(_AWAY)
 
 
 class RealChaos:
-    """What a real control plane can show by itself: killed and stopped servers, an etcd that is away, compaction."""
+    """Faults of a real control plane: killed and stopped servers, an etcd that is away, compaction."""
 
     def __init__(self, plane: ControlPlane, client: Client, writers: Writers, seed: int) -> None:
         self.counts: Counter[str] = Counter()

@@ -132,7 +132,7 @@ class Replica:
             self.objects[key] = mark
 
     def faults(self, truth: Truth) -> list[str]:
-        """What is wrong with what it was told."""
+        """The errors in the events that it got."""
         wrong = list(self.wrong)
         if self.objects != truth.present(self.shows):
             wrong.append(f"its objects differ from the truth in {difference(self.objects, truth.present(self.shows))}")
@@ -241,7 +241,7 @@ class Follower:
         return [obj for obj in self.informer.lister if obj.namespace in NAMESPACES]
 
     def faults(self, truth: Truth, contents: dict[str, Any]) -> list[str]:
-        """What is wrong with the cache, its indexes and its handlers, now that all should agree."""
+        """The errors of the cache, its indexes and its handlers, now that all should agree."""
         wrong = []
         cached = {obj.key: obj for obj in self._objects()}
         present = truth.present(self.shape.shows)

@@ -1,4 +1,4 @@
-"""What really happened to each object, in order, and whether what somebody saw of it can be true."""
+"""The real history of each object, in order, to compare with the history that a follower saw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["Mark", "State", "Truth", "how_it_lies"]
 
-Mark = tuple[str, str] | None  # uid and resourceVersion; None where the object is not there
+Mark = tuple[str, str] | None  # uid and resourceVersion; None if the object does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class State:
 
 
 class Truth:
-    """The histories of one resource, by key. Whoever writes tells it of each change, in the order of each object's."""
+    """The histories of one resource, by key. A writer tells it of each change, in the order of each object's."""
 
     def __init__(self) -> None:
         self._histories: dict[str, list[State | None]] = {}
@@ -59,11 +59,11 @@ class Truth:
         return self._histories.get(key, [None])[-1]
 
     def present(self, shows: Callable[[State], bool]) -> dict[str, Mark]:
-        """What there is now, of what somebody is shown."""
+        """The present state of the objects that a follower is shown."""
         return {key: state.mark for key in self._histories if (state := self.last(key)) is not None and shows(state)}
 
     def history(self, key: str, shows: Callable[[State], bool]) -> list[Mark]:
-        """What somebody may have seen of an object, if nothing was missed."""
+        """The states that a follower may have seen of an object, if nothing was missed."""
         marks: list[Mark] = []
         for state in self._histories.get(key, [None]):
             mark = state.mark if state is not None and shows(state) else None
@@ -72,12 +72,12 @@ class Truth:
         return marks
 
     def forget(self) -> None:
-        """Everybody has seen the present: what led to it is no longer needed."""
+        """All followers have seen the present: the history before it is no longer needed."""
         self._histories = {key: [last] for key in self._histories if (last := self.last(key)) is not None}
 
 
 def how_it_lies(seen: list[Mark], true: list[Mark]) -> str | None:
-    """Why `seen` is no subsequence of `true` that ends where that ends; None where it is one."""
+    """The reason why `seen` is not a subsequence of `true` with the same end; None if it is one."""
     rest = iter(true)
     for number, mark in enumerate(seen, 1):
         if not any(mark == other for other in rest):

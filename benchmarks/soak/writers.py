@@ -16,7 +16,7 @@ __all__ = ["CONFIG_MAPS", "NAMESPACES", "TIERS", "WIDGETS", "Kind", "Writers"]
 
 NAMESPACES = ("soak-0", "soak-1", "soak-2")
 TIERS = ("gold", "silver", "")
-_PATIENCE = 5.0  # seconds for an answer; what came of a write without one is asked for afterwards
+_PATIENCE = 5.0  # seconds for an answer; the result of a write without one is asked for afterwards
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Writers:
         self._note(kind, key, None)
 
     async def _ask(self, kind: Kind, key: str) -> None:
-        """What a write without an answer has led to."""
+        """The result of a write without an answer."""
         while True:
             try:
                 async with asyncio.timeout(_PATIENCE):
@@ -146,7 +146,7 @@ class Writers:
                 await asyncio.sleep(0.2)
 
     async def contents(self, kind: Kind) -> dict[str, Any]:
-        """What the server has now, by key, without managedFields; the truth learns of it too. While held."""
+        """The objects of the server, by key, without managedFields; also noted in the truth. Called while held."""
         answer = await self._client.request("GET", kind.all)
         objects = [item for item in answer["items"] if item["metadata"]["namespace"] in NAMESPACES]
         for obj in objects:

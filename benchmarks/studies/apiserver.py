@@ -1,4 +1,4 @@
-"""The embedded API server as a load generator: how fast it is filled, written to and watched, and what it keeps.
+"""The embedded API server as a load generator: the speed of filling, writing and watching it, and its memory.
 
 All figures are of CPU time, so that a busy machine does not change them much; those of writes are held against
 `json.loads` and `json.dumps` of the same object in the same process too. The HTTP figures are of a server process
@@ -101,7 +101,7 @@ def writes() -> list[Figure]:
         fresh = [configmap(index) for index in range(WRITES)]
         changed = [configmap(index, value="y" * 60) for index in range(WRITES)]
         gc.collect()
-        gc.freeze()  # what the benchmark itself holds is no business of the collections meanwhile
+        gc.freeze()  # keeps the collections from the benchmark's own objects
         rounds["create"].append(cpu_us(each(server.create, fresh), WRITES))
         stored = server.get("v1/configmaps", "default", "map-000000")
         size = len(msgspec.json.encode(stored))
@@ -197,7 +197,7 @@ async def _watch(host: str, port: int, events: int, ready: asyncio.Event) -> Non
 
 
 async def fan_out() -> Figure:
-    """Events to 100 watchers: what each costs one of them."""
+    """Events to 100 watchers: the cost of each for one of them."""
     async with APIServer() as server:
         host, _, port = server.url.removeprefix("http://").partition(":")
         ready = [asyncio.Event() for _ in range(WATCHERS)]

@@ -185,7 +185,7 @@ def figures(pods: int, rounds: int) -> list[Figure]:
 
 
 def lacks() -> str:
-    """Why no namespace can be made here; "" where one can."""
+    """The reason why no namespace can be made here; "" if one can."""
     if shutil.which("ip") is None or not Path("/dev/net/tun").exists():
         return "that takes Linux's ip command and /dev/net/tun"
     return "" if os.geteuid() == 0 else "making a network namespace takes root"

@@ -1,4 +1,4 @@
-"""How smooth the dashboard's page is: frame times in a real browser, with 5,000 pods and 200 changes a second.
+"""The smoothness of the dashboard's page: frame times in a real browser, with 5,000 pods and 200 changes a second.
 
     python -m benchmarks.studies.dashboard [--pods 5000] [--changes 200] [--seconds 8] [--picture page.png]
 

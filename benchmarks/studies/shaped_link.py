@@ -33,7 +33,7 @@ _IFF_TUN, _IFF_NO_PI = 0x0001, 0x1000
 
 
 class Direction:
-    """One way: what comes from a device goes to the other, later.
+    """One direction: packets from a device go to the other, later.
 
     Args:
         source, target: File descriptors of the devices.
@@ -63,7 +63,7 @@ class Direction:
                 self._under_way.append((self._free_at + self._delay, packet))
 
     def give(self) -> float | None:
-        """Everything that is due; seconds until the next, None where there is none."""
+        """Send everything that is due; seconds until the next, None if there is none."""
         now = time.perf_counter()
         while self._under_way and self._under_way[0][0] <= now:
             with suppress(BlockingIOError):  # the other end takes no more: a lost packet

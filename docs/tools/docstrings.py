@@ -1,4 +1,4 @@
-"""What mkdocstrings has to know of the docstrings' habits."""
+"""The habits of the docstrings, for mkdocstrings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Links from a page to a file outside of docs/ lead to a page with that file's text.
 
-So the same link works where the repository is read and on the site, which needs no other place to send its readers to.
+So the same link works in the repository and on the site, which needs no other place to send its readers to.
 And the comments with which the tests run a page's code (tests/docs/documentation.py) stay out of the site.
 """
 
@@ -24,7 +24,7 @@ def _root(config: MkDocsConfig) -> Path:
 
 
 def _target(link: str, page: str) -> str | None:
-    """The path, from the root of the project, that a link of a page leads to; None where it stays in docs/."""
+    """The path, from the root of the project, that a link of a page leads to; None if it stays in docs/."""
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     return None if path.startswith("docs/") else path
 

@@ -37,7 +37,7 @@ metrics = PrometheusMetrics(registry)
 
 @asynccontextmanager
 async def setup() -> AsyncIterator[SharedInformerFactory]:
-    """What lives as long as the application. It does not wait for the caches: /readyz says when they are there."""
+    """The resources of the application. It does not wait for the caches: /readyz says when they are there."""
     url = os.environ.get("KUBERNETES_URL")
     async with (
         Client.from_url(url) if url else Client() as client,
@@ -92,7 +92,7 @@ async def one_pod(pods: Pods, namespace: str, name: str) -> Response:
 
 @app.get("/nodes/{node}/pods")
 def on_node(pods: Pods, node: str) -> list[dict[str, Any]]:
-    """What runs on a node. A `def` endpoint runs in a thread; listers may be read from there."""
+    """List the pods on a node. A `def` endpoint runs in a thread; listers may be read from there."""
     return [summary(pod) for pod in pods.by_index("node", node)]
 
 
@@ -115,7 +115,7 @@ def counts(pods: Pods) -> dict[str, dict[str, int]]:
 
 
 def summary(pod: KubeObject) -> dict[str, Any]:
-    """What a list needs of a pod."""
+    """The part of a pod that a list needs."""
     return {
         "name": pod.name,
         "namespace": pod.namespace,

@@ -29,12 +29,12 @@ def of(metric: str, **more: str) -> str:
 
 
 def now(metric: str, by: str = "resource", how: str = "max") -> Target:
-    """What it is."""
+    """Its value."""
     return f"{how} by ({by}) ({of(metric)})", _legend(by)
 
 
 def per_second(metric: str, by: str = "resource", word: str = "") -> Target:
-    """How fast it rises."""
+    """Its rate."""
     return f"sum by ({by}) (rate({of(metric)}[$__rate_interval]))", f"{_legend(by)} {word}".strip()
 
 

@@ -4,7 +4,7 @@
     kubectl apply -f examples/operator/website.yaml     a Website
     KUBECONFIG=~/.kube/config python website_operator.py      ... or the operator on your desk
 
-Read it from `reconcile`, which is the operator; what stands above says what is wanted, what stands below starts it.
+Read it from `reconcile`, which is the operator; above it is the wanted state, below it the start.
 Everything that a reconcile does may be done again: it looks at the caches, writes what differs, and where nothing
 differs it makes no request. docs/operators.md says what each part promises.
 """
@@ -94,7 +94,7 @@ def deployment_of(website: KubeObject, spec: Spec) -> dict[str, Any]:
 
 
 def readiness(deployment: KubeObject) -> Condition:
-    """What the Deployment's own status says, if it speaks of what we have just applied."""
+    """The Deployment's own status, if it is about the spec that we have just applied."""
     wanted = deployment.path("spec.replicas", 1)
     seen = deployment.path("status.observedGeneration", 0) >= deployment.generation
     updated = deployment.path("status.updatedReplicas", 0)
@@ -181,13 +181,13 @@ class WebsiteOperator:
             deployment = await self._deployment.apply(deployment_of(website, spec), owner=website)
         except InvalidError as error:
             await self._report(website, Condition("Ready", False, "Refused", error.message))
-            # Nothing that we can do helps: it is tried again when somebody changes the Website.
+            # A retry cannot help: the next change of the Website is tried again.
             raise TerminalError(f"{website.key}: the server refuses what it asks for") from error
         await self._directory.enter(website, spec.host)
         await self._report(website, readiness(deployment), deployment.path("status.availableReplicas", 0))
 
     async def _report(self, website: KubeObject, condition: Condition, replicas: int | None = None) -> None:
-        """Write the status, and tell people of it where it is news."""
+        """Write the status, and record an Event if it has changed."""
         before = condition_of(website, condition.type) or {}
         status: dict[str, Any] = {"conditions": with_conditions(website, condition)}
         if replicas is not None:
@@ -215,7 +215,7 @@ async def run(
         client: None: from the KUBECONFIG, or the pod's service account.
         namespace: Work in this one alone; None: in all, with the Lease and the directory in the operator's own.
         listen: Where probes and metrics are served.
-        registry: What the metrics are served from.
+        registry: The registry to serve metrics from.
     """
     metrics = PrometheusMetrics(registry)
 

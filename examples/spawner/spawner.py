@@ -110,7 +110,7 @@ class Spawner:
             RuntimeError: It has ended, or was deleted, before it could answer.
         """
         client, pods = await self._reflectors.client(), await self._reflectors.pods(self._namespace)
-        await self.stop()  # what an earlier hub has left
+        await self.stop()  # left by an earlier hub
         created = await client.request("POST", f"/api/v1/namespaces/{self._namespace}/pods", body=self._manifest())
         await pods.wait_for_resource_version(created, timeout=10)
 

@@ -1,6 +1,6 @@
 """All clocks that kinformer reads, in one place, so that tests can replace them, and the budget of a slice of work.
 
-| clock | for | why this one |
+| clock | for | reason |
 |---|---|---|
 | `loop` | timers, ages, timeouts | the clock of `asyncio.sleep` and `call_at`; a virtual loop moves it |
 | `wall` | timestamps that people and servers read | the only one that means a date; it may jump, so it times nothing |

@@ -61,7 +61,7 @@ def objects_of(tables: Iterable[dict[str, ObjectT]]) -> Objects[ObjectT]:
     """List all values of some dicts, of one moment.
 
     It is one call into C, so with the GIL no other thread runs in between; it also takes half the time of a `chain`.
-    Without the GIL each dict is copied at one moment, and the caller has to be `exclusive` for all of them to be.
+    Without the GIL each dict is copied at one moment, and the caller must be `exclusive` for all of them to be.
     """
     return reduce(iconcat, map(_dict_values, tables), [])
 

@@ -263,7 +263,7 @@ class OwnWrites:
 def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:
     """Return the writes of one key that have not been seen, in their order.
 
-    A write counts as unseen if an earlier one of the same object is: otherwise a cache that has not yet heard of an
+    A write counts as unseen if an earlier one of the same object is: otherwise a cache that has not yet received an
     object that was created and deleted would look like one that has seen its end.
     """
     left: list[_PendingWrite] = []

@@ -20,7 +20,7 @@ __all__ = ["InformerStatistics", "added_up", "gather_statistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerStatistics:
-    """Counts since the informer started, but for `objects`, `memory`, `queued` and `pending`, which are of this moment.
+    """Counts since the informer started; `objects`, `memory`, `queued` and `pending` are of this moment.
 
     Attributes:
         objects: In the cache.

@@ -1,4 +1,4 @@
-"""Child processes: started, stopped, killed, and what is said of them."""
+"""Child processes: started, stopped and killed, and the messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a control plane's binaries are looked for, and what is said when they are not there. No binaries are needed."""
+"""The search for a control plane's binaries, and the message if they are missing. No binaries are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the factories of the pytest plugin make of a few words."""
+"""The objects that the factories of the pytest plugin make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each fault of the embedded server does on the wire what its name says, and to nobody else."""
+"""Each fault of the embedded server does on the wire what its name says, and only there."""
 
 from __future__ import annotations
 

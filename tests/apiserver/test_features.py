@@ -1,4 +1,4 @@
-"""What clients other than ours need of the embedded server, and its switches."""
+"""The embedded server's switches, and its answers to clients other than ours."""
 
 from __future__ import annotations
 

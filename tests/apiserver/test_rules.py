@@ -1,4 +1,4 @@
-"""What the embedded server refuses, and how: each text is what a kube-apiserver v1.36 answered to the same body."""
+"""Refusals of the embedded server: each text is the answer of a kube-apiserver v1.36 to the same body."""
 
 from __future__ import annotations
 

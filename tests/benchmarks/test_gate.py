@@ -1,4 +1,4 @@
-"""The verdicts of the regression gate; what it measures is measured by the benchmarks."""
+"""The verdicts of the regression gate; the benchmarks themselves measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table at the end of all benchmarks: what it says of figures, and of benchmarks that have left none."""
+"""The table at the end of all benchmarks: its figures, and benchmarks that have left none."""
 
 from __future__ import annotations
 

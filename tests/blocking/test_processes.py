@@ -1,4 +1,4 @@
-"""`kinformer.blocking` in processes of their own: how they end, by themselves, by Ctrl-C, and after a fork."""
+"""`kinformer.blocking` in processes of their own, which end by themselves, by Ctrl-C, and after a fork."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of changes: differences, grids, and the table that lives."""
+"""The command line shows changes: differences, grids, and the live table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How every command fails: one line on stderr, and a status that tells."""
+"""Failures of every command: one line on stderr, and a status that tells the cause."""
 
 from __future__ import annotations
 

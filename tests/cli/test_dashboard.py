@@ -1,4 +1,4 @@
-"""The dashboard's server: what it shows, to whom, what it keeps to itself, and how it ends."""
+"""The dashboard's server: its answers, its guards, its secrets, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fingers that know kubectl type: several resources, names, orders, labels, columns of definitions."""
+"""The habits of kubectl's users: several resources, names, orders, labels, columns of definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kinformer serve`: what it prints, the objects that it makes, and how these change."""
+"""`kinformer serve`: its output, the objects that it makes, and their changes."""
 
 from __future__ import annotations
 

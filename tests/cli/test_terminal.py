@@ -1,4 +1,4 @@
-"""What commands show on a terminal: a table in place, keys, and the terminal given back as it was."""
+"""Commands on a terminal: a table in place, keys, and the terminal given back as it was."""
 
 from __future__ import annotations
 

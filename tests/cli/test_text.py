@@ -1,4 +1,4 @@
-"""What the command line writes about objects: ages, columns, statuses, aligned lines."""
+"""The text of the command line about objects: ages, columns, statuses, aligned lines."""
 
 from __future__ import annotations
 

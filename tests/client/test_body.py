@@ -1,4 +1,4 @@
-"""Bodies that come in a hurry: nothing of them is lost, and nobody waits for what comes alone."""
+"""Bodies that come in a hurry: nothing of them is lost, and a lone chunk is read at once."""
 
 from __future__ import annotations
 

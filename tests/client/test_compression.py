@@ -1,4 +1,4 @@
-"""Whether answers may come compressed, and that they are read if they do."""
+"""Compressed answers: asked for as configured, and read."""
 
 from __future__ import annotations
 

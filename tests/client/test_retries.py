@@ -1,4 +1,4 @@
-"""Requests that are sent again: when the server asks for it, and when a read has lost its connection."""
+"""Requests that are sent again, because the server asks for it or a read has lost its connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/security.md promises: no secret in any text, no unverified TLS, no credential elsewhere, loopback only.
+"""The promises of docs/security.md: no secret in any text, no unverified TLS, no credential elsewhere, loopback only.
 
 That snapshots are 0600 and hold no Secrets unless asked is in test_snapshot and test_snapshot_server; each way to
 configure TLS, and the secrets of kubeconfigs and plugins that fail, in test_client and test_config.

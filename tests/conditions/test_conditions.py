@@ -1,4 +1,4 @@
-"""The ready-made conditions: what each is true of, in the words of kubectl and kube-rs."""
+"""The ready-made conditions, as in kubectl and kube-rs."""
 
 from __future__ import annotations
 

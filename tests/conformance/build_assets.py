@@ -7,7 +7,7 @@
 The versions are those of the go.mod files beside this one, and go.sum pins every byte; `pin_kubernetes.py` pins
 another minor. The binaries go to
 kinformer's cache folder, outside the checkout. The first build takes some minutes and 2 GB of Go's caches; after
-that the command takes a tenth of a second. Where there is no Go, it says so and what to do instead.
+that the command takes a tenth of a second. Without Go, it says so and names the alternative.
 """
 
 from __future__ import annotations

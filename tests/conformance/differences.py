@@ -1,4 +1,4 @@
-"""Where the embedded server is known to answer otherwise than a real one, and why; docs/testing.md has the reasons."""
+"""The known differences between the embedded server and a real one; docs/testing.md has the reasons."""
 
 from __future__ import annotations
 

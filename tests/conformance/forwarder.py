@@ -1,4 +1,4 @@
-"""A TCP forwarder that can be cut: what a network between an informer and its server does."""
+"""A TCP forwarder that can be cut, as a network between an informer and its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a test of both servers works: a server, a namespace of its own, and raw HTTP whose exchanges are kept."""
+"""The site of a test of both servers: a server, a namespace of its own, and raw HTTP whose exchanges are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks, what they may, and what the server says of itself."""
+"""Identity, rights, and the server's description of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-side apply in sequences: what empties and nulls do, what goes and what stays."""
+"""Server-side apply in sequences: empty values, nulls, and the fields that go or stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server has made at its start."""
+"""The objects that a server makes at its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ControlPlane promises, on real binaries."""
+"""The promises of ControlPlane, on real binaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known to differ is told to users, and no transcript is left without its test."""
+"""Known differences are documented, and no transcript is left without its test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of Kubernetes' own tests: what is counted, and how two servers are compared."""
+"""The report of Kubernetes' own tests: its counts, and the comparison of two servers."""
 
 from __future__ import annotations
 

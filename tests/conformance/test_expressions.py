@@ -1,4 +1,4 @@
-"""Rules of custom resources in CEL: what a server refuses when a definition is written, and what the rules then do."""
+"""Rules of custom resources in CEL: refusals when a definition is written, and the rules at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real server does to an informer in the ordinary course of things; at the end they are equal.
+"""The ordinary faults of a real server: an informer's cache equals the server after each.
 
 A kill, a compaction, a history that is gone and a server without WatchList are in test_informers, a data directory that
 was restored between two runs of a program in test_snapshots, a network that is cut in test_informers_on_both.

@@ -1,4 +1,4 @@
-"""What a server forgets, and what survives its restart; on a server that nobody else uses."""
+"""The data that a server forgets, and the data that survives its restart; on a server of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every built-in kind: what becomes of the least that can be sent, and how it looks in kubectl's columns."""
+"""Every built-in kind: the stored form of the smallest valid object, and its columns in kubectl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: what is in them, in which order, in which form, and of which version."""
+"""Lists: their items, order, form and version."""
 
 from __future__ import annotations
 

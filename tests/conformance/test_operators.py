@@ -1,4 +1,4 @@
-"""What operators are made of, on both servers: drift, ownership, finalizers, Events and reading one's own writes."""
+"""The parts of operators, on both servers: drift, ownership, finalizers, Events and reading one's own writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server makes of a request itself: its query, its form, and who sends it."""
+"""Requests themselves: their query, their form, and their user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked and answered in a test, with everything random replaced, kept in a file that a real server wrote.
+"""The requests and answers of a test, with everything random replaced, in a file that a real server wrote.
 
 A transcript is recorded on a real kube-apiserver (`pytest tests/conformance --record-transcripts`) and then compared
 on both servers: the embedded one has to answer the same, and a real one of another version tells what has changed.

@@ -1,4 +1,4 @@
-"""Server-sent events: what a browser gets, also after it was away, was slow, or the server is about to end."""
+"""Server-sent events to a browser, even after it was away, was slow, or the server is about to end."""
 
 from __future__ import annotations
 

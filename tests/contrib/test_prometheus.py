@@ -1,4 +1,4 @@
-"""What Prometheus is shown of informers and queues, and that it costs nothing while events come in."""
+"""The metrics of informers and queues for Prometheus, at no cost while events come in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-side apply of what a controller owns: a request where something differs, and none where nothing does."""
+"""Server-side apply of owned objects: a request if something differs, and none if nothing does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconcile is helped with: finalizers, conditions, the status, owner references."""
+"""The helpers of a reconcile: finalizers, conditions, the status, owner references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of code in docstrings, each made a page for `documentation.run_page` by what stands around it."""
+"""The blocks of code in docstrings, each made a page for `documentation.run_page` by the code around it."""
 
 from __future__ import annotations
 

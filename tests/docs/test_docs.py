@@ -1,4 +1,4 @@
-"""What the documentation says of the code is so."""
+"""The statements of the documentation about the code are true."""
 
 from __future__ import annotations
 

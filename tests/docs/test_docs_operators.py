@@ -1,4 +1,4 @@
-"""What the page on operators says of names is so."""
+"""The names on the page on operators exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page for those who come from elsewhere calls ours is there: names, members and arguments."""
+"""The names, members and arguments on the page about porting exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site of the documentation: complete, true where it names code, and in need of no network."""
+"""The site of the documentation: complete, true to the code, and usable without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation shows is what a type checker accepts, so that it can be copied into programs that use one."""
+"""The code of the documentation passes a type checker, so that it can be copied into programs that use one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/start.md shows of its program is what the program prints, through the end of its server too."""
+"""The program of docs/start.md prints what the page shows, even while its server is away."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ SHOWN = {
         r"default/example: status says 1 available",
         r"-- the foo is to have three",
         r"default/example: scaled example-web to 3",
-        r"-- somebody deletes the deployment",
+        r"-- another client deletes the deployment",
         r"default/example: made deployment example-web",
         r"default/example: is gone",
     ],

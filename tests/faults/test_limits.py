@@ -1,4 +1,4 @@
-"""What has no end, or grows without measure, is stopped by a limit that the error names."""
+"""Endless or ever-growing input is stopped by a limit that the error names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One object that somebody cannot take hides no other, whichever way it comes.
+"""One object that cannot be handled hides no other, whichever way it comes.
 
 The transform and the index function have their tests in tests/faults/test_traps.py (5 and 8).
 """

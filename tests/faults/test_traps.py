@@ -1,4 +1,4 @@
-"""What client-go gets wrong at this time, by number, and what is done here instead."""
+"""The known errors of client-go, by number, and the behaviour here."""
 
 from __future__ import annotations
 

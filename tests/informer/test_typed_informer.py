@@ -1,4 +1,4 @@
-"""Typed informers: objects with a model, of each kind; what a program does to one, and what fits none."""
+"""Typed informers: objects with a model of each kind, changes to a model, and objects that fit none."""
 
 from __future__ import annotations
 

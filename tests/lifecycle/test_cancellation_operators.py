@@ -1,4 +1,4 @@
-"""What operators are made of may be cancelled at every point, too: no task, no connection, no listener is left."""
+"""The parts of operators may be cancelled at every point, too: no task, no connection, no listener is left."""
 
 from __future__ import annotations
 

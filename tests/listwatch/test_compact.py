@@ -1,4 +1,4 @@
-"""compact=True: the objects of a cache are kept compressed, and nobody who reads them can tell."""
+"""compact=True: the objects of a cache are kept compressed, and read as always."""
 
 from __future__ import annotations
 

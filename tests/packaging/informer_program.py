@@ -1,4 +1,4 @@
-"""Follows the embedded API server by one informer and prints the keys: needs nothing but kinformer itself."""
+"""Follows the embedded API server by one informer and prints the keys: needs only kinformer itself."""
 
 from __future__ import annotations
 

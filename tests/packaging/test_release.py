@@ -1,4 +1,4 @@
-"""The command of a release: what was unreleased becomes a version, in the changelog and in the package."""
+"""The command of a release turns the unreleased changes into a version, in the changelog and in the package."""
 
 from __future__ import annotations
 

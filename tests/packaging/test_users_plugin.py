@@ -1,4 +1,4 @@
-"""A user's tests with the shipped plugin, which need nothing but the extra `testing`."""
+"""A user's tests with the shipped plugin, which need only the extra `testing`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits for a handler, and how it is folded."""
+"""The calls that wait for a handler, and their folding."""
 
 from __future__ import annotations
 

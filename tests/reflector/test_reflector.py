@@ -1,4 +1,4 @@
-"""What a reflector asks, in which order, and what it tells its store, while nothing fails."""
+"""The requests of a reflector, in order, and its writes to the store, while nothing fails."""
 
 from __future__ import annotations
 

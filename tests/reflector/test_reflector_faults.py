@@ -1,4 +1,4 @@
-"""What a reflector does about everything that goes wrong. The numbers are seconds of virtual time, without jitter."""
+"""The reflector recovers from every fault. The numbers are seconds of virtual time, without jitter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: the fields of every record, what is logged at which level, how much, and what never stands in it."""
+"""The log: the fields of every record, the levels, the amounts, and the secrets that are never in it."""
 
 from __future__ import annotations
 

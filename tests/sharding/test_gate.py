@@ -1,4 +1,4 @@
-"""The gate of a share: what may start, and what the caches keep while it runs."""
+"""The gate of a share: it decides which keys may start, while the caches keep their objects."""
 
 from __future__ import annotations
 

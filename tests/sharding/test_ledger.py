@@ -1,4 +1,4 @@
-"""What a replica knows of a whole sharded resource: key by key, whole or not at all, and a little at a time."""
+"""The ledger of a whole sharded resource: key by key, whole or not at all, and a little at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happened to server and file while a program was away: what it has after a restart is what the server has."""
+"""A restarted program has the server's objects, whatever happened to server and file in between."""
 
 from __future__ import annotations
 

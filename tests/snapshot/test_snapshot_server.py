@@ -1,4 +1,4 @@
-"""Snapshots of factories, over HTTP: what a restart asks a server, and which file is whose."""
+"""Snapshots of factories, over HTTP: the requests of a restart, and the file of each informer."""
 
 from __future__ import annotations
 

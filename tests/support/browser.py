@@ -1,4 +1,4 @@
-"""A headless Chromium, where there is one."""
+"""A headless Chromium, if there is one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the command line inside a test: in a thread, where it has a loop of its own, as in a process."""
+"""Running the command line inside a test: in a thread with a loop of its own, as in a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator of examples/operator as a process of its own, with nothing but the rights that its manifests give it."""
+"""The operator of examples/operator as a process of its own, with only the rights that its manifests give it."""
 
 from __future__ import annotations
 

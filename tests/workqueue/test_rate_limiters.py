@@ -1,4 +1,4 @@
-"""How long a key that failed waits."""
+"""The waiting time of a key that failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the suite that runs: what an API server answers for, without nodes that run anything."""
+"""The part of the suite that runs: the tests of an API server, without nodes that run anything."""
 
 from __future__ import annotations
 

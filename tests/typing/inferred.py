@@ -1,4 +1,4 @@
-"""The types that checkers infer in a program that uses kinformer: not run, checked by mypy and pyright (test_typing.py).
+"""Types that checkers infer in a program that uses kinformer: checked by mypy and pyright (test_typing.py), never run.
 
 `assert_type` fails in a checker that infers anything else; a comment that silences an error is itself an error where
 there is none to silence, so what must not pass is held too.

@@ -1,8 +1,7 @@
 """Runs the suite: `python -m tests.conformance.e2e`, or `nox -s e2e`.
 
 Each server gets a cluster of its own, one after the other; the result is the tests that fail on only one. Logs and
-reports
-stay in a folder. A run takes a quarter of an hour on two cores; none takes longer than its limit.
+reports stay in a folder. A run takes a quarter of an hour on two cores; none takes longer than its limit.
 """
 
 from __future__ import annotations

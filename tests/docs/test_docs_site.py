@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import os
 import re
@@ -10,7 +11,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +22,7 @@ import pytest
 import yaml
 
 from tests.docs.documentation import DOCS, ROOT
+from tests.support.browser import browsing, missing, shows
 
 PUBLIC = [
     "kinformer",
@@ -158,13 +161,20 @@ def test_a_link_to_a_file_of_the_project_leads_to_its_text_and_one_to_nothing_fa
     assert "code/b.py" in failed.stderr
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of the project, built strictly."""
+    folder = tmp_path_factory.mktemp("site")
+    built = build(ROOT, folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
 @pytest.mark.tools
 @pytest.mark.process
 @needs_mkdocs
-def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path) -> None:
-    built = build(ROOT, tmp_path)
-    assert built.returncode == 0, built.stdout + built.stderr
-    pages = list(tmp_path.rglob("*.html"))
+def test_the_site_builds_strictly_and_needs_no_network_to_be_read(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
     assert len(pages) > len(list(DOCS.rglob("*.md")))
     for page in pages:
         text = page.read_text(encoding="utf-8")
@@ -172,9 +182,54 @@ def test_the_site_builds_strictly_and_needs_no_network_to_be_read(tmp_path: Path
         for link in re.findall(r"<link [^>]*>", text):
             assert "//" not in link or 'rel="canonical"' in link, f"{page}: {link}"
         assert "<!-- code:" not in text, page
-    for style in tmp_path.rglob("*.css"):
+    for style in site.rglob("*.css"):
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text(encoding="utf-8")), style
-    assert (tmp_path / "search" / "search_index.json").stat().st_size > 100_000
+    assert (site / "search" / "search_index.json").stat().st_size > 100_000
+
+
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_llms_txt_names_each_page_with_a_sentence_and_leads_to_its_text(site: Path) -> None:
+    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# kinformer"
+    assert lines[2].startswith("> Kubernetes informers")
+    entries = [re.fullmatch(r"- \[([^]]+)\]\(([\w./-]+)\): (.{10,})", line) for line in lines if line.startswith("- ")]
+    assert all(entries), lines
+    assert len(entries) == len(list(DOCS.rglob("*.md")))
+    texts = {entry[2]: (site / entry[2]).read_text(encoding="utf-8") for entry in entries if entry}
+    assert "async with" in texts["start/index.md"]
+    assert "<!-- code:" not in texts["start/index.md"]
+    assert "wait_for_cache_sync" in texts["reference/informers/index.md"]
+    assert ":::" not in texts["reference/informers/index.md"]
+    assert "## Habits" in texts["contributing/index.md"]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing."""
+
+
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+@pytest.mark.skipif(bool(missing()), reason=missing())
+async def test_the_search_finds_parts_of_names(site: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
+        serving = asyncio.ensure_future(asyncio.to_thread(server.serve_forever, 0.05))
+        try:
+            async with browsing() as browser:
+                for word in ("readyz", "kubernetes.io", "nodeName", "wait_for_cache_sync"):
+                    page = await browser.new_page()
+                    await page.goto(f"http://127.0.0.1:{server.server_port}/?q={word}")
+                    await shows(page, f"{FOUND}.some(text => text.includes({word!r}))", seconds=15)
+                    await page.close()
+        finally:
+            server.shutdown()
+            await serving
+
+
+FOUND = "[...document.querySelectorAll('.md-search-result__item')].map(item => item.textContent)"
 
 
 @needs_mkdocs

@@ -200,7 +200,14 @@ class ForbiddenError(APIError):
 
 
 class NotFoundError(APIError):
-    """404: there is no such object, or no such resource."""
+    """404: there is no such object, or no such resource.
+
+    Attributes:
+        nearest: If the server has no such resource, the one that it has and that was probably meant, such as
+            `"v1/pods"`; "" if none is like it. None if that is not known.
+    """
+
+    nearest: str | None = None
 
 
 class ConflictError(APIError):

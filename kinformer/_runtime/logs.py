@@ -92,7 +92,9 @@ class LogOnce:
     @property
     def notice(self) -> str:
         """The end of a message after which others may be suppressed, to say so; "" while there is room for more."""
-        return "" if self._room >= 1.0 else f" (further failures are counted, and one every {self._every:g} s is logged)"
+        if self._room >= 1.0:
+            return ""
+        return f" (further failures are counted, and one every {self._every:g} s is logged)"
 
     def forget(self, subject: Hashable) -> None:
         """Forget a subject that has recovered, so that its next failure is logged."""

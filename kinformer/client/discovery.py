@@ -13,7 +13,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
-__all__ = ["APIResource", "Discovery", "discover", "is_namespaced", "nearest_resource", "presence"]
+__all__ = ["APIResource", "Discovery", "discover", "is_namespaced", "lacking_resource", "nearest_resource", "presence"]
 
 log = get_logger("kinformer.discovery")
 
@@ -127,6 +127,11 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
     spelling. It serves error messages and raises nothing: None if discovery fails, or if it has the resource itself.
     A result of the last 10 s is reused.
     """
+    return await lacking_resource(client, resource) or None
+
+
+async def lacking_resource(client: Client, resource: GroupVersionResource) -> str | None:
+    """Return the nearest resource if the server lacks this one, "" if none is near; None if it has it or is silent."""
     try:
         resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
@@ -134,7 +139,7 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
         return None
     if any(str(found) == str(resource) for found in resources):
         return None
-    return _nearest(resources, str(resource))
+    return _nearest(resources, str(resource)) or ""
 
 
 async def presence(client: Client, resource: GroupVersionResource) -> bool | None:

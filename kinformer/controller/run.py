@@ -10,6 +10,7 @@ from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.request_context import logged_writes
 from kinformer._runtime.tasks import Tasks
 from kinformer.controller.metrics import ControllerMetrics
@@ -17,7 +18,7 @@ from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import OwnWrites
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result, TerminalError
 from kinformer.controller.sources import ControllerSource, SourceFeed
-from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, describe
+from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError
 from kinformer.objects.meta import split_meta_namespace_key
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
@@ -27,8 +28,6 @@ __all__ = ["ControllerRun"]
 log = get_logger("kinformer.controller")
 
 _REASONS = 8  # reasons that a request carries at most
-_FIRST_WARNING = 5.0  # seconds of waiting for informers before the log names them
-_NEXT_WARNING = 10.0
 _RETRY = Reason("RETRY")
 _REQUEUE = Reason("REQUEUE")
 
@@ -126,16 +125,9 @@ class ControllerRun:
 
     async def _wait_synced(self) -> None:
         waiting = asyncio.ensure_future(_all_synced(self._feeds))
-        patience = _FIRST_WARNING
         try:
-            while True:
-                done, _ = await asyncio.wait(
-                    {waiting, self._end}, timeout=patience, return_when=asyncio.FIRST_COMPLETED
-                )
-                if done:
-                    break
-                patience = _NEXT_WARNING
-                log.warning("controller %s still waits for %s", self._name, self._unsynced(), reason="unsynced")
+            with warnings_while(self._warn_of_sync):
+                await asyncio.wait({waiting, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if self._end.done():
                 self._end.result()
             waiting.result()
@@ -143,13 +135,10 @@ class ControllerRun:
             waiting.cancel()
             await asyncio.wait({waiting})
 
-    def _unsynced(self) -> str:
-        return "; ".join(
-            f"{feed.informer.name}: "
-            + (describe(feed.informer.health().last_error) if feed.informer.started else "it has not been entered")
-            for feed in self._feeds
-            if not feed.has_synced
-        )
+    def _warn_of_sync(self) -> None:
+        unsynced = [feed for feed in self._feeds if not feed.has_synced]
+        reasons = "; ".join(f"{feed.informer.name}: {feed.unsynced_reason()}" for feed in unsynced)
+        log.warning("controller %s still waits for %s", self._name, reasons, reason="unsynced")
 
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:

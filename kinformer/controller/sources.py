@@ -125,6 +125,12 @@ class SourceFeed:
         await self._stream.mailbox.wait_synced()
         await self._queued.wait()
 
+    def unsynced_reason(self) -> str:
+        """Return what is missing until `has_synced`, in words."""
+        if not self.informer.has_synced:
+            return self.informer._sync.reason()
+        return "its first objects are being queued"
+
     async def _trigger_keys_of(self, event: InformerEvent) -> None:
         source = self._source
         try:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.tasks import require_loop, wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.exceptions import ConfigError, NotSyncedError, describe
+from kinformer.exceptions import ConfigError, NotSyncedError
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
@@ -30,9 +32,6 @@ from kinformer.reflector.health import InformerHealth
 __all__ = ["SharedInformerFactory"]
 
 log = get_logger("kinformer.factory")
-
-_FIRST_WARNING = 5.0  # seconds of waiting for a sync before the log says for what
-_NEXT_WARNING = 10.0
 
 _SECRETS = "v1/secrets"
 
@@ -277,47 +276,47 @@ class SharedInformerFactory:
         if handlers:
             for informer in self.informers:
                 informer.refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
-        everyone = waits = {
+        waits = {
             asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
             for informer in self.informers
         }
-        loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
-        warn_at = loop.time() + _FIRST_WARNING
+        if not waits:
+            return
         try:
-            while waits:
-                until = warn_at if deadline is None else min(warn_at, deadline)
-                done, waits = await asyncio.wait(
-                    waits, timeout=max(0.0, until - loop.time()), return_when=asyncio.FIRST_COMPLETED
-                )
-                for finished in done:
-                    finished.result()
-                if waits and deadline is not None and loop.time() >= deadline:
-                    raise self._not_synced(timeout, handlers=handlers)
-                if waits and loop.time() >= warn_at:
-                    warn_at = loop.time() + _NEXT_WARNING
-                    unsynced = self._unsynced(handlers=handlers)
-                    resources = ",".join(sorted(unsynced))
-                    log.warning(
-                        "still waiting for caches: %s", _reasons(unsynced), resource=resources, reason="unsynced"
-                    )
+            with warnings_while(partial(self._warn_of_sync, handlers=handlers)):
+                done, pending = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_EXCEPTION)
+            for finished in done:
+                finished.result()
+            if pending:
+                raise self._not_synced(timeout, handlers=handlers)
         finally:
             for wait in waits:
                 wait.cancel()
             # All of them: of two that fail in one step only the first has been looked at.
-            await wait_for_end(everyone)
+            await wait_for_end(waits)
 
-    def _unsynced(self, *, handlers: bool) -> dict[str, BaseException | None]:
-        return {
-            informer.name: informer.health().last_error
-            for informer in self.informers
-            if not informer.has_synced or (handlers and not informer.handlers_synced)
-        }
+    def _unsynced(self, *, handlers: bool) -> list[SharedInformer]:
+        return sorted(
+            (one for one in self.informers if not one.has_synced or (handlers and not one.handlers_synced)),
+            key=lambda informer: informer.name,
+        )
+
+    def _reasons(self, unsynced: Iterable[SharedInformer]) -> str:
+        if self._loop is None:
+            names = ", ".join(informer.name for informer in unsynced)
+            return f"{names}: the factory has not been entered, so nothing has started; use `async with` on it"
+        return "; ".join(f"{informer.name}: {informer._sync.reason()}" for informer in unsynced)
+
+    def _warn_of_sync(self, *, handlers: bool) -> None:
+        unsynced = self._unsynced(handlers=handlers)
+        text, resources = "still waiting for caches: %s", ",".join(informer.name for informer in unsynced)
+        log.warning(text, self._reasons(unsynced), resource=resources, reason="unsynced")
 
     def _not_synced(self, timeout: float | None, *, handlers: bool) -> NotSyncedError:
         unsynced = self._unsynced(handlers=handlers)
-        text = f"{len(unsynced)} of {len(self._held)} caches have not synced after {timeout:g} s: {_reasons(unsynced)}"
-        return NotSyncedError(text, unsynced)
+        reasons, number = self._reasons(unsynced), f"{len(unsynced)} of {len(self._held)}"
+        errors = {informer.name: informer.health().last_error for informer in unsynced}
+        return NotSyncedError(f"{number} caches have not synced after {timeout:g} s: {reasons}", errors)
 
     def health(self) -> dict[str, InformerHealth]:
         """Return the health of each informer, by resource (a resource that is held twice has a number behind it)."""
@@ -343,10 +342,6 @@ async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
 
 
 async def _wait_one(informer: SharedInformer, *, fail_fast: bool, handlers: bool) -> None:
-    await informer.wait_synced(fail_fast=fail_fast)
+    await informer._sync.first(fail_fast=fail_fast)
     if handlers:
         await informer.wait_handlers_synced()
-
-
-def _reasons(unsynced: Mapping[str, BaseException | None]) -> str:
-    return "; ".join(f"{resource}: {describe(error)}" for resource, error in sorted(unsynced.items()))

@@ -19,11 +19,11 @@ from kinformer._runtime.tasks import Tasks, require_loop
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
-from kinformer.exceptions import APIError, NotSyncedError, StoppedError, describe
-from kinformer.informer.fail_fast import FailFast
+from kinformer.exceptions import APIError, StoppedError, describe
 from kinformer.informer.metrics import InformerMetrics
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.statistics import InformerStatistics
+from kinformer.informer.sync_wait import SyncWait
 from kinformer.informer.wait_for import is_gone, wait_for
 from kinformer.informer.wiring import Wiring
 from kinformer.informer.written import Written
@@ -94,8 +94,10 @@ class SharedInformer(Generic[M]):
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(self._options.metrics, self)
         by = (self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler)
-        self._handlers = HandlerSet(self.name, *by, limiter=source.handler_limiter)
-        self._fail_fast = FailFast()
+        self._handlers = HandlerSet(
+            self.name, *by, limiter=source.handler_limiter, unlisted_reason=self._unlisted_reason
+        )
+        self._sync = SyncWait(self.name, self._parts, self._handlers, self.health)
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -155,6 +157,7 @@ class SharedInformer(Generic[M]):
         if self._loop is not None:
             raise RuntimeError(f"informer {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
+        self._sync.entered = True
         self._ended = self._loop.create_future()
         self._metrics.start()
         self._processing = self._tasks.start(self._process(), f"kinformer processor of {self.name}")
@@ -232,7 +235,7 @@ class SharedInformer(Generic[M]):
             for scope, candidate in self._parts.reflectors.items():
                 if candidate is reflector:
                     self._parts.processor.scope_synced(scope)
-        self._fail_fast.note(error)
+        self._sync.fail_fast.note(error)
         self._metrics.failed(error)
         if self._options.on_error is not None:
             self._options.on_error(self, error)
@@ -265,7 +268,7 @@ class SharedInformer(Generic[M]):
         return self._parts.processor.synced.is_open
 
     async def wait_synced(self, timeout: float | None = None, *, fail_fast: bool = False) -> None:
-        """Wait until `has_synced`.
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed; `unsynced` and the text name the last error.
@@ -275,15 +278,10 @@ class SharedInformer(Generic[M]):
         self._own_loop("wait_synced")
         if self.has_synced:
             return
-        try:
-            async with asyncio.timeout(timeout):
-                waiting = self._parts.processor.synced.wait()
-                await (self._fail_fast.unless_refused(waiting) if fail_fast else waiting)
-        except TimeoutError:
-            error = self.health().last_error
-            raise NotSyncedError(
-                f"{self.name} has not synced after {timeout:g} s: {describe(error)}", {self.name: error}
-            ) from error
+        await self._sync.wait(timeout, fail_fast=fail_fast)
+
+    def _unlisted_reason(self) -> str:
+        return self._sync.unlisted_reason()
 
     @property
     def lists_applied(self) -> bool:

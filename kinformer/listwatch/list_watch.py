@@ -16,7 +16,7 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
-from kinformer.client.discovery import nearest_resource, presence
+from kinformer.client.discovery import lacking_resource, nearest_resource, presence
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
 from kinformer.list_watcher import ListOptions, ListPage, PageHeader, ReadBack, ServerTip, WatchEvent
 from kinformer.listwatch.http_page import HTTPPageItems
@@ -287,13 +287,16 @@ class ListWatch:
     async def _with_hint(self, error: NotFoundError) -> NotFoundError:
         try:
             async with asyncio.timeout(_HINT_TIMEOUT):
-                nearest = await self.nearest()
+                nearest = await lacking_resource(self.client, self.resource)
         except TimeoutError:
             return error
         if nearest is None:
             return error
-        message = f"{error.message or 'not found'}: the server has no {self.resource}, the nearest is {nearest}"
-        return NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+        hint = f", the nearest is {nearest}" if nearest else ""
+        message = f"{error.message or 'not found'}: the server has no {self.resource}{hint}"
+        told = NotFoundError(error.status, error.reason, message, error.retry_after, error.details)
+        told.nearest = nearest
+        return told
 
     async def _items(
         self, body: Body, header: PageHeader, options: ListOptions

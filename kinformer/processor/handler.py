@@ -11,6 +11,7 @@ from types import CoroutineType
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.long_waits import warnings_while
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
@@ -273,9 +274,10 @@ class HandlerRegistration:
     It is the result of `SharedInformer.add_event_handler`, and the argument of `remove_event_handler`.
     """
 
-    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float) -> None:
+    def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float, why: Callable[[], str]) -> None:
         self.runner = runner
         self._resource = resource
+        self._why = why
         self.resync_period = resync_period
         """Seconds between two resyncs, replays of the cache to this handler; 0 is off."""
         self.next_resync = 0.0
@@ -291,7 +293,7 @@ class HandlerRegistration:
         return self.runner.mailbox.has_synced
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`.
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
 
         Raises:
             NotSyncedError: `timeout` seconds have passed.
@@ -304,13 +306,22 @@ class HandlerRegistration:
             raise StoppedError(f"handler {self.name} of {self._resource} was removed before it synced")
         try:
             async with asyncio.timeout(timeout):
-                await mailbox.wait_synced()
+                with warnings_while(self._warn_of_sync):
+                    await mailbox.wait_synced()
         except TimeoutError as error:
             if isinstance(error, NotSyncedError):
                 raise
-            waiting = f"{len(mailbox)} calls are waiting"
+            waiting = self._waiting_for()
             text = f"handler {self.name} of {self._resource} has not synced after {timeout:g} s; {waiting}"
             raise NotSyncedError(text, {self._resource: None}) from None
+
+    def _warn_of_sync(self) -> None:
+        text = "handler %s of %s still waits for its initial adds: %s"
+        args = (self.name, self._resource, self._waiting_for())
+        log.warning(text, *args, resource=self._resource, reason="unsynced")
+
+    def _waiting_for(self) -> str:
+        return self._why() or f"{len(self.runner.mailbox)} calls are waiting"
 
     def refuse_inside(self, method: str) -> None:
         """Raise RuntimeError if the handler itself calls a method that would wait for the handler."""

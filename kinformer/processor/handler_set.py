@@ -36,6 +36,7 @@ class HandlerSet:
             more.
         observer: Called with the name of a handler; returns a function that takes the seconds of each call, or None.
         limiter: Returns the limiter of worker threads; None is that of the event loop.
+        unlisted_reason: Returns why the first list is not in the cache; "" if it is.
 
     Attributes:
         errors: The number of calls of handlers and filters that raised.
@@ -50,6 +51,7 @@ class HandlerSet:
         admit: Callable[[str], None],
         observer: Callable[[str], Callable[[float], None] | None] = lambda _: None,
         limiter: Callable[[], anyio.CapacityLimiter | None] = lambda: None,
+        unlisted_reason: Callable[[], str] = lambda: "",
     ) -> None:
         self.errors = 0
         self._informer = informer
@@ -59,6 +61,7 @@ class HandlerSet:
         self._admit = admit
         self._observer = observer
         self._limiter = limiter
+        self._unlisted_reason = unlisted_reason
         self._started = False
         self._runners: list[HandlerRunner] = []
         self._streams: list[OpenStream] = []
@@ -89,7 +92,7 @@ class HandlerSet:
         self._runners.append(runner)
         if self._started:
             self._run(runner)
-        return HandlerRegistration(runner, self._informer, resync_period=resync_period)
+        return HandlerRegistration(runner, self._informer, resync_period=resync_period, why=self._unlisted_reason)
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
         """Remove a handler; with `drain`, wait until it has got the calls that wait for it."""
@@ -204,6 +207,15 @@ class HandlerSet:
     def synced(self) -> bool:
         """True if every handler has finished its initial adds."""
         return all(runner.mailbox.has_synced for runner in self._runners)
+
+    def unsynced_reason(self) -> str:
+        """Return which handler still gets its initial adds, in words; "" if none does."""
+        for runner in self._runners:
+            if not runner.mailbox.has_synced:
+                return (
+                    f"handler {runner.mailbox.name} has not finished its initial adds; {len(runner.mailbox)} calls wait"
+                )
+        return ""
 
     async def wait_synced(self) -> None:
         """Wait until `synced`, for the handlers that have been added so far."""

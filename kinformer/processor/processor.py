@@ -85,6 +85,11 @@ class Processor:
         for mailbox in self._mailboxes:
             mailbox.fail(error)
 
+    @property
+    def missing(self) -> frozenset[str | None]:
+        """The scopes whose first list is not in the cache."""
+        return frozenset(self._missing)
+
     def scope_synced(self, scope: str | None) -> None:
         """Record that the first list of a scope is in the cache, or that the cache is complete without it."""
         self._missing.discard(scope)

@@ -116,6 +116,7 @@ class Reflector:
         self._plan = RelistPlan(self._options, watch_list=capabilities.watch_list, now=SYSTEM.loop)
         self._delays = Delays(self._options.backoff or Backoff())
         self._state: State = full_list(FIRST, self._facts) if resume is None else Resume(resume)
+        self._collecting: ListRun | InitialEvents | None = None  # the full list that is being made
 
     @property
     def last_sync_resource_version(self) -> str:
@@ -144,6 +145,11 @@ class Reflector:
         failed.
         """
         return dict(self._health.watch_restarts)
+
+    @property
+    def progress(self) -> str:
+        """How far the full list that is being made has come, in words; "no answer yet" if none is."""
+        return self._collecting.progress if self._collecting is not None else "no answer yet"
 
     def health(self) -> InformerHealth:
         """Return the health at this moment, that is, how well the store follows the server."""
@@ -197,6 +203,7 @@ class Reflector:
 
     async def _step(self, state: State) -> State:
         """Carry out a state, and return the next one."""
+        self._collecting = None
         await self._follower.room()
         match state:
             case Resume():
@@ -236,6 +243,7 @@ class Reflector:
             clock=self._follower.clock,
             streaming=self._follower.streaming,
         )
+        self._collecting = run
         try:
             items, version = await run.collect(asked, self._plan.limit(state))
         finally:
@@ -258,7 +266,7 @@ class Reflector:
         silence = min(INITIAL_SILENCE, self._options.idle_timeout)
         async with self._open(options, silence) as (stream, timeout):
             state.opened = True
-            initial = self._initial_events()
+            self._collecting = initial = self._initial_events()
             budget = YieldBudget(clock=self._follower.clock)
             rest = await initial.collect(stream, timeout, budget)
             if rest is not None:
@@ -333,7 +341,7 @@ class Reflector:
             raise StaleListError(f"the list has version {version}, but not older than {state.asked} was requested")
 
     def _replace(self, state: List | InitialStream, items: ChunkedList[Any], version: str) -> None:
-        before = self._follower.version
+        before, self._collecting = self._follower.version, None
         self._follower.replace(items, version)
         self._health.listed(SYSTEM.loop(), self._plan.done(state, before, version))
         self._continuity.proved()

@@ -39,6 +39,7 @@ class ListRun:
 
     Attributes:
         page: The page that is being requested, from 1; 0 before the first.
+        received: The number of objects that have come.
     """
 
     def __init__(
@@ -60,6 +61,14 @@ class ListRun:
         self._budget = YieldBudget(clock=clock)
         self._items: ChunkedList[object] = ChunkedList()
         self.page = 0
+        self.received = 0
+
+    @property
+    def progress(self) -> str:
+        """How far the list has come."""
+        if self.page == 1 and not self.received:
+            return "no answer yet"
+        return f"still listing: page {self.page}, {self.received:,} objects so far"
 
     async def collect(self, version: str, limit: int | None) -> tuple[ChunkedList[object], str]:
         """Return all objects, and the resourceVersion of the list, which is that of its first page.
@@ -121,16 +130,19 @@ class ListRun:
             taken.append(known_or_new(known, obj))
             if len(taken) == _SLICE:
                 self._items.add(taken)
+                self.received += _SLICE
                 taken = []
                 if budget.exhausted():
                     await budget.pause()
         self._items.add(taken)
+        self.received += len(taken)
 
     async def _stream(self, objects: Iterable[object], sink: ListSink, timeout: IdleTimeout | None) -> None:
         streaming, budget = self._streaming, self._budget
         assert streaming is not None
         for number, obj in enumerate(objects, 1):
             sink.put(obj)
+            self.received += 1
             if number % _SLICE == 0 and budget.exhausted():
                 await budget.pause()
             if streaming.is_full():

@@ -82,6 +82,7 @@ class InitialEvents:
 
     Attributes:
         resource_version: The version of the end bookmark; "" before it.
+        received: The number of events that have come.
         live: True once an event other than an ADDED has come. The end bookmark is due then: a server that does not
             support initial streams sends such events without end.
     """
@@ -91,7 +92,15 @@ class InitialEvents:
         # Partitioned, because resizing a plain dict of 100,000 keys takes 10 ms.
         self._objects: PartitionedDict[str, object] = PartitionedDict()
         self.resource_version = ""
+        self.received = 0
         self.live = False
+
+    @property
+    def progress(self) -> str:
+        """How far the stream has come."""
+        if not self.received:
+            return "the initial stream is open, and no object has come yet"
+        return f"still listing: {self.received:,} objects of the initial stream so far"
 
     def feed(self, events: Sequence[WatchEvent]) -> int | None:
         """Take events; return the number of them up to the end bookmark, including it, or None if it has not come."""
@@ -130,6 +139,7 @@ class InitialEvents:
         async for events in stream:
             for start in range(0, len(events), SLICE):
                 end = self.feed(events[start : start + SLICE])
+                self.received += min(SLICE, len(events) - start)
                 if end is not None:
                     return events[start + end :]
                 if not self.live:

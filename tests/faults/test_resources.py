@@ -132,7 +132,7 @@ async def test_fault_29_the_definition_is_not_there_yet() -> None:
     """
     async with APIServer() as server:
         async with scene(server=server, resource="apps/v1/deploymentz", synced=False) as s:
-            with pytest.raises(NotSyncedError, match="the nearest is apps/v1/deployments"):
+            with pytest.raises(NotSyncedError, match="nearest: apps/v1/deployments"):
                 await s.informer.wait_synced(timeout=10)
             assert (s.health.state, s.health.synced) == ("absent", False)
         async with scene(server=server, resource=WIDGETS, synced=False) as s:

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeAlias
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.partitioned_dict import Table, TableCopies, stored, tables_of
+from kinformer._runtime.signatures import check_callback
 from kinformer.cache.store import Keys, Objects, new_partitions
 from kinformer.objects.json_path import PathIndex
 from kinformer.objects.object import KubeObject
@@ -27,6 +28,7 @@ __all__ = [
     "IndexFork",
     "IndexFunc",
     "IndexFunction",
+    "check_indexers",
     "index_function",
     "meta_namespace_index_func",
 ]
@@ -59,6 +61,18 @@ def meta_namespace_index_func(obj: Any) -> list[str]:  # Any: as `meta_namespace
     return [namespace or ""]
 
 
+def check_indexers(indexers: Mapping[str, IndexFunc[Any] | str], owner: str) -> None:
+    """Raise TypeError unless each of these is a path, or a function that can be called with an object."""
+    for name, func in indexers.items():
+        if isinstance(func, str):
+            continue
+        if not callable(func):
+            raise TypeError(
+                f"{owner}: index {name!r}: expected a function or a JSON path such as 'spec.nodeName', got {func!r}"
+            )
+        check_callback(func, f"indexers[{name!r}]", "obj", owner, plain=True)
+
+
 class IndexFunction(Generic[ObjectT]):
     """The function of an index. An exception in it is counted, and keeps the object out of this index only.
 
@@ -68,16 +82,15 @@ class IndexFunction(Generic[ObjectT]):
 
     Raises:
         ConfigError: The path does not parse.
-        TypeError: `func` is neither a callable nor a path.
+        TypeError: `func` is neither a path nor a function of an object.
     """
 
     __slots__ = ("_failing", "_segments", "_told", "errors", "func", "name")
 
     def __init__(self, name: str, func: IndexFunc[ObjectT] | str) -> None:
+        check_indexers({name: func}, "Indexer")
         if isinstance(func, str):
             func = PathIndex(func)
-        elif not callable(func):
-            raise TypeError(f"index {name!r}: expected a function or a JSON path such as 'spec.nodeName', got {func!r}")
         self.name = name
         self.func: IndexFunc[ObjectT] = func
         self._segments = func.path.segments if isinstance(func, PathIndex) else None

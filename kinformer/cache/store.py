@@ -15,6 +15,7 @@ from random import randrange
 from typing import Generic, Protocol, TypeAlias
 
 from kinformer._runtime.exclusion import exclusion, exclusive
+from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import KeyFuncError
 from kinformer.objects.meta import DeletedFinalStateUnknown, meta_namespace_key
 from kinformer.objects.types import ObjectT
@@ -118,9 +119,13 @@ class Store(Generic[ObjectT]):
 
     Args:
         key_func: Returns the key of an object, a text that is not empty; default `meta_namespace_key`.
+
+    Raises:
+        TypeError: `key_func` cannot be called with an object.
     """
 
     def __init__(self, key_func: KeyFunc[ObjectT] = meta_namespace_key) -> None:
+        check_callback(key_func, "key_func", "obj", type(self).__name__, plain=True)
         self._key_func = key_func
         self._state: StoreState[ObjectT] = StoreState(new_partitions())
         self._resource_version = ""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Self, Unpack
 
+from kinformer._runtime.signatures import check_callback
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
 from kinformer.controller.options import ControllerKeywords, ControllerOptions
 from kinformer.controller.predicates import EventFilter
@@ -47,6 +48,7 @@ class Controller:
 
     Raises:
         ConfigError: An option that cannot work; the text names it.
+        TypeError: `reconcile` cannot be called with a request.
     """
 
     runs_in_every_replica = False
@@ -62,10 +64,9 @@ class Controller:
         options: ControllerOptions | None = None,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        if not callable(reconcile):
-            raise ConfigError(f"invalid reconcile={reconcile!r}: expected a coroutine function of a Request")
         self._options = options = replace(options or ControllerOptions(), **keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name
+        check_callback(reconcile, "reconcile", "request", f"controller {self.name}")
         self.reconcile = reconcile
         """The function that the controller was made with: call it with a `Request` to test it by itself."""
         self._limiter: RateLimiter[str] = (
@@ -91,6 +92,7 @@ class Controller:
         Raises:
             ConfigError: The controller is for another informer already.
             RuntimeError: The controller is running.
+            TypeError: A function cannot be called with the arguments that it will get.
         """
         if self._main is not None:
             raise ConfigError(f"controller {self.name} is for {self._main.name} already; use watches() for others")
@@ -109,6 +111,7 @@ class Controller:
         Raises:
             ConfigError: `owner_kind` is not a kind.
             RuntimeError: The controller is running.
+            TypeError: A function cannot be called with the arguments that it will get.
         """
         mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
         return self._add_source(ControllerSource(informer, mapper, predicate))
@@ -124,12 +127,18 @@ class Controller:
 
         Raises:
             RuntimeError: The controller is running.
+            TypeError: A function cannot be called with the arguments that it will get.
         """
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
     def _add_source(self, source: ControllerSource) -> Self:
         if self._run is not None:
             raise RuntimeError(f"controller {self.name} is running; call for_, owns and watches before run()")
+        owner = f"controller {self.name} on informer {source.informer.name}"
+        if source.mapper is not None:
+            check_callback(source.mapper, "mapper", "obj", owner)
+        if source.predicate is not None:
+            check_callback(source.predicate, "predicate", "event", owner, plain=True)
         self._sources.append(source)
         return self
 

@@ -7,8 +7,9 @@ resync (an update without a change) passes only `resynced`: for resyncs add ``| 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from kinformer._runtime.signatures import check_callback
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import InformerEvent
 
@@ -50,6 +51,7 @@ class Predicate:
     __slots__ = ("_condition", "_name")
 
     def __init__(self, condition: EventFilter, name: str | None = None) -> None:
+        check_callback(condition, "condition", "event", "Predicate", plain=True)
         self._condition = condition
         self._name = _name_of(condition) if name is None else name
 
@@ -72,11 +74,13 @@ class Predicate:
 
 def all_of(*conditions: EventFilter) -> Predicate:
     """Return a predicate that passes the events that pass all conditions; with none, every event."""
+    _check(conditions, "all_of")
     return Predicate(lambda event: all(one(event) for one in conditions), f"({' & '.join(map(_name_of, conditions))})")
 
 
 def any_of(*conditions: EventFilter) -> Predicate:
     """Return a predicate that passes the events that pass one of the conditions; with none, no event."""
+    _check(conditions, "any_of")
     return Predicate(lambda event: any(one(event) for one in conditions), f"({' | '.join(map(_name_of, conditions))})")
 
 
@@ -85,7 +89,13 @@ def not_(condition: EventFilter) -> Predicate:
 
     With the predicates of this module this excludes adds and deletes, because these pass all of them.
     """
+    _check((condition,), "not_")
     return Predicate(lambda event: not condition(event), f"~{_name_of(condition)}")
+
+
+def _check(conditions: Iterable[EventFilter], owner: str) -> None:
+    for condition in conditions:
+        check_callback(condition, "condition", "event", owner, plain=True)
 
 
 def _name_of(condition: EventFilter) -> str:

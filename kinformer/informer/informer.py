@@ -16,6 +16,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks, require_loop
+from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
@@ -373,8 +374,11 @@ class SharedInformer(Generic[M]):
         Raises:
             StoppedError: The informer has been left.
             ConfigError: There is no callback, or both a handler and callbacks; with `thread` a coroutine function.
+            TypeError: A callback or the filter cannot be called with the arguments that it will get.
         """
-        target = Handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
+        target = Handler(
+            handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=f"informer {self.name}"
+        )
         period = self._options.resync_period if resync_period is None else resync_period
         return self._handlers.add(
             target, name=name, queue_size=queue_size, only=filter, resync_period=period, thread=thread
@@ -413,14 +417,17 @@ class SharedInformer(Generic[M]):
 
         Raises:
             ValueError: Another function is known under one of the names; then none is added.
+            TypeError: A function cannot be called with an object.
         """
         self._own_loop("add_indexers")
+        check_indexers(indexers, f"informer {self.name}")
         self._parts.indexer.add_indexers(indexers)
         self._parts.read_paths()
 
     async def build_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """Add indexes like `add_indexers`, in slices that leave the loop its turns; the indexes are there on return."""
         self._own_loop("build_indexers")
+        check_indexers(indexers, f"informer {self.name}")
         await self._parts.indexer.build_indexers(indexers)
         self._parts.read_paths()
 

@@ -70,7 +70,10 @@ class ModelInformer(SharedInformer[M]):
         thread: bool = False,
     ) -> HandlerRegistration:
         """See `SharedInformer.add_event_handler`; callbacks and filter get objects with the model."""
-        target = _ModelHandler(self._reads_as, handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
+        owner = f"informer {self.name}"
+        target = _ModelHandler(
+            self._reads_as, handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=owner
+        )
         period = self._options.resync_period if resync_period is None else resync_period
         only = None if filter is None else self._reads_as.reading(filter)
         return self._handlers.add(
@@ -125,8 +128,9 @@ class _ModelHandler(Handler):
         on_add: OnAdd[M] | None,
         on_update: OnUpdate[M] | None,
         on_delete: OnDelete[M] | None,
+        owner: str,
     ) -> None:
-        super().__init__(handler, on_add=on_add, on_update=on_update, on_delete=on_delete)
+        super().__init__(handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=owner)
         self._on_add, self._on_delete = _of_one(model, self._on_add), _of_one(model, self._on_delete)
         self.on_update = _of_two(model, self.on_update)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from kinformer._runtime.signatures import check_callback
 from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
 from kinformer.objects.object import KubeObject, view
@@ -59,7 +60,9 @@ async def wait_for(
     Raises:
         TimeoutError: `timeout` seconds have passed; the text names the object as it is.
         StoppedError: The informer has been left. If it has crashed, its error is raised instead.
+        TypeError: The condition cannot be called with an object, or is a coroutine function.
     """
+    check_callback(condition, "condition", "obj", f"wait_for {informer.name} {key}", plain=True)
     seen: KubeObject | None = None
     limit = asyncio.timeout(timeout)
     try:

@@ -9,6 +9,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
+from kinformer._runtime.signatures import check_callback
+from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.statistics import InformerStatistics, gather_statistics
@@ -97,7 +99,13 @@ class Wiring:
 
         Raises:
             ConfigError: Options that cannot work.
+            TypeError: A callback cannot be called with the arguments that it will get.
         """
+        check_indexers(indexers, f"informer {name}")
+        if options.on_error is not None:
+            check_callback(options.on_error, "on_error", "informer, error", f"informer {name}", plain=True)
+        if options.transform is not None:
+            check_callback(options.transform, "transform", "document", f"informer {name}", plain=True)
         indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
         queue = AtomicDeltaFIFO(indexer.known)
         schedule = ResyncSchedule(queue.resync)

@@ -17,6 +17,7 @@ from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scop
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import (
     AlreadyExistsError,
     ConfigError,
@@ -213,6 +214,7 @@ class LeaderElector:
         Raises:
             LeadershipLostError: The lead was lost; the coroutine has been cancelled and has ended.
         """
+        check_callback(on_started_leading, "on_started_leading", "", f"LeaderElector {self.name}")
         async with self.leading():
             return await on_started_leading()
 

@@ -14,6 +14,7 @@ from anyio import CapacityLimiter
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
 from kinformer.client.discovery import lacking_resource, nearest_resource, presence
@@ -117,6 +118,8 @@ class ListWatch:
             )
             if value
         }
+        if tweak_list_options is not None:
+            check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak = tweak_list_options
         self._form = form = _AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"

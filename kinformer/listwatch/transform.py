@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer.exceptions import ConfigError, DecodeError, KinformerError
+from kinformer._runtime.signatures import check_callback
+from kinformer.exceptions import DecodeError, KinformerError
 from kinformer.list_watcher import Capabilities, ListerWatcher, WatchEvent
 from kinformer.listwatch.wrapper import ConvertingListerWatcher
 from kinformer.objects.json_path import Projection
@@ -55,7 +56,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
             of transforming anew.
 
     Raises:
-        ConfigError: the transform is no callable, or a coroutine function.
+        TypeError: The transform cannot be called with a document, or is a coroutine function.
     """
 
     def __init__(
@@ -66,8 +67,7 @@ class TransformingListerWatcher(ConvertingListerWatcher):
         on_error: Callable[[str, TransformError], Any] | None = None,
         known: Callable[[str], Any] | None = None,
     ) -> None:
-        if not callable(transform) or inspect.iscoroutinefunction(transform):
-            raise ConfigError(f"transform is to be a plain function dict -> dict, not {transform!r}")
+        check_callback(transform, "transform", "document", type(self).__name__, plain=True)
         self.transform_errors = 0
         super().__init__(inner)
         self._transform = transform

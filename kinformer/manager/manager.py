@@ -12,6 +12,7 @@ from typing import Any, Self
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
@@ -81,6 +82,8 @@ class Manager:
     ) -> None:
         if not shutdown_timeout >= 0:
             raise ConfigError(f"Manager: invalid shutdown_timeout={shutdown_timeout!r}: expected seconds, 0 or more")
+        if elector is not None and not isinstance(elector, LeaderElector):
+            check_callback(elector, "elector", "client", "Manager", plain=True)
         self._own_client = client is None
         self._client = Client(metrics=metrics) if client is None else client
         self._elector_or_maker = elector
@@ -187,6 +190,7 @@ class Manager:
             needs_leadership = needs_leadership and not what.runs_in_every_replica
             self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
         elif callable(what):
+            check_callback(what, "add", "", "Manager")
             self._runnables.append((what, needs_leadership, getattr(what, "__qualname__", repr(what))))
         else:
             raise TypeError(f"invalid add({what!r}): expected a controller or a coroutine function")
@@ -202,6 +206,7 @@ class Manager:
         Raises:
             ValueError: There is a check of this name.
         """
+        check_callback(check, "check", "", f"Manager check {name!r}", plain=True)
         self._health.add_check(name, check, live=live)
 
     def stop(self) -> None:

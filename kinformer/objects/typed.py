@@ -9,6 +9,7 @@ next.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
@@ -86,6 +87,17 @@ class _Reading(Generic[_T]):
 
     def __repr__(self) -> str:
         return repr(self._function)
+
+    @property
+    def __wrapped__(self) -> Callable[..., _T]:
+        return self._function
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        try:
+            return inspect.signature(self._function, follow_wrapped=False)
+        except (TypeError, ValueError) as error:
+            raise AttributeError(str(error)) from None
 
 
 class ModelView(ObjectView[M_co], frozen=True, gc=True, eq=False):

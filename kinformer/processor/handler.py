@@ -12,6 +12,7 @@ from types import CoroutineType
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.long_waits import warnings_while
+from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
@@ -36,6 +37,7 @@ class Handler:
     Args:
         handler: An object with some of the callbacks as methods.
         on_add, on_update, on_delete: The callbacks, instead of a handler.
+        owner: Names the informer in errors.
 
     Attributes:
         name: For the log and statistics.
@@ -43,6 +45,7 @@ class Handler:
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.
+        TypeError: A callback cannot be called, or not with the arguments that it will get; see `check_callback`.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Handler:
         on_add: Callback | None = None,
         on_update: Callback | None = None,
         on_delete: Callback | None = None,
+        owner: str = "handler",
     ) -> None:
         if handler is not None:
             if on_add or on_update or on_delete:
@@ -69,13 +73,18 @@ class Handler:
             raise ConfigError(
                 "add_event_handler: got no handler and no callback; pass a handler, on_add, on_update or on_delete"
             )
-        self.name = _name_of(handler if handler is not None else on_add or on_update or on_delete)
+        self.name = name_of(handler if handler is not None else on_add or on_update or on_delete)
         callbacks = {"on_add": on_add, "on_update": on_update, "on_delete": on_delete}
         self._coroutine_functions = [name for name, callback in callbacks.items() if is_coroutine_function(callback)]
         self.has_plain = len(self._coroutine_functions) < sum(callback is not None for callback in callbacks.values())
-        self._on_add, self._add_flag = on_add, _takes(on_add, "is_in_initial_list")
+        self._on_add, self._add_flag = on_add, takes(on_add, "is_in_initial_list")
         self.on_update = on_update
-        self._on_delete, self._delete_flag = on_delete, _takes(on_delete, "final_state_unknown")
+        self._on_delete, self._delete_flag = on_delete, takes(on_delete, "final_state_unknown")
+        add_flag, delete_flag = "is_in_initial_list" * self._add_flag, "final_state_unknown" * self._delete_flag
+        calls = {"on_add": ("obj", add_flag), "on_update": ("old, new", ""), "on_delete": ("obj", delete_flag)}
+        for option, callback in callbacks.items():
+            if callback is not None:
+                check_callback(callback, option, calls[option][0], owner, flag=calls[option][1])
 
     def refuse_coroutines(self) -> None:
         """Raise ConfigError if a callback is a coroutine function, which cannot run in a worker thread."""
@@ -100,28 +109,6 @@ class Handler:
             obj = view(new)
             return self.on_update(view(old) if kind == UPDATE else obj, obj)
         return None
-
-
-def is_coroutine_function(callback: object) -> bool:
-    """True if calling it gives a coroutine: a coroutine function, a partial of one, or an object with such a call."""
-    return inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(getattr(callback, "__call__", None))  # noqa: B004
-
-
-def _takes(callback: Callback | None, name: str) -> bool:
-    if callback is None:
-        return False
-    try:
-        parameters = inspect.signature(callback).parameters
-    except (TypeError, ValueError):  # a callable in C without a signature: the documented flag is keyword-only
-        return False
-    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
-def _name_of(handler: object) -> str:
-    name = getattr(handler, "__qualname__", None)
-    if name is None:
-        return type(handler).__qualname__
-    return str(name)
 
 
 class _Pace:

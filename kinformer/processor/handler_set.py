@@ -8,6 +8,7 @@ from collections.abc import Callable
 import anyio
 
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.objects.types import M
@@ -132,6 +133,8 @@ class HandlerSet:
         return make(self._mailbox(name, queue_size, only), attach=attach, detach=detach)
 
     def _mailbox(self, name: str, queue_size: int | None, only: Filter | None) -> Mailbox:
+        if only is not None:
+            check_callback(only, "filter", "obj", f"informer {self._informer}", plain=True)
         if queue_size is not None and queue_size < 1:
             raise ConfigError(f"queue_size={queue_size!r} of handler {name}: pass a number of at least 1, or None")
         logged = LogOnce()

@@ -16,6 +16,7 @@ from inspect import isawaitable
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
@@ -64,6 +65,7 @@ class DeltaFIFO:
 
     Raises:
         ValueError: `atomic` with `known_objects`, which would not be used.
+        TypeError: `key_func` or `transform` cannot be called with an object.
     """
 
     def __init__(
@@ -81,6 +83,9 @@ class DeltaFIFO:
                 "DeltaFIFO: known_objects cannot be combined with atomic=True, whose consumer compares lists with the "
                 "cache; pass one of them"
             )
+        check_callback(key_func, "key_func", "obj", "DeltaFIFO", plain=True)
+        if transform is not None:
+            check_callback(transform, "transform", "obj", "DeltaFIFO", plain=True)
         self._key_func = key_func
         self._known_objects = known_objects
         self._listed = DeltaType.REPLACED if emit_replaced else DeltaType.SYNC

@@ -18,6 +18,7 @@ from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.exceptions import APIError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
@@ -98,6 +99,8 @@ class Reflector:
         capabilities = capabilities_of(lister_watcher)
         self.name = name or capabilities.name
         self.lister_watcher = lister_watcher
+        if on_error is not None:
+            check_callback(on_error, "on_error", "reflector, error", f"reflector {self.name}", plain=True)
         self._on_error = on_error
         self._options = replace(options or ReflectorOptions(), **keywords)
         head_timeout = self._options.head_timeout

@@ -13,6 +13,7 @@ from typing import Unpack
 
 from kinformer._runtime.cancellation import ShieldedExitStack
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.controller.controller import Controller
@@ -97,6 +98,7 @@ class ShardedController:
         options = replace(options or ShardingOptions(), **keywords)
         options = replace(options, name=options.name or reconcile_name(reconcile))
         self._resource = gvr = GroupVersionResource.parse(resource)
+        check_callback(reconcile, "reconcile", "request", f"controller {options.name}")
         self._user_reconcile = reconcile
         self._poll = options.retry_period / 4
         self._source = options.source or _list_watches(client, gvr, options)

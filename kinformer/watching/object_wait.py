@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.client.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, describe
@@ -68,8 +69,7 @@ async def wait_for_object(
     namespace, name = split_meta_namespace_key(key)
     if not name:
         raise ValueError(f"the key {key!r} has no name, expected 'namespace/name' or 'name'")
-    if not callable(condition) or inspect.iscoroutinefunction(condition):
-        raise TypeError(f"condition={condition!r}: pass a plain function of the object or None")
+    check_callback(condition, "condition", "obj", f"wait_for {gvr} {key}", plain=True)
     state = _ObjectState(key, condition, f"{gvr} {key}", allow_recreate=allow_recreate)
     limit = asyncio.timeout(timeout)
     try:

@@ -11,6 +11,7 @@ from typing import Self, Unpack, cast
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.fence import unfenced
+from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import ListerWatcher, capabilities_of
@@ -109,6 +110,8 @@ class WatchStream:
         self._since = _checked(resource_version)
         self._source = list_watch if source.decodes else DecodingListerWatcher(list_watch)
         self._options = options
+        if on_error is not None:
+            check_callback(on_error, "on_error", "stream, error", f"watch of {self.name}", plain=True)
         self._on_error = on_error
         self._store = StreamStore(queue_size, tell_initial=initial and not self._since, position=self._since)
         self._reflector = Reflector(

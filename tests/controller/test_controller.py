@@ -939,7 +939,7 @@ async def test_options_that_cannot_work_are_refused_by_name() -> None:
     for options in ({"workers": 0}, {"workers": True}, {"timeout": -1}, {"shutdown_timeout": -1}, {"debounce": -0.1}):
         with pytest.raises(ConfigError, match=next(iter(options))):
             Controller(recorder, **options)
-    with pytest.raises(ConfigError, match="coroutine function"):
+    with pytest.raises(TypeError, match="reconcile=None is not callable"):
         Controller(None)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="for v1/configmaps already"):
         controller_for(informer, recorder).for_(informer)

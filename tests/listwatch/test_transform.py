@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kinformer.exceptions import ConfigError, ExpiredError
+from kinformer.exceptions import ExpiredError
 from kinformer.list_watcher import ListerWatcher, ListOptions, ListPage, ServerTip, WatchEvent, capabilities_of
 from kinformer.listwatch.transform import TransformError, TransformingListerWatcher
 from kinformer.objects.object import KubeObject
@@ -252,7 +252,7 @@ async def test_a_missing_kind_is_put_back() -> None:
 
 def test_only_a_plain_function_can_transform() -> None:
     for bad in (forgot, None, {}):
-        with pytest.raises(ConfigError):
+        with pytest.raises(TypeError, match="transform="):
             TransformingListerWatcher(Source(), bad)  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ class Body:
                 log.debug("%s was cut: %s", self._what, error, reason=error)
                 return b""
             text = f"{self._what}: the body broke off: {reason_of(error)}"
-            raise ConnectError.of_lost_connection(text) from error
+            raise ConnectError.of_lost_connection(text) from None
         self._pace.note(len(chunk), SYSTEM.perf() - before)
         return chunk
 

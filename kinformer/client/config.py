@@ -58,7 +58,7 @@ class Pem:
             return Path(self.path or "").read_bytes()
         except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
             problem = getattr(error, "strerror", None) or error
-            raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from error
+            raise ConfigError(f"{self.where}: cannot read {self.path}: {problem}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

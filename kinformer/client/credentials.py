@@ -253,7 +253,7 @@ class ExecPlugin:
             raise ConfigError(f"{self.where}.command: {self.command} printed more than {_MOST_OUTPUT} bytes") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument or variable
             hint = f"; {self.install_hint.strip()}" if self.install_hint else ""
-            raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from error
+            raise ConfigError(f"{self.where}.command: cannot run {self.command!r}: {_reason(error)}{hint}") from None
         if status:
             text = said.decode(errors="replace").strip()[-500:] or "without output on stderr"
             raise ConfigError(f"{self.where}.command: {self.command} ended with status {status}: {text}")

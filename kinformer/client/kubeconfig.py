@@ -80,7 +80,7 @@ def load_default(environ: Mapping[str, str] | None = None) -> Connection:
     try:
         return load_in_cluster(environ)
     except ConfigError as error:
-        raise ConfigError(f"KUBECONFIG is not set, {home} does not exist, and {error}") from error
+        raise ConfigError(f"KUBECONFIG is not set, {home} does not exist, and {error}") from None
 
 
 def load_kubeconfig(
@@ -214,7 +214,7 @@ def _home(path: Path, where: str) -> Path:
     try:
         return path.expanduser()
     except RuntimeError as error:  # such as "~unknown-user"
-        raise ConfigError(f"{where}: {path}: {error}") from error
+        raise ConfigError(f"{where}: {path}: {error}") from None
 
 
 def _is_file(path: str) -> bool:
@@ -246,7 +246,7 @@ def _read_file(file: Path) -> _Field:
     try:
         document = yaml.safe_load(file.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
+        raise ConfigError(f"{file}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # an invalid date, a path with a NUL, an endless nesting
         raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
     except yaml.YAMLError as error:

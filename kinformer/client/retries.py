@@ -87,8 +87,8 @@ class Exchange:
         try:
             async with asyncio.timeout(seconds) as limit:
                 yield limit
-        except TimeoutError as error:
-            raise self.timed_out(seconds) from error
+        except TimeoutError:
+            raise self.timed_out(seconds) from None
 
     def timed_out(self, seconds: float) -> ConnectError:
         """Make the error of a request that has had no answer after `seconds`."""

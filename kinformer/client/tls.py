@@ -91,7 +91,7 @@ class TLSMaterials:
             try:
                 context.load_verify_locations(cadata=ca.read().decode("latin-1"))
             except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(f"{ca.where}: not certificates in PEM: {error}") from error
+                raise ConfigError(f"{ca.where}: not certificates in PEM: {error}") from None
         if self._credential.identity is not None:
             _load_identity(context, "the credential plugin", *self._credential.identity)
         elif self._tls.cert is not None:
@@ -124,4 +124,4 @@ def _load_identity(context: ssl.SSLContext, where: str, cert: bytes, key: bytes)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigError(
                 f"{where}: expected a certificate and its key, in PEM and not encrypted: {error}"
-            ) from error
+            ) from None

@@ -194,7 +194,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             text = f"{request.method} {self._place(request.url.path)}: {reason_of(error)}"
             is_lost = isinstance(error, _DisconnectedError)
-            raise (ConnectError.of_lost_connection(text) if is_lost else ConnectError(text)) from error
+            raise (ConnectError.of_lost_connection(text) if is_lost else ConnectError(text)) from None
 
     def _generation(self) -> int:
         return self._tls.generation if self._tls is not None else 0

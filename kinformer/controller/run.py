@@ -264,8 +264,10 @@ class ControllerRun:
             self._metrics.reconcile_ended("error", seconds, "terminal")
             self.queue.forget(key)
             self._logged.forget(key)  # it runs again only when something has changed, so its next failure is news
-            text = "controller %s: %s failed and is not retried (%s)"
-            self._log_failure(key, error, text, self._name, key, why, reason="terminal_error")
+            text = "controller %s: %s failed and is not retried (%s): %s"
+            # One traceback: that of the error by which it failed, if there is one. Its own is a line further up.
+            cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+            self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
             return
         self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
         delay = self._limiter.when(key)

@@ -53,7 +53,7 @@ class SyncWait:
         except TimeoutError:
             error = self._health().last_error
             text = f"{self._name} has not synced after {timeout:g} s: {self.reason()}"
-            raise NotSyncedError(text, {self._name: error}) from error
+            raise NotSyncedError(text, {self._name: error}) from None
 
     async def first(self, *, fail_fast: bool) -> None:
         """Wait for the first sync, without a limit and without warnings."""

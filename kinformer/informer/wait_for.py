@@ -77,12 +77,12 @@ async def wait_for(
                     seen = None if event.type == "DELETED" else event.object
                     if condition(seen):
                         return seen
-    except TimeoutError as error:
+    except TimeoutError:
         if not limit.expired():
             raise  # the condition's own
         state = "is absent" if seen is None else f"is at resourceVersion {seen.resource_version}"
         name = getattr(condition, "__name__", "the condition")
-        raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from error
+        raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from None
     raise StoppedError(f"{informer.name} was left while something waited for {key}")
 
 

@@ -25,6 +25,7 @@ from kinformer.exceptions import (
     KinformerError,
     LeadershipLostError,
     NotFoundError,
+    describe,
 )
 from kinformer.leaderelection.lease import (
     JITTER,
@@ -238,7 +239,8 @@ class LeaderElector:
             if lost is None and self._release_on_exit:
                 await self._release_lease(term.lease)
         if lost is not None and (error is None or cancelled_by_us):
-            raise LeadershipLostError(f"{self.identity} no longer leads {self.name}: {lost}") from cause
+            why = f"{lost} ({describe(cause)})" if cause is not None else lost
+            raise LeadershipLostError(f"{self.identity} no longer leads {self.name}: {why}") from None
 
     # --- the Lease ----------------------------------------------------------------------------------------------
 

@@ -160,7 +160,7 @@ class ListWatch:
                 header = PageHeader()
                 return ListPage(HTTPPageItems(stack.pop_all(), self._items(body, header, sent)), header=header)
         except NotFoundError as error:
-            raise await self._with_hint(error) from error
+            raise await self._with_hint(error) from None
 
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
@@ -186,7 +186,7 @@ class ListWatch:
             except NotFoundError as error:
                 if not options.send_initial_events:
                     raise
-                raise await self._with_hint(error) from error
+                raise await self._with_hint(error) from None
             yield await stack.enter_async_context(aclosing(self._events(body)))
 
     async def tip(self) -> ServerTip:

@@ -186,10 +186,13 @@ class Reflector:
         try:
             while True:
                 self._continuity.raise_bug()
+                failure: Exception | None = None
                 try:
                     self._state = await self._step(self._state)
                 except RETRIED as error:
-                    await self._recover(error)
+                    failure = error
+                if failure is not None:  # not inside `except`: what `on_error` raises would have it as its context
+                    await self._recover(failure)
         except StoreFailedError as carrier:
             bug = carrier.cause
         except Exception as error:

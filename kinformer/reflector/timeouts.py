@@ -31,9 +31,9 @@ async def answered(awaitable: Awaitable[T], seconds: float, request: str) -> T:
     try:
         async with scope:
             return await awaitable
-    except TimeoutError as error:
+    except TimeoutError:
         if scope.expired():
-            raise TimeoutError(f"{request}: no answer within {seconds:g} s") from error
+            raise TimeoutError(f"{request}: no answer within {seconds:g} s") from None
         raise
 
 

@@ -89,11 +89,11 @@ async def wait_for_object(
                 if not state.result.done():
                     running.result()  # raises the reason
                 return state.result.result()
-    except TimeoutError as error:
+    except TimeoutError:
         if not limit.expired():
             raise  # the condition's own
         what = getattr(condition, "__name__", "the condition")
-        raise TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}") from error
+        raise TimeoutError(f"{state.title}: no {what} within {timeout:g} s; {state.in_words()}") from None
     finally:
         state.close()
 
@@ -220,7 +220,6 @@ class _ObjectState:
         if reflector.health().consecutive_failures >= _ENOUGH:
             text = f"{error.message or error.reason}; {self.title}: {self._stood()}"
             refused = type(error)(error.status, error.reason, text, error.retry_after, error.details)
-            refused.__cause__ = error
             self.result.set_exception(refused)
 
     def in_words(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import Enum
+from operator import sub
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -120,6 +121,7 @@ class ListSplitter(Generic[T]):
         self._wrong_cuts = 0
         self._brackets: BracketWalker | None = None
         self._gap = 0
+        self._passed = 0  # bytes of each item in which no end is searched, as the last items were longer
         self._hard_items = 0
         self._not_items = 0
         self._too_deep = False  # for a decoder; a walk by brackets has no limit
@@ -278,7 +280,7 @@ class ListSplitter(Generic[T]):
     def _cut(self, found: list[T]) -> bool:
         """Take items at separators; returns True if the current item must be walked."""
         data, separator = self._buffer, self._separator
-        start, ends = 0, self._ends()
+        start, ends = 0, self._ends(max(self._search, self._passed))
         at, whole = 0, bytes(data) if ends else b""
         gap = self._gap - 1
         while at < len(ends):
@@ -292,6 +294,10 @@ class ListSplitter(Generic[T]):
             try:
                 self._take(whole[start:end], found)
             except DecodeError:
+                if self._passed:  # perhaps these are two items, and the end of the first is in what was passed over
+                    self._passed = 0
+                    at, ends = 0, self._ends(start)
+                    continue
                 if end - start > self._max:
                     raise
                 self._wrong_cuts += 1
@@ -300,6 +306,8 @@ class ListSplitter(Generic[T]):
             else:
                 start = end + gap
         del data[:start]
+        if self._wrong_cuts or len(ends) > 1:
+            self._passed = 0 if self._wrong_cuts else min(map(sub, ends[1:], ends)) * 3 // 4
         if self._wrong_cuts >= _MAX_WRONG_CUTS:
             self._walk_from_here()
             return True
@@ -313,11 +321,14 @@ class ListSplitter(Generic[T]):
             return True
         return False
 
-    def _ends(self) -> list[int]:
-        """Return the offsets at which items end, if no separator is within one."""
-        find, separator, gap = self._buffer.find, self._separator, self._gap
+    def _ends(self, start: int) -> list[int]:
+        """Return the offsets at which items end, from `start` on, if no separator is within one.
+
+        The search is the dearest part of the cut, so it begins behind the bytes that any of the last items had.
+        """
+        find, separator, gap = self._buffer.find, self._separator, self._gap + self._passed
         ends: list[int] = []
-        at = find(separator, self._search)
+        at = find(separator, start)
         while at >= 0:
             ends.append(at + 1)
             at = find(separator, at + gap)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kinformer.exceptions import DecodeError
+from kinformer.objects.object import KubeObject
 from kinformer.wire.decoder import EntryDecoder
 from kinformer.wire.list_header import ListHeader
 from kinformer.wire.list_parser import ListSplitter
@@ -152,6 +153,44 @@ def test_nothing_may_follow_a_list_but_white_space() -> None:
     assert splitter.close().kind == "PodList"
     with pytest.raises(DecodeError, match="after the end"):
         splitter.feed(b"{")
+
+
+@given(
+    sizes=st.lists(st.sampled_from((0, 3, 40, 900, 5000)), min_size=1, max_size=60),
+    chunk=st.sampled_from((1, 64, 700, 2500, 16384)),
+    trap=st.sampled_from(("", '},{"metadata":', "]")),
+)
+@example(sizes=[900] * 20 + [3] * 20 + [5000, 0, 0, 900], chunk=2500, trap='},{"metadata":')
+def test_items_much_shorter_or_longer_than_those_before_them_come_out_too(
+    sizes: list[int], chunk: int, trap: str
+) -> None:
+    items = [{"metadata": {"name": str(number)}, "data": trap + "x" * size} for number, size in enumerate(sizes)]
+    body = dump(built_in(items))
+    assert split(body, list(range(0, len(body), chunk)))[0] == items
+    decoder = EntryDecoder()
+    splitter: ListSplitter[KubeObject] = ListSplitter(decoder.item, decode_many=decoder.items)
+    objects = [obj for at in range(0, len(body), chunk) for obj in splitter.feed(body[at : at + chunk])]
+    assert [obj["data"] for obj in objects] == [item["data"] for item in items]
+
+
+def test_items_that_become_shorter_are_still_decoded_in_one_loop() -> None:
+    sizes = ([900] * 40 + [3] * 300 + [5000] * 10) * 12
+    names = [str(number) for number in range(len(sizes))]
+    items = [{"metadata": {"name": name}, "data": "x" * size} for name, size in zip(names, sizes, strict=True)]
+    body = dump(built_in(items))
+    decoder = EntryDecoder()
+    singly = 0
+
+    def item(raw: bytes, api_version: str, kind: str) -> KubeObject:
+        nonlocal singly
+        obj = decoder.item(raw, api_version, kind)
+        singly += 1
+        return obj
+
+    splitter: ListSplitter[KubeObject] = ListSplitter(item, decode_many=decoder.items)
+    chunks = [body[at : at + 16384] for at in range(0, len(body), 16384)]
+    assert [obj.name for chunk in chunks for obj in splitter.feed(chunk)] == names
+    assert singly <= len(chunks)
 
 
 def test_items_are_handed_on_as_soon_as_they_are_complete() -> None:

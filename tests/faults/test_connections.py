@@ -41,7 +41,7 @@ async def test_fault_01_the_server_ends_a_watch_at_its_timeout() -> None:
 async def test_fault_02_the_server_restarts() -> None:
     """The server goes away for seconds, and says 429 for a while when it is back.
 
-    `live` False and `last_error` while it is away; the cache stays as it was. What changed meanwhile comes as one
+    `live` False and `last_error` while it is away; the cache stays as it was. Changes in between come as one
     relist, deletes included.
     """
     async with scene("a", "b", "c") as s:
@@ -77,7 +77,7 @@ async def test_fault_03_the_server_is_killed() -> None:
 
 
 async def test_fault_04_a_connection_is_half_open() -> None:
-    """The connection stands, and nothing comes any more.
+    """The connection stays open, and nothing comes any more.
 
     After `idle_timeout` (120 s) the stream is replaced. If the server does not answer that either, `live` is False
     within 30 s more. TCP keep-alive finds a dead peer sooner.
@@ -201,7 +201,7 @@ async def test_fault_42_a_handler_is_slow() -> None:
 async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock jumps by a day; the machine sleeps for an hour.
 
-    Nothing for the wall clock: it times nothing here. After a sleep the server is asked where it stands before the
+    Nothing for the wall clock: it times nothing here. After a sleep the server is asked for its version before the
     next watch is resumed, and the stream from before is replaced when it is silent.
     """
     asleep = 0.0

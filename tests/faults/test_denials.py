@@ -133,7 +133,7 @@ async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
     """Listing is allowed and watching is not.
 
     The cache has one list and is synced, the state is `forbidden`, not live; the error names the verb. It is listed
-    once, not again and again; whoever wants to stop raises in `on_error`, or waits with `fail_fast`.
+    once, not again and again; to stop, raise in `on_error`, or wait with `fail_fast`.
     """
     users, rules = {"t": "bob"}, [("bob", "list", RESOURCE)]
     async with APIServer(users=users, rules=rules) as server:

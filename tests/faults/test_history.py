@@ -38,8 +38,8 @@ async def _relisted_once(s: Scene, cause: str = "expired") -> None:
 async def test_fault_12_a_version_is_expired_within_the_stream() -> None:
     """A 410 comes as an ERROR event of a watch.
 
-    One relist with the cause `expired`, at the version that was seen last; the old cache is served meanwhile. What has
-    not changed causes no call.
+    One relist with the cause `expired`, at the version that was seen last; the old cache is served meanwhile.
+    Unchanged objects cause no call.
     """
     async with scene("a", "b", watch_list=False) as s:
         seen = s.informer.last_sync_resource_version
@@ -92,7 +92,7 @@ async def test_fault_15_an_expired_version_is_not_told() -> None:
 async def test_fault_16_a_continue_token_expires(server: APIServer) -> None:
     """The continue token expires in the middle of a list in pages; the answer has a fresh one, of another snapshot.
 
-    Nothing but a line in the log: the pages are thrown away and the list is made whole, at once.
+    Only a line in the log: the pages are thrown away and the list is made whole, at once.
     """
     hits: list[Any] = []
 
@@ -134,10 +134,10 @@ async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:
 
 @pytest.mark.parametrize("away", [0.0, 10.0], ids=["at once", "after seconds away"])
 async def test_fault_18_the_server_goes_back_in_time(away: float) -> None:
-    """etcd is restored from a backup: the server stands before what was seen, and takes a watch from there in silence.
+    """etcd is restored from a backup: the server is behind the version that was seen, and accepts a watch from there.
 
     Found before the next watch is opened, because the last one ended before its time: one relist with the cause
-    `rewind`. What the backup does not have is deleted, what was deleted since comes back.
+    `rewind`. Objects that the backup lacks are deleted, and objects that were deleted since come back.
     """
     async with scene("a", "b", "c") as s:
         for number in range(10):
@@ -231,7 +231,7 @@ class _away:  # noqa: N801 - reads as a word of the test
 
 
 async def test_fault_44_another_cluster_answers_under_the_same_url() -> None:
-    """Another cluster, or a copy of it, stands behind the same URL.
+    """Another cluster, or a copy of it, answers at the same URL.
 
     Told by the uid of kube-system before the next watch is opened: one relist with the cause `cluster_replaced`,
     without a version, by uid. Its lower or higher versions do not matter.

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.virtual_time
 async def test_fault_07_a_line_is_no_json() -> None:
     """A complete line of a watch is no JSON.
 
-    One relist with the cause `decode_error`, after a backoff: nobody can know what was lost. `live` is False meanwhile.
+    One relist with the cause `decode_error`, after a backoff, because the lost event is unknown. `live` is False
+    meanwhile.
     """
     async with scene("a") as s:
         s.server.faults.add(faults.garble(), verb="watch", times=1)
@@ -76,7 +77,7 @@ async def test_fault_10_many_events_come_at_once() -> None:
 async def test_fault_11_an_event_is_of_an_unknown_type() -> None:
     """An event of a type that does not exist.
 
-    One relist with the cause `watch_error`; what came before it is kept.
+    One relist with the cause `watch_error`; the events before it are kept.
     """
     watch = Reply([event("ADDED", "b", 8) + event("FOO", "c", 9), HANG])
     async with wire([listed(rv=7), listed(config_map("b", rv=8), config_map("d", rv=9), rv=10)], [watch]) as w:
@@ -152,7 +153,7 @@ async def test_fault_24_an_object_is_deleted_and_made_again_at_once() -> None:
 
 
 async def test_fault_38_a_selector_matches_nothing() -> None:
-    """Nothing but bookmarks comes, because the selector matches no object.
+    """Only bookmarks come, because the selector matches no object.
 
     No call. The version advances with each bookmark, so that the next watch is not answered 410.
     """
@@ -209,7 +210,7 @@ _NO_OBJECTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("obj", _NO_OBJECTS, ids=["a table", "a status", "another kind"])
 async def test_fault_41_something_else_comes_in_the_place_of_an_object(obj: dict[str, Any]) -> None:
-    """A Table, a Status or an object of another kind stands in an ADDED event.
+    """A Table, a Status or an object of another kind comes in an ADDED event.
 
     One relist with the cause `watch_error`; it never reaches the cache.
     """

@@ -43,7 +43,7 @@ async def run_for(seconds: float, source: ScriptedSource, **options: Any) -> Ref
 async def test_trap_01_backoff_in_a_long_outage() -> None:
     """The backoff falls back to its first delay every two minutes in the middle of an outage.
 
-    It stays at its maximum for as long as the outage lasts: what counts is the last use, not the last reset.
+    It stays at its maximum for as long as the outage lasts: the last use counts, not the last reset.
     """
     source = ScriptedSource([api_error(500)])
     await run_for(3600, source, watch_list=False)
@@ -84,7 +84,7 @@ async def test_trap_03_cancelling_while_it_waits_to_be_let_in() -> None:
 async def test_trap_04_a_delete_of_what_was_never_seen() -> None:
     """A DELETED event of an unknown object calls `OnDelete`.
 
-    No call: nobody was told of the object, so nobody needs to hear that it is gone.
+    No call: no handler was told of the object, so none needs to know that it is gone.
     """
     async with wire([listed(rv=7)], [Reply([event("DELETED", "x", 8) + event("ADDED", "a", 9), HANG])]) as w:
         await w.until(lambda: bool(w.mirror.calls))
@@ -132,8 +132,8 @@ async def test_trap_05_a_transform_that_fails(path: str, caplog: pytest.LogCaptu
 async def test_trap_06_objects_of_equal_versions() -> None:
     """Two states of equal (or empty) versions are taken for a resync, so that changes are lost to some handlers.
 
-    A replay is told by its cause, never by versions: changes of objects without versions are updates for everybody,
-    and only those who asked for a resync get it.
+    A replay is told by its cause, never by versions: changes of objects without versions are updates for all
+    handlers, and only handlers that asked for a resync get it.
     """
     calls: dict[str, list[str]] = {"plain": [], "resyncing": []}
     first, second = (config_map("a", rv="", uid="1", data={"v": value}) for value in "12")
@@ -191,9 +191,10 @@ async def test_trap_08_an_index_function_that_fails(watch_list: bool | None) -> 
 
 @pytest.mark.parametrize("drain", [True, False])
 async def test_trap_09_removing_a_handler(drain: bool) -> None:
-    """Removing a handler drops what waits for it, without a choice.
+    """Removing a handler drops its waiting calls, without a choice.
 
-    `remove_event_handler(registration, drain=True)` delivers it first; without `drain` it is dropped, as is said.
+    `remove_event_handler(registration, drain=True)` delivers them first; without `drain` they are dropped, as
+    documented.
     """
     source = MemorySource()
     seen: list[str] = []
@@ -216,7 +217,7 @@ async def test_trap_09_removing_a_handler(drain: bool) -> None:
 async def test_trap_10_errors_inside_a_watch() -> None:
     """Errors that come inside a stream never reach the error handler.
 
-    `on_error` hears of every error that ends a request or a stream, and `health().last_error` has the last.
+    `on_error` is called for every error that ends a request or a stream, and `health().last_error` has the last.
     """
     async with scene("a", watch_timeout=5) as s:
         s.server.faults.add(faults.status(500), verb="watch", after_events=0, times=1)
@@ -326,7 +327,7 @@ async def test_trap_14_switches_that_switch_nothing() -> None:
 async def test_trap_15_an_event_that_is_skipped() -> None:
     """An object of a wrong type is skipped and the version stays, an unknown type of event is skipped and it advances.
 
-    Neither is skipped: nobody knows what was lost, so both are a relist, which brings the version forward too. One
+    Neither is skipped: the loss is unknown, so both cause a relist, which brings the version forward too. One
     object that cannot be read is left out, and the version advances past it.
     """
     secret = {**config_map("x", rv=9), "kind": "Secret"}

@@ -79,8 +79,8 @@ async def test_fault_36_the_end_bookmark_never_comes() -> None:
 async def test_fault_37_the_initial_stream_ends_too_soon() -> None:
     """The stream ends among the initial events, in order or not.
 
-    What came is thrown away: the cache never shows a part of a list. After an end in order it is listed at once, after
-    three failures too.
+    The events so far are thrown away: the cache never shows a part of a list. After an end in order it is listed at
+    once, after three failures too.
     """
     async with scene("a", "b", "c", synced=False) as s:
         s.server.faults.add(faults.silent_close(), verb="watch", after_events=2, times=1)

@@ -9,7 +9,7 @@
 | fixture | what |
 |---|---|
 | `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
-| `kube_client` | a `Client` for it, entered, that may do everything |
+| `kube_client` | a `Client` for it, entered, with all rights |
 | `kube_namespace` | the name of a new namespace, removed after the test with all that is in it |
 | `make_object`, `make_pod`, `make_deployment` | coroutine functions (see `ObjectFactory`) |
 
@@ -199,7 +199,7 @@ def kube_apiserver(_kube_scene: Scene) -> ClusterServer:
 
 @pytest.fixture
 def kube_client(_kube_scene: Scene) -> Client:
-    """A `Client` for `kube_apiserver`, entered, that may do everything."""
+    """A `Client` for `kube_apiserver`, entered, with all rights."""
     return _kube_scene.client
 
 

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "start.md"
 @asynccontextmanager
 async def running(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-u", *arguments), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        *(sys.executable, "-u", *arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
         yield process
@@ -47,7 +47,7 @@ async def serving(port: int) -> AsyncIterator[None]:
 def shape(line: str, port: int = 8001) -> str:
     """A line without the names and numbers that are others each time."""
     line = re.sub(r"team-\d+/app-\d+-\w+", "POD", line.strip().replace(f":{port}/", ":8001/"))
-    return re.sub(r"version \d+|\d+ of them", "N", line)
+    return re.sub(r"version \d+|\d+ of them|[0-9a-f]{8}-[0-9a-f-]{27}", "N", line)
 
 
 @pytest.mark.process

@@ -29,7 +29,7 @@ async def one_way(url: str, way: str) -> dict[str, float]:
     data = KINDS["pods"]
     async with Client.from_url(url) as client:
         async with SharedInformerFactory(client, watch_list=False) as factory:
-            # Caches and pools of the transport, and modules, are no part of the figure: fill them first.
+            # Caches and pools of the transport, and modules, are not part of the figure: fill them first.
             factory.for_resource(data.resource, field_selector="warm=up", **{**WAYS[way], "compact": False})
             await factory.wait_for_cache_sync(timeout=120)
         del factory  # and its cache

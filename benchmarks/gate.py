@@ -4,7 +4,7 @@
     python -m benchmarks.gate --one G5 the measurement of one, its figure as JSON
 
 Their limits here are wider than those that they must meet (`must`), since machines of CI are small, shared and slow.
-A figure beyond them is no noise. A figure beyond its limit is measured once more, and the better one counts. Nothing
+A figure beyond them is not noise. A figure beyond its limit is measured once more, and the better one counts. Nothing
 here is held against an absolute time but the collector's, whose figure is all but zero or many times its limit.
 """
 

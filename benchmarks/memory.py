@@ -43,7 +43,7 @@ async def synced(objects: int = OBJECTS) -> AsyncIterator[Synced]:
     data = KINDS["pods"]
     received = sum(len(data.item(index)) + 1 for index in range(objects))
     async with serving("pods", objects) as url, Client.from_url(url) as client:
-        # Caches and pools of the transport are no part of the figure: fill them first.
+        # Caches and pools of the transport are not part of the figure: fill them first.
         async with SharedInformerFactory(client, watch_list=False) as factory:
             factory.for_resource(data.resource, label_selector="warm=up")
             await factory.wait_for_cache_sync(timeout=120)

@@ -6,7 +6,7 @@
 
 Each round is a process of its own (`real_client`), in turns with one that drains the same bytes with aiohttp and drops
 them: the difference is kinformer's. The server is a ControlPlane on the same machine; without its binaries (see
-`tests/conformance/build_assets.py`) nothing is measured; a line says so, and it is no failure.
+`tests/conformance/build_assets.py`) nothing is measured; a line says so, and it is not a failure.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ LIMIT, AIM = 0.5, 0.2  # of the time that a LIST takes
 
 async def start(url: str, snapshot: Path | None, stalls: Stalls, *, write: bool = False) -> tuple[float, float, float]:
     """Seconds and CPU seconds to a synced cache, and seconds of leaving (which writes the file)."""
-    gc.collect()  # the cache of the round before, which is no part of this one
+    gc.collect()  # the cache of the round before, which is not part of this one
     how = "by LIST" if snapshot is None or write else "from a snapshot"
     async with Client.from_url(url) as client:
         factory = SharedInformerFactory(client, watch_list=False, snapshot=snapshot, shutdown_timeout=60)

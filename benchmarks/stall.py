@@ -124,7 +124,7 @@ async def one_sync(
     client: Client, stalls: Stalls, name: str, *, handlers: int = 1, watch_list: bool = False, more: bool = False
 ) -> None:
     """Sync; with `more` a relist of everything, and an index built over it."""
-    gc.collect()  # the cache of the round before, which is no part of this one: to free it takes 100 ms
+    gc.collect()  # the cache of the round before, which is not part of this one: to free it takes 100 ms
     async with SharedInformerFactory(client, watch_list=watch_list) as factory:
         async with stalls.during(name):
             informer = factory.for_resource(KINDS["pods"].resource)

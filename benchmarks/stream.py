@@ -22,7 +22,7 @@ async def measure(objects: int = OBJECTS) -> list[Figure]:
     figures: list[Figure] = []
     async with serving("pods", objects) as url, Client.from_url(url) as client:
         source = ListWatch(client, KINDS["pods"].resource)
-        # Caches and pools of the transport are no part of the figure: fill them first.
+        # Caches and pools of the transport are not part of the figure: fill them first.
         async with watch(source) as events:
             for _ in range(1000):
                 await anext(events)

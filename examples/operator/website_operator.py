@@ -161,7 +161,7 @@ class WebsiteOperator:
 
     def controller(self, metrics: PrometheusMetrics) -> Controller:
         controller = Controller(self.reconcile, name="websites", workers=4, timeout=60, metrics=metrics)
-        controller.for_(self._websites, generation_changed)  # our own writes of the status are no news
+        controller.for_(self._websites, generation_changed)  # our own writes of the status are not news
         return controller.owns(self._deployments, "Website").owns(self._config_maps, "Website")
 
     async def reconcile(self, request: Request) -> None:

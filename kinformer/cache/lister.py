@@ -122,7 +122,7 @@ class Lister(Generic[ObjectT]):
 
         Raises:
             SelectorError: The selector does not parse; `position` says where.
-            TypeError: `namespace` is no text.
+            TypeError: `namespace` is not text.
         """
         if namespace is not None:
             _require_text("list", namespace)

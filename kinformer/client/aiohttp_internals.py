@@ -204,7 +204,7 @@ def without_close_notify(transport: asyncio.Transport | None) -> None:
 
 
 def json_body(request: aiohttp.ClientRequest) -> object:
-    """Return the body of a request that was given as text or bytes, decoded; None if it is no JSON, or has none."""
+    """Return the body of a request that was given as text or bytes, decoded; None if it is not JSON, or has none."""
     body = request.body
     if not isinstance(body, BytesPayload):  # text is one too
         return None

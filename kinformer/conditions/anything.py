@@ -13,7 +13,7 @@ __all__ = ["Check", "Object", "condition_status", "has_condition", "is_deleted",
 Object: TypeAlias = Mapping[str, Any]
 
 Check: TypeAlias = Callable[[Object | None], bool]
-"""A condition: True of an object, or of None, which is no object."""
+"""A condition: True of an object, or of None, which is not an object."""
 
 _TEXTS = {True: "True", False: "False", None: "Unknown"}
 _ANY: Any = object()
@@ -33,7 +33,7 @@ def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa
         status: True, False, None for `Unknown`, or the text.
 
     Raises:
-        TypeError: The type is no text, such as an object: that is how `kinformer.has_condition` is called.
+        TypeError: The type is not text, such as an object: that is how `kinformer.has_condition` is called.
     """
     if not isinstance(type, str):
         raise TypeError(

@@ -316,7 +316,7 @@ class SharedInformer(Generic[M]):
             namespace: Required if the informer follows several namespaces and the answer names none.
 
         Raises:
-            ValueError: There is no resourceVersion, or it is no number; the namespace is missing or not followed.
+            ValueError: There is no resourceVersion, or it is not a number; the namespace is missing or not followed.
             TimeoutError: `timeout` seconds have passed.
             WatchError: The server went back in time, so the cache will never hold that version.
         """

@@ -122,7 +122,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     max_event_bytes: int
 
 
-# Those that are no part of what makes two requests the same one, and that all holders of an informer share.
+# Those that are not part of what makes two requests the same one, and that all holders of an informer share.
 _COMPARED = (
     *(option.name for option in fields(ReflectorOptions)),
     "resync_period",

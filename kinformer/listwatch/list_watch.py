@@ -148,7 +148,7 @@ class ListWatch:
 
         Raises:
             APIError, ConnectError: As `Client.stream`; a 404 names the nearest resource that the server has.
-            ConnectError, DecodeError: (from `items`) the body broke off, or is no list. A list cut short is an
+            ConnectError, DecodeError: (from `items`) the body broke off, or is not a list. A list cut short is an
                 error, never a short list.
         """
         sent = self._options(options)
@@ -174,7 +174,7 @@ class ListWatch:
         Raises:
             APIError, ConnectError: (on entering) as `Client.stream`; a 404 of an initial stream is as that of `list`.
             APIError: (from the stream) an ERROR event; `ExpiredError` for a 410.
-            WatchError, DecodeError: (from the stream) what came is no watch, or of another kind, or cannot be read.
+            WatchError, DecodeError: (from the stream) what came is not a watch, or of another kind, or cannot be read.
         """
         params = {**self._options(options).params(), "watch": "true"}
         if options.send_initial_events:

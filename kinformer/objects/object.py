@@ -104,7 +104,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
     timestamps, which read the JSON. Reads are safe from any thread.
 
     Two objects are equal if they have the same uid and resourceVersion, whatever they were decoded from; without these
-    two, if they have the same bytes. A mapping that is no KubeObject is never equal; compare it with `to_dict()`.
+    two, if they have the same bytes. A mapping that is not a KubeObject is never equal; compare it with `to_dict()`.
     """
 
     # Text, shared text, a shared dict of text, a shared tuple of flat structs, bytes: none of these can lead back.
@@ -400,7 +400,7 @@ def view(obj: T) -> T: ...
 def view(obj: object) -> object:
     """Make a view of an object for one handler, with nothing decoded yet; 0.2 us.
 
-    An object that is no KubeObject, which a source of the program's own may return, is returned as it is.
+    An object that is not a KubeObject, which a source of the program's own may return, is returned as it is.
     """
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))

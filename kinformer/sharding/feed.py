@@ -103,7 +103,7 @@ class ShardFeed:
         """Read in lists, the events behind them, and confirmations, until cancelled.
 
         Raises:
-            ValueError: A resourceVersion is no number.
+            ValueError: A resourceVersion is not a number.
         """
         while True:
             await self._wake.wait()

@@ -207,7 +207,7 @@ class SnapshotReader:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_mode & stat.S_IWOTH:
             os.close(descriptor)
-            why = "anybody may write to it" if stat.S_ISREG(status.st_mode) else "it is no file"
+            why = "anybody may write to it" if stat.S_ISREG(status.st_mode) else "it is not a file"
             raise SnapshotRefusedError("unreadable", f"{why}, so it cannot be trusted")
         file = os.fdopen(descriptor, "rb")
         try:

@@ -167,7 +167,7 @@ class BlockReader:
         size: Of the file, in bytes: no length in it can be larger.
 
     Raises:
-        SnapshotRefusedError: `format`: it is no snapshot, or one of another version. `torn`: it is damaged.
+        SnapshotRefusedError: `format`: it is not a snapshot, or one of another version. `torn`: it is damaged.
     """
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
@@ -177,7 +177,7 @@ class BlockReader:
         if magic != MAGIC:
             if MAGIC.startswith(magic):
                 raise SnapshotRefusedError("torn", "it ends too early")
-            other = f"it is of another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is no snapshot"
+            other = f"it is of another version: {magic!r}" if magic.startswith(_ANY_VERSION) else "it is not a snapshot"
             raise SnapshotRefusedError("format", other)
         self._crc = zlib.crc32(magic)
         self._ended = False

@@ -44,7 +44,7 @@ class Snapshot:
         """Make one from the argument `snapshot`.
 
         Raises:
-            ConfigError: It is no path.
+            ConfigError: It is not a path.
         """
         return option if isinstance(option, Snapshot) else cls(option)
 

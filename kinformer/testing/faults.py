@@ -5,8 +5,8 @@
     server.faults.add(faults.expired(), verb="watch", resource="v1/pods", times=1)
 
 Selectors of `add`: `verb` (`"get"`, `"list"`, `"watch"`, `"create"`, ...), `resource` (`"v1/pods"`), `namespace`,
-`after_events` (the fault strikes a watch behind so many ADDED, MODIFIED and DELETED lines; a request that is no watch
-it strikes at once), `times` (then it is spent). Without selectors a fault strikes every request, discovery included.
+`after_events` (the fault strikes a watch behind that many ADDED, MODIFIED and DELETED lines, other requests at once),
+`times` (then it is spent). Without selectors a fault strikes every request, discovery included.
 Of several that fit, the one that was added first strikes. Watches that are open already are struck too, at once or
 with their next line; only `status` and `delay` without `after_events` are for requests that come in later.
 """
@@ -104,7 +104,7 @@ def stall() -> Fault:
 
 
 def garble() -> Fault:
-    """The next line of a watch, or the body of an answer, is no JSON. The stream goes on."""
+    """The next line of a watch, or the body of an answer, is not JSON. The stream goes on."""
     return Fault("garble")
 
 
@@ -142,7 +142,7 @@ def rewind(revisions: int) -> Fault:
     return Fault("rewind", revisions=revisions)
 
 
-# Faults that only a watch can have; a request that is no watch passes by them.
+# Faults that only a watch can have; a request that is not a watch passes by them.
 STREAM_ONLY = frozenset({"drop_event", "duplicate_event", "no_initial_events_end"})
 
 

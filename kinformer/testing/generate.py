@@ -231,5 +231,5 @@ def _template(resource: ResourceType, obj: Object) -> tuple[list[bytes], dict[st
     else:
         track_update(resource, None, obj, FieldManager("kubectl-create"), _STARTED)
     raw = encode_object(resource, obj)
-    msgspec.json.decode(raw)  # a template that is no JSON would spoil every object
+    msgspec.json.decode(raw)  # a template that is not JSON would spoil every object
     return _MARKS.split(raw), dict(metadata["labels"])

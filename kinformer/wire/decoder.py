@@ -173,7 +173,7 @@ class EntryDecoder:
             try:
                 return self._entry(raw, api_version, kind, self.fast.documents)
             except msgspec.ValidationError:
-                # Perhaps a value on the way to one of the paths is no object, and nothing else is wrong.
+                # Perhaps a value on the way to one of the paths is not an object, and nothing else is wrong.
                 return self._entry(raw, api_version, kind, _WITHOUT_PATHS)
         except MALFORMED as error:
             self._refuse(raw, error)

@@ -44,6 +44,11 @@ MARKS = {
     "hears of": mark(r"\b(hears?|heard) of\b", 2, "gets, is called for"),
     "one who": mark(r"\b(one|those|he|all) who\b|\bthat which\b", 2, "a program that, a user who"),
     "nothing but": mark(r"\bnothing but\b", 2, "only"),
+    "is no": mark(
+        r"(?<![Tt]here )\b(is|are|was|were) no (?!longer|more|such|other|need|reason|way|point|limit|one\b)\w+",
+        4,
+        "is not a",
+    ),
     "has to be": mark(r"\b(has|have) to be\b", 2, "must be"),
 }
 
@@ -161,7 +166,7 @@ RIDDLE = '''
 
 def f(x):
     # It stands where there is one who was said to be.
-    raise ValueError("somebody has to be here, but for the one who hears of nothing but it")
+    raise ValueError("somebody has to be here, but for the one who hears of nothing but it: it is no path")
 '''
 
 

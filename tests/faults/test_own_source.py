@@ -22,7 +22,7 @@ THEN_C = [WatchEvent("ADDED", C)]
 
 
 def bad(name: Any = "b", rv: Any = "8", **metadata: Any) -> dict[str, Any]:
-    """Return a document with labels that are no text."""
+    """Return a document with labels that are not text."""
     document = config_map("b", rv=rv)
     document["metadata"] |= {"name": name, "resourceVersion": rv, "labels": {"a": 7}} | metadata
     return document
@@ -116,11 +116,11 @@ WRONG: dict[str, Any] = {
     "none": None,
     "a number": 7,
     "no metadata": {"kind": "ConfigMap"},
-    "metadata that is no object": {"metadata": 5},
+    "metadata that is not an object": {"metadata": 5},
     "no name": {"metadata": {"namespace": "default", "uid": "u", "resourceVersion": "8"}},
-    "a name that is no text": bad(7),
-    "a namespace that is no text": bad(namespace=7),
-    "a version that is no text": bad(rv=8),
+    "a name that is not text": bad(7),
+    "a namespace that is not text": bad(namespace=7),
+    "a version that is not text": bad(rv=8),
     "a value that JSON does not have": {**config_map("b", rv="8"), "data": object()},
     "a circle": circular(),
     "a surrogate": {**config_map("b", rv="8"), "data": {"a": "\ud800"}},
@@ -143,7 +143,7 @@ async def test_whatever_comes_instead_of_an_object_ends_no_watch(wrong: str, for
     source = [page(rv=2), page(A, rv=8)], [[events, THEN_C, HANG], [THEN_C, HANG]]
     async with staged(*source, **options_of("watch", form)) as s:
         await s.until_c()
-        unknown = wrong in ("none", "a number", "no metadata", "metadata that is no object")
+        unknown = wrong in ("none", "a number", "no metadata", "metadata that is not an object")
         relists = {"watch_error": 1} if unknown else {}
         assert dict(s.informer.statistics().relists) == relists
         assert (s.cached, s.decode_errors) == ({"default/a", "default/c"}, 1)

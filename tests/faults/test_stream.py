@@ -18,7 +18,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_fault_07_a_line_is_no_json() -> None:
-    """A complete line of a watch is no JSON.
+    """A complete line of a watch is not JSON.
 
     One relist with the cause `decode_error`, after a backoff, because the lost event is unknown. `live` is False
     meanwhile.

@@ -127,7 +127,7 @@ def read_options(params: Mapping[str, str], *, forced_watch: bool = False, featu
 
 
 def bad_version(text: str, *, watch: bool) -> StatusError:
-    """A resourceVersion that is no number: 400 on a LIST, 500 without a reason on GET and watch."""
+    """A resourceVersion that is not a number: 400 on a LIST, 500 without a reason on GET and watch."""
     message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
     return internal(message) if watch else bad_request(f"invalid resource version: {message}")
 

@@ -95,7 +95,7 @@ class Watcher:
             self._lines.append(Line(b'{"type":"ERROR","object":%s}\n' % dumps(error.body), event=False))
             self._ended = True
             return
-        # The objects at the beginning, selected or not, are no progress that a bookmark would have to tell.
+        # The objects at the beginning, selected or not, are not progress that a bookmark would have to tell.
         self._last_known = max(self._position, self._collection.revision)
         self._collection.watchers[self.offer] = None
 

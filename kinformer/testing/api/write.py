@@ -118,7 +118,7 @@ class Writer:
         if metadata is None:
             metadata = obj["metadata"] = {}
         if not isinstance(metadata, dict):
-            raise bad_request("metadata is no object")
+            raise bad_request("metadata is not an object")
         if not resource.namespaced:
             metadata.pop("namespace", None)
             return

@@ -142,7 +142,7 @@ class KeyedList(list[Any]):
         self.keys = keys
 
     def key_of(self, item: Any) -> tuple[Any, ...]:
-        """The fields that identify an item; a value that is no object identifies itself."""
+        """The fields that identify an item; a value that is not an object identifies itself."""
         return tuple(item.get(key) for key in self.keys) if isinstance(item, Mapping) else (item,)
 
 

@@ -134,7 +134,7 @@ def complaint_places(body: bytes) -> dict[str, int]:
 
 
 def json_error(body: bytes) -> str:
-    """Go's message about bytes that are no JSON."""
+    """Go's message about bytes that are not JSON."""
     text = body.decode("utf-8", "replace")
     try:
         json.loads(text)
@@ -224,7 +224,7 @@ def parse_yaml(body: bytes, duplicates: list[str] | None = None) -> Object:
     except yaml.YAMLError as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     if not isinstance(value, dict):
-        raise bad_request("error decoding YAML: it is no object")
+        raise bad_request("error decoding YAML: it is not an object")
     if duplicates is not None:
         duplicates += loader.twice
     return value

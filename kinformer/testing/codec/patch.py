@@ -226,7 +226,7 @@ def _strategic_map(target: Any, patch: dict[str, Any], node: Node) -> Any:
 
 
 def _check_retained(patch: dict[str, Any]) -> None:
-    """A 400 `StatusError` where `$retainKeys` is no list, or the patch sets what that does not name."""
+    """A 400 `StatusError` where `$retainKeys` is not a list, or the patch sets what that does not name."""
     kept = patch[_RETAIN]
     named = {name for name, value in patch.items() if value is not None and not name.startswith("$")}
     if not isinstance(kept, list) or any(name not in kept for name in named):

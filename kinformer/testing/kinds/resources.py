@@ -123,7 +123,7 @@ def selected_name(resource: Any) -> str:
     name = resource_name(resource)
     if "/" not in name and name != "*":
         raise ValueError(
-            f"{name!r} is no resource: write it with its version, as in 'v1/pods' or 'apps/v1/deployments'"
+            f"{name!r} is not a resource: write it with its version, as in 'v1/pods' or 'apps/v1/deployments'"
         )
     return name
 

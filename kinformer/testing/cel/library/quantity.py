@@ -56,7 +56,7 @@ class Quantity(Opaque):
 
 
 class Semver(Opaque):
-    """A semantic version; the build is no part of it."""
+    """A semantic version; the build is not part of it."""
 
     __slots__ = ("numbers", "pre")
     cel_type = "kubernetes.Semver"

@@ -106,6 +106,7 @@ from kinformer.objects.owner_references import owner_reference as owner_referenc
 from kinformer.objects.pod_status import PodState as PodState
 from kinformer.objects.selectors import FieldSelector as FieldSelector
 from kinformer.objects.selectors import LabelSelector as LabelSelector
+from kinformer.objects.types import NoModel as NoModel
 from kinformer.processor.event_stream import EventStream as EventStream
 from kinformer.processor.event_stream import InformerEvent as InformerEvent
 from kinformer.processor.handler import HandlerRegistration as HandlerRegistration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Generic
+from typing import Generic, overload
 
 from kinformer.blocking.event_stream import EventStream
 from kinformer.blocking.loop_thread import Awaited, LoopThread
@@ -13,6 +13,7 @@ from kinformer.cache.lister import IndexView, Lister
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.wait_for import wait_for
+from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
@@ -41,7 +42,7 @@ class HandlerRegistration:
 
     def wait_synced(self, timeout: float | None = None) -> None:
         """Wait until `has_synced`; errors as of `kinformer.HandlerRegistration.wait_synced`."""
-        self._registration.refuse_inside("wait_synced")
+        self._registration._refuse_inside("wait_synced")
         self._loop_thread.call("wait_synced", partial(self._registration.wait_synced, timeout))
 
     def __repr__(self) -> str:
@@ -101,6 +102,12 @@ class Informer(Generic[M]):
         """Return counts of everything that was received and told, and of what waits."""
         return self._informer.statistics()
 
+    @overload
+    def wait_for(self, key: str, condition: Narrowing, timeout: float | None = None) -> KubeObject: ...
+    @overload
+    def wait_for(
+        self, key: str, condition: Callable[[KubeObject | None], object], timeout: float | None = None
+    ) -> KubeObject | None: ...
     def wait_for(
         self, key: str, condition: Callable[[KubeObject | None], object], timeout: float | None = None
     ) -> KubeObject | None:
@@ -165,7 +172,7 @@ class Informer(Generic[M]):
         """
         asked = registration._registration
         if drain:
-            asked.refuse_inside("remove_event_handler(drain=True)")
+            asked._refuse_inside("remove_event_handler(drain=True)")
         self._loop_thread.call("remove_event_handler", partial(self._informer.remove_event_handler, asked, drain=drain))
 
     def events(

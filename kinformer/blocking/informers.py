@@ -22,8 +22,9 @@ from kinformer.informer.informer import SharedInformer
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import M
+from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Informers"]
@@ -109,7 +110,7 @@ class Informers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for informer in self._factory.informers:
-            informer.refuse_inside_handlers("leaving")
+            informer._refuse_inside_handlers("leaving")
         self._loop_thread.close(error)
 
     @asynccontextmanager
@@ -134,9 +135,9 @@ class Informers:
         resource: str | GroupVersionResource,
         *,
         model: None = None,
-        indexers: Indexers[KubeObject[None]] | None = None,
+        indexers: Indexers[KubeObject[NoModel]] | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> Informer[None]: ...
+    ) -> Informer[NoModel]: ...
     def for_resource(
         self,
         resource: str | GroupVersionResource,
@@ -163,7 +164,7 @@ class Informers:
             ValueError: It is not of this factory, or was released as often as it was asked for.
             RuntimeError: Called from inside one of its handlers.
         """
-        informer._informer.refuse_inside_handlers("release")
+        informer._informer._refuse_inside_handlers("release")
         self._loop_thread.call("release", partial(self._factory.release, informer._informer))
 
     def wait_for_cache_sync(
@@ -172,7 +173,7 @@ class Informers:
         """Wait until every informer has its first full list; see `SharedInformerFactory.wait_for_cache_sync`."""
         if handlers:
             for informer in self._factory.informers:
-                informer.refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
+                informer._refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
         wait = partial(self._factory.wait_for_cache_sync, timeout, fail_fast=fail_fast, handlers=handlers)
         self._loop_thread.call("wait_for_cache_sync", wait)
 
@@ -189,8 +190,38 @@ class Informers:
     request = Awaited(Client.request, of="_client")
     """Send a request, and return the decoded response: `Client.request`."""
 
-    wait_for = Awaited(Client.wait_for, of="_client")
-    """Wait until a condition holds for one object, by a list and a watch of it alone: `Client.wait_for`."""
+    @overload
+    def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Narrowing,
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject: ...
+    @overload
+    def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None: ...
+    def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None:
+        """Wait until a condition holds for one object, by a list and a watch of it alone: `Client.wait_for`."""
+        wait = partial(self._client.wait_for, resource, key, condition, timeout, allow_recreate=allow_recreate)
+        return self._loop_thread.call("wait_for", wait)
 
     text = Awaited(Client.text, of="_client")
     """GET a text, such as a pod's log: `Client.text`."""

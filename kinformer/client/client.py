@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl as ssl_module
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,7 @@ from kinformer.client.config import (
     Connection,
     ConnectionInfo,
     from_url,
+    installed_version,
     load_in_cluster,
 )
 from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
@@ -30,6 +31,7 @@ from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.exceptions import DecodeError
 from kinformer.objects.meta import GroupVersionResource
+from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:
@@ -180,7 +182,7 @@ class Client:
             raise RuntimeError("a client can be entered once; make another one")
         self._connection = await self._load()
         options = self._options
-        user_agent = options.user_agent or f"kinformer/{_version()}"
+        user_agent = options.user_agent or f"kinformer/{installed_version()}"
         transport = Transport(self._connection, user_agent=user_agent, compression=options.compression)
         await transport.open()
         self._sender = Sender(transport.host, options.limit(), options.metrics)
@@ -333,6 +335,26 @@ class Client:
         finally:
             body.close()
 
+    @overload
+    async def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Narrowing,
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject: ...
+    @overload
+    async def wait_for(
+        self,
+        resource: str | GroupVersionResource,
+        key: str,
+        condition: Callable[[KubeObject | None], object],
+        timeout: float | None = None,
+        *,
+        allow_recreate: bool = False,
+    ) -> KubeObject | None: ...
     async def wait_for(
         self,
         resource: str | GroupVersionResource,
@@ -352,7 +374,7 @@ class Client:
 
         return await kinformer.wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
 
-    async def shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
+    async def _shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
         """Return the result of `call`, shared by all callers for `key` while it runs and `ttl` seconds after.
 
         For requests that many tasks would send at once, such as one for the server's latest resourceVersion. The `call`
@@ -424,12 +446,3 @@ def _at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connectio
 
 def _url(transport: Transport, path: str) -> str:
     return f"{transport.connection.server}{path.partition('?')[0]}"
-
-
-def _version() -> str:
-    import importlib.metadata  # 10 ms, needed only for connecting
-
-    try:
-        return importlib.metadata.version("kinformer")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"  # it runs from a checkout that was not installed

@@ -36,6 +36,7 @@ __all__ = [
     "check_compression",
     "check_server",
     "from_url",
+    "installed_version",
     "load_in_cluster",
 ]
 
@@ -293,3 +294,13 @@ def check_user_agent(user_agent: object) -> None:
     if not isinstance(user_agent, str) or not user_agent.strip() or not user_agent.isascii():
         raise ConfigError(f"invalid user_agent={user_agent!r}: must be a text in ASCII, such as 'my-program/1.0'")
     header_text(user_agent, where="user_agent")
+
+
+def installed_version() -> str:
+    """Return the version of kinformer, for the user agent."""
+    import importlib.metadata  # 10 ms, needed only for connecting
+
+    try:
+        return importlib.metadata.version("kinformer")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"  # it runs from a checkout that was not installed

@@ -133,7 +133,7 @@ async def nearest_resource(client: Client, resource: GroupVersionResource) -> st
 async def lacking_resource(client: Client, resource: GroupVersionResource) -> str | None:
     """Return the nearest resource if the server lacks this one, "" if none is near; None if it has it or is silent."""
     try:
-        resources = await client.shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
+        resources = await client._shared("discovery", lambda: discover(client), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("no hint for %s: %s", resource, error, resource=resource, reason=error)
         return None
@@ -171,7 +171,7 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     """
     path = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
     try:
-        answer = await client.shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
+        answer = await client._shared(("resources", path), lambda: client.request("GET", path), ttl=_REMEMBERED)
     except (APIError, ConnectError, DecodeError) as error:
         log.debug("discovery of %s: %s", resource, error, resource=resource, reason=error)
         return None

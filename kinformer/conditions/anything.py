@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 from kinformer.objects.accessors import uid_of
 from kinformer.objects.json_path import parse_path
 
-__all__ = ["Check", "Object", "condition_status", "has_condition", "is_deleted", "matches"]
+__all__ = ["Check", "Object", "condition_status", "false_of_none", "has_condition", "is_deleted", "matches"]
 
 Object: TypeAlias = Mapping[str, Any]
 
-Check: TypeAlias = Callable[[Object | None], bool]
-"""A condition: True of an object, or of None, which is not an object."""
+
+class Check(Protocol):
+    """A condition that is false of None, which is no object: so `wait_for` with it returns an object."""
+
+    false_of_none: Literal[True]
+
+    def __call__(self, obj: Object | None, /) -> bool:
+        """Return True if the condition holds."""
+        ...
+
+
+def false_of_none(check: Callable[[Object | None], bool]) -> Check:
+    """Mark a condition as one that is false of None, for type checkers."""
+    marked = cast("Check", check)
+    marked.false_of_none = True
+    return marked
+
 
 _TEXTS = {True: "True", False: "False", None: "Unknown"}
 _ANY: Any = object()
@@ -62,7 +77,7 @@ def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
     return ""
 
 
-def is_deleted(uid: str) -> Check:
+def is_deleted(uid: str) -> Callable[[Object | None], bool]:
     """Return the condition that the object with this uid is gone: there is none, or another one has its name.
 
     (kube-rs, kube-runtime/src/wait.rs, `is_deleted`)
@@ -72,7 +87,12 @@ def is_deleted(uid: str) -> Check:
     """
     if not isinstance(uid, str) or not uid:
         raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`")
-    return _named(lambda obj: obj is None or uid_of(obj) != uid, "deletion")
+
+    def is_gone(obj: Object | None) -> bool:
+        return obj is None or uid_of(obj) != uid
+
+    is_gone.__name__ = "deletion"
+    return is_gone
 
 
 def matches(path: str, value: object = _ANY) -> Check:
@@ -110,7 +130,7 @@ def _table(obj: Object, key: str) -> Object:
     return found if isinstance(found, Mapping) else {}
 
 
-def _named(check: Check, name: str) -> Check:
+def _named(check: Callable[[Object | None], bool], name: str) -> Check:
     """Give a condition the name that errors have."""
     check.__name__ = name
-    return check
+    return false_of_none(check)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kinformer.conditions.anything import Object, condition_status
+from kinformer.conditions.anything import Object, condition_status, false_of_none
 
 __all__ = [
     "is_crd_established",
@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 
+@false_of_none
 def is_pod_running(pod: Object | None) -> bool:
     """True if the phase of the pod is Running: its containers have been started, not that they answer.
 
@@ -24,6 +25,7 @@ def is_pod_running(pod: Object | None) -> bool:
     return pod is not None and (pod.get("status") or {}).get("phase") == "Running"
 
 
+@false_of_none
 def is_pod_ready(pod: Object | None) -> bool:
     """True if the condition Ready of the pod is True, which a pod that is being deleted may still be.
 
@@ -32,6 +34,7 @@ def is_pod_ready(pod: Object | None) -> bool:
     return condition_status(pod, "Ready") == "True"
 
 
+@false_of_none
 def is_pod_serving(pod: Object | None) -> bool:
     """True if a Service sends requests to the pod: it is ready, and is not being deleted.
 
@@ -40,6 +43,7 @@ def is_pod_serving(pod: Object | None) -> bool:
     return is_pod_ready(pod) and not ((pod or {}).get("metadata") or {}).get("deletionTimestamp")
 
 
+@false_of_none
 def is_job_complete(job: Object | None) -> bool:
     """True if the condition Complete of the job is True. A job that failed never is: see `is_job_failed`.
 
@@ -48,6 +52,7 @@ def is_job_complete(job: Object | None) -> bool:
     return condition_status(job, "Complete") == "True"
 
 
+@false_of_none
 def is_job_failed(job: Object | None) -> bool:
     """True if the condition Failed of the job is True: it will not be tried again.
 
@@ -56,6 +61,7 @@ def is_job_failed(job: Object | None) -> bool:
     return condition_status(job, "Failed") == "True"
 
 
+@false_of_none
 def is_deployment_rolled_out(deployment: Object | None) -> bool:
     """True if all replicas of the deployment are of its newest template and available, and no old ones are left.
 
@@ -79,6 +85,7 @@ def is_deployment_rolled_out(deployment: Object | None) -> bool:
     return bool(updated >= (1 if wanted is None else wanted) and replicas <= updated <= available)
 
 
+@false_of_none
 def is_crd_established(crd: Object | None) -> bool:
     """True if the CustomResourceDefinition is established: its objects can be read and written.
 
@@ -87,6 +94,7 @@ def is_crd_established(crd: Object | None) -> bool:
     return condition_status(crd, "Established") == "True"
 
 
+@false_of_none
 def is_loadbalancer_ready(obj: Object | None) -> bool:
     """True if the load balancer of a Service or an Ingress has an address; also of a Service that needs none.
 

@@ -124,7 +124,7 @@ class EventLog:
         self._tasks.discard(task)
         self._announce()
         error = None if task.cancelled() else task.exception()
-        if error is not None and error is not informer.crash:  # an informer logs its own crash
+        if error is not None and error is not informer.health().last_error:  # an informer logs its own crash
             log.error("%s ended: %s", task.get_name(), error, exc_info=error, resource=informer.name, reason=error)
         if not self._tasks:
             self._on_end()
@@ -178,7 +178,7 @@ class EventLog:
             StoppedError: An informer was left before; if it crashed, its error.
         """
         for stream in self._streams:
-            await stream.mailbox.wait_synced()
+            await stream.wait_synced()
 
     @property
     def last(self) -> int:

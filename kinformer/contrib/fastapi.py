@@ -31,6 +31,7 @@ from kinformer import (
     GroupVersionResource,
     KubeObject,
     Lister,
+    NoModel,
     SharedInformer,
     SharedInformerFactory,
     __version__,
@@ -119,7 +120,7 @@ def informer_of(
 @overload
 def informer_of(
     resource: str | GroupVersionResource, *, model: None = None, **options: Any
-) -> Callable[[HTTPConnection], Awaitable[SharedInformer[None]]]: ...
+) -> Callable[[HTTPConnection], Awaitable[SharedInformer[NoModel]]]: ...
 def informer_of(
     resource: str | GroupVersionResource, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
@@ -155,7 +156,7 @@ def lister_of(
 @overload
 def lister_of(
     resource: str | GroupVersionResource, *, model: None = None, **options: Any
-) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[None]]]]: ...
+) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[NoModel]]]]: ...
 def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[[HTTPConnection], Awaitable[Lister]]:
     """Return a dependency on the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
 

@@ -120,10 +120,10 @@ class OwnWrites:
                 for one, uid in _objects_in(answer):
                     self._note_delete(key, informer, one, uid, 0)
             elif name and version:  # an eviction, a binding
-                outside = informer.indexer.get_by_key(target) is None and not informer.selects_all
+                outside = informer.indexer.get_by_key(target) is None and not informer._selects_all
                 self._add_pending(key, _PendingWrite(informer, target, uid_in_details(answer), version, outside))
             elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
-                outside = not informer.selects(answer)
+                outside = not informer._selects(answer)
                 ends = has_ended(answer)
                 self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside, ends))
 
@@ -149,13 +149,13 @@ class OwnWrites:
             written = _selectable(obj, target)
             ends = has_ended(obj)
             for informer in self._informers_of(obj):
-                outside = written is not None and not informer.selects(written)
+                outside = written is not None and not informer._selects(written)
                 self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside, ends))
 
     def _note_delete(self, key: str, informer: SharedInformer, target: str, uid: str, version: int) -> None:
         cached = informer.indexer.get_by_key(target)
         uid = uid or (cached.uid if cached is not None else "")
-        unheard = cached is None and bool(version) and informer.selects_all
+        unheard = cached is None and bool(version) and informer._selects_all
         self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
 
     def _following(self, resource: tuple[str, str]) -> list[SharedInformer]:

@@ -26,7 +26,7 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
-from kinformer.objects.types import M
+from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["SharedInformerFactory"]
@@ -71,7 +71,7 @@ class SharedInformerFactory:
     def __init__(
         self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[ResourceKeywords]
     ) -> None:
-        ResourceOptions.refuse_unknown(defaults)
+        ResourceOptions._refuse_unknown(defaults)
         self._client = client
         self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
         self._held: dict[InformerIdentity, _Held] = {}
@@ -83,7 +83,7 @@ class SharedInformerFactory:
             raise RuntimeError("a SharedInformerFactory is entered once; make a new one")
         self._loop = asyncio.get_running_loop()
         for held in self._held.values():
-            held.informer.start_tasks()
+            held.informer._start_tasks()
         return self
 
     @shielded_from_scopes
@@ -92,10 +92,10 @@ class SharedInformerFactory:
     ) -> None:
         informers = self.informers
         for informer in informers:
-            informer.refuse_leaving()
+            informer._refuse_leaving()
         self._left = True
         deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
-        leaving = [asyncio.ensure_future(informer.leave(deadline)) for informer in informers if informer.started]
+        leaving = [asyncio.ensure_future(informer._leave(deadline)) for informer in informers if informer._started]
         try:
             if leaving:
                 await asyncio.wait(leaving)
@@ -104,7 +104,7 @@ class SharedInformerFactory:
             raise
         results = [task.exception() for task in leaving if not task.cancelled()]
         failures = [result for result in results if isinstance(result, BaseException)]
-        failures += [informer.crash for informer in informers if informer.crash is not None]
+        failures += [informer._error for informer in informers if informer._error is not None]
         if failures and error is None:
             raise failures[0]
 
@@ -130,9 +130,9 @@ class SharedInformerFactory:
         resource: str | GroupVersionResource,
         *,
         model: None = None,
-        indexers: Indexers[KubeObject[None]] | None = None,
+        indexers: Indexers[KubeObject[NoModel]] | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer[None]: ...
+    ) -> SharedInformer[NoModel]: ...
     def for_resource(
         self,
         resource: str | GroupVersionResource,
@@ -170,7 +170,7 @@ class SharedInformerFactory:
         if self._left:
             raise RuntimeError("the factory has been left")
         require_loop(self._loop, f"for_resource({str(resource)!r})", "the factory")
-        ResourceOptions.refuse_unknown(options)
+        ResourceOptions._refuse_unknown(options)
         if model is not None:
             check_model(model)
         gvr = GroupVersionResource.parse(resource)
@@ -186,14 +186,14 @@ class SharedInformerFactory:
         check_index_paths(gvr, indexers, fields=settings.fields, metadata_only=settings.metadata_only)
         held = self._held.get(identity)
         if held is not None:
-            held.options.refuse_difference(gvr, settings)
+            held.options._refuse_difference(gvr, settings)
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
         informer = self._make(gvr, identity, indexers, settings)
         self._refuse_shared_file(informer)
         if self._loop is not None:
-            informer.start_tasks()
+            informer._start_tasks()
         self._held[identity] = held = _Held(informer, settings)
         return held.read_as(model)
 
@@ -249,10 +249,10 @@ class SharedInformerFactory:
         if held.holders > 1:
             held.holders -= 1
             return
-        informer.refuse_leaving()
+        informer._refuse_leaving()
         del self._held[identity]
-        if informer.started:
-            await informer.leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
+        if informer._started:
+            await informer._leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
 
     # --- all of them --------------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class SharedInformerFactory:
         """
         if handlers:
             for informer in self.informers:
-                informer.refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
+                informer._refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
         waits = {
             asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
             for informer in self.informers

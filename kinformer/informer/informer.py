@@ -137,13 +137,13 @@ class SharedInformer(Generic[M]):
     # --- life ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self.start_tasks()
+        self._start_tasks()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.leave(asyncio.get_running_loop().time() + self.shutdown_timeout)
+        await self._leave(asyncio.get_running_loop().time() + self.shutdown_timeout)
         if self._error is not None and error is None:
             raise self._error
 
@@ -153,7 +153,7 @@ class SharedInformer(Generic[M]):
             assert self._ended is not None
             await asyncio.shield(self._ended)
 
-    def start_tasks(self) -> None:
+    def _start_tasks(self) -> None:
         """Start following the source. What `async with` does on entering, for the factory."""
         if self._loop is not None:
             raise RuntimeError(f"informer {self.name} was entered before; make a new one")
@@ -173,13 +173,13 @@ class SharedInformer(Generic[M]):
         self._handlers.start()
 
     @shielded_from_scopes
-    async def leave(self, deadline: float) -> None:
+    async def _leave(self, deadline: float) -> None:
         """Stop within `deadline` on the loop's clock: producers, then the queue, then the handlers.
 
         Raises:
             RuntimeError: Called from inside one of the handlers that it would wait for.
         """
-        self.refuse_leaving()
+        self._refuse_leaving()
         self._stopped = True
         try:
             await self._tasks.cancel(self._feeding)
@@ -203,12 +203,12 @@ class SharedInformer(Generic[M]):
             return []
         return [self._tasks.start(snapshots.save_last(), f"kinformer last snapshot of {self.name}")]
 
-    def refuse_leaving(self) -> None:
+    def _refuse_leaving(self) -> None:
         """Raise RuntimeError where `leave` would."""
         self._own_loop("leaving")
         self._handlers.refuse_inside(f"informer {self.name} cannot be left")
 
-    def refuse_inside_handlers(self, what: str) -> None:
+    def _refuse_inside_handlers(self, what: str) -> None:
         """Raise RuntimeError if one of the handlers calls this; `what` says what would wait for it."""
         self._handlers.refuse_inside(f"{what} would wait for informer {self.name}")
 
@@ -252,14 +252,9 @@ class SharedInformer(Generic[M]):
             raise StoppedError(f"{what}: informer {self.name} has been left")
 
     @property
-    def started(self) -> bool:
+    def _started(self) -> bool:
         """True if it has been entered."""
         return self._loop is not None
-
-    @property
-    def crash(self) -> BaseException | None:
-        """The error that ended it, unless it was left."""
-        return self._error
 
     # --- the sync ---------------------------------------------------------------------------------------
 
@@ -285,7 +280,7 @@ class SharedInformer(Generic[M]):
         return self._sync.unlisted_reason()
 
     @property
-    def lists_applied(self) -> bool:
+    def _lists_applied(self) -> bool:
         """True if every list that has come, the first and later ones, is in the cache."""
         return self._parts.queue.lists == self._parts.processor.applied.lists
 
@@ -328,11 +323,11 @@ class SharedInformer(Generic[M]):
                 await wait_for(self, written.ended.key, is_gone(written.ended.uid))
 
     @property
-    def selects_all(self) -> bool:
+    def _selects_all(self) -> bool:
         """True if no selector leaves objects of its namespaces out."""
         return self._parts.selects_all
 
-    def selects(self, obj: KubeObject[Any]) -> bool:
+    def _selects(self, obj: KubeObject[Any]) -> bool:
         """True if this object, as the server has just answered it, may come into the cache.
 
         False is certain: a namespace or a selector leaves it out, so waiting for it would be in vain.

@@ -90,14 +90,14 @@ class ResourceOptions(InformerOptions):
     indexers: Indexers[Any] = field(default_factory=dict)
 
     @staticmethod
-    def refuse_unknown(keywords: Iterable[str]) -> None:
+    def _refuse_unknown(keywords: Iterable[str]) -> None:
         """Raise ConfigError for a keyword that is no option."""
         options = sorted(option.name for option in fields(ResourceOptions))
         for keyword in keywords:
             if keyword not in options:
                 raise ConfigError(f"unknown option {keyword!r}; there are {', '.join(options)}")
 
-    def refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
+    def _refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
         """Raise ConfigError if `asked` differs from this in an option that an informer can have only once."""
         for option in _COMPARED:
             has, wants = getattr(self, option), getattr(asked, option)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
+from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject, view
 from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream
@@ -35,6 +36,17 @@ class Followed(Protocol):
     ) -> EventStream[Any]: ...
 
 
+@overload
+async def wait_for(
+    informer: Followed,
+    key: str,
+    condition: Narrowing,
+    timeout: float | None = None,
+) -> KubeObject: ...
+@overload
+async def wait_for(
+    informer: Followed, key: str, condition: Condition, timeout: float | None = None
+) -> KubeObject | None: ...
 async def wait_for(
     informer: Followed, key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None:
@@ -55,7 +67,8 @@ async def wait_for(
         timeout: Seconds; None waits for ever.
 
     Returns:
-        The object for which it was true; None if that was its absence.
+        The object for which it was true; None if that was its absence. Type checkers know that it is an object if the
+        condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
 
     Raises:
         TimeoutError: `timeout` seconds have passed; the text names the object as it is.

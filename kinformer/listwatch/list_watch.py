@@ -200,7 +200,7 @@ class ListWatch:
             APIError, ConnectError, DecodeError: It cannot be had.
         """
         client, path = self.client, self._path
-        version = await client.shared(("tip", path), lambda: _resource_version(client, path), ttl=0.0)
+        version = await client._shared(("tip", path), lambda: _resource_version(client, path), ttl=0.0)
         return ServerTip(version, await self.cluster())
 
     async def cluster(self) -> str | None:
@@ -210,7 +210,7 @@ class ListWatch:
             APIError, ConnectError, DecodeError: It cannot be had.
         """
         # Only the first probe is kept, which remembers for all that it may not ask.
-        uid: str | None = await self.client.shared("cluster", _ClusterProbe(self.client).uid, ttl=_CLUSTER_TTL)
+        uid: str | None = await self.client._shared("cluster", _ClusterProbe(self.client).uid, ttl=_CLUSTER_TTL)
         return uid
 
     async def presence(self) -> bool | None:

@@ -110,11 +110,17 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A reference to an owner (apimachinery, pkg/apis/meta/v1/types.go). Objects of the same owners share it."""
 
     api_version: str = ""
+    """Of the owner, such as `"apps/v1"`."""
     kind: str = ""
+    """Of the owner, such as `"ReplicaSet"`."""
     name: str = ""
+    """Of the owner; it is in the namespace of the object, or in none."""
     uid: str = ""
+    """Of the owner: another object of the same name is not the owner."""
     controller: bool = False
+    """True for the one owner that manages the object."""
     block_owner_deletion: bool = False
+    """True if a foreground deletion of the owner waits until the object is gone."""
 
 
 class _OwnerReferenceOnTheWire(msgspec.Struct, gc=False, rename="camel"):
@@ -155,7 +161,9 @@ class DeletedFinalStateUnknown(NamedTuple):
     """
 
     key: str
+    """The key of the object that is gone."""
     object: Any
+    """Its last known state."""
 
 
 def meta_namespace_key(obj: Any) -> str:  # Any: a store with this key function is one of any objects

@@ -109,13 +109,20 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     # Text, shared text, a shared dict of text, a shared tuple of flat structs, bytes: none of these can lead back.
     key: str
+    """`"namespace/name"`, or `"name"` of a cluster-scoped object: the key in caches, listers and queues."""
     namespace: str
+    """`metadata.namespace`; "" for a cluster-scoped object."""
     uid: str
+    """`metadata.uid`; "" if there is none, as before the object was created."""
     resource_version: str
+    """`metadata.resourceVersion`; "" if there is none."""
     api_version: str
+    """`apiVersion`, such as `"apps/v1"`; items of a list have it too."""
     kind: str
+    """`kind`, such as `"Deployment"`; items of a list have it too."""
     _labels: dict[str, str]
     owner_references: tuple[OwnerReference, ...]
+    """The owners, in their order; empty if there are none."""
     _data: bytes
     # The values of some paths, which were read when the object was decoded; shared, like the labels.
     _path_values: PathValues | None = None
@@ -239,8 +246,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
         )
 
     def _members(self) -> Mapping[str, Any]:
-        # The top-level values, not yet decoded.
-        return _checked(_decode_members, self)
+        return _checked(_decode_members, self)  # the top-level values, not yet decoded
 
     def __getitem__(self, key: str) -> Any:
         return _decode_any(self._members()[key])
@@ -291,8 +297,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
     def __ne__(self, other: object) -> bool:
         # Defined because that of msgspec's Struct is not the inverse of the one above.
-        equal = self.__eq__(other)
-        return equal if equal is NotImplemented else not equal
+        return equal if (equal := self.__eq__(other)) is NotImplemented else not equal
 
     def __hash__(self) -> int:
         if self.uid and self.resource_version:
@@ -319,6 +324,7 @@ class KubeObject(_Base, Generic[M_co], frozen=True, gc=False, eq=False):
 
 add_hints(KubeObject)
 Mapping.register(KubeObject)  # pyright: ignore[reportAttributeAccessIssue]
+
 
 force_setattr = cast("Callable[[KubeObject, str, object], None]", msgspec.structs.force_setattr)
 fields_of = cast("Callable[[KubeObject], tuple[object, ...]]", msgspec.structs.astuple)

@@ -24,7 +24,15 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
     ObjectT = TypeVar("ObjectT")
 
-__all__ = ["JSON", "ApiModel", "ApiObject", "M", "M_co", "M_contra", "ObjectT"]
+__all__ = ["JSON", "ApiModel", "ApiObject", "M", "M_co", "M_contra", "NoModel", "ObjectT"]
+
+
+class NoModel:
+    """Marks, for type checkers, the objects of an informer without a model: `KubeObject[NoModel]`.
+
+    There are no instances. `obj.model` of such an object is an AttributeError; `obj.decode(...)` needs no model.
+    """
+
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """A decoded document, or a part of one.

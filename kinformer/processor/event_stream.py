@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self
 
 from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import M, M_co
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, Mailbox, Notification
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, EventType, Mailbox, Notification
 
 __all__ = ["EventStream", "InformerEvent", "OpenStream"]
 
@@ -31,7 +31,7 @@ class InformerEvent(Generic[M_co]):
             state that the object had.
     """
 
-    type: str
+    type: EventType
     object: KubeObject[M_co]
     old: KubeObject[M_co] | None = None
     is_in_initial_list: bool = False
@@ -41,9 +41,9 @@ class InformerEvent(Generic[M_co]):
 class OpenStream(Protocol):
     """An event stream, as the informer that feeds it sees it."""
 
-    mailbox: Mailbox
+    _mailbox: Mailbox
 
-    def end(self, error: BaseException | None = None) -> None: ...
+    def _end(self, error: BaseException | None = None) -> None: ...
 
 
 class EventStream(Generic[M]):
@@ -62,7 +62,7 @@ class EventStream(Generic[M]):
         attach: Callable[[OpenStream], None],
         detach: Callable[[OpenStream], None],
     ) -> None:
-        self.mailbox = mailbox
+        self._mailbox = mailbox
         self._attach = attach
         self._detach = detach
         self._error: BaseException | None = None
@@ -72,12 +72,20 @@ class EventStream(Generic[M]):
     @property
     def has_synced(self) -> bool:
         """True if every initial add has been read."""
-        return self.mailbox.has_synced
+        return self._mailbox.has_synced
 
-    def end(self, error: BaseException | None = None) -> None:
+    async def wait_synced(self) -> None:
+        """Wait until `has_synced`, while another task reads.
+
+        Raises:
+            StoppedError: The informer has been left; what it crashed of, if it crashed.
+        """
+        await self._mailbox.wait_synced()
+
+    def _end(self, error: BaseException | None = None) -> None:
         """Accept no more events; the iteration ends after the waiting ones, or raises `error`."""
         self._error = error
-        self.mailbox.close(drain=True)
+        self._mailbox.close(drain=True)
 
     async def __aenter__(self) -> Self:
         self._attach(self)
@@ -87,16 +95,16 @@ class EventStream(Generic[M]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._detach(self)
-        self.mailbox.close()
+        self._mailbox.close()
 
     def __aiter__(self) -> AsyncIterator[InformerEvent[M]]:
         return self
 
     async def __anext__(self) -> InformerEvent[M]:
         if self._reading:
-            raise RuntimeError(f"stream {self.mailbox.name} is being read by another task; give each task its own")
+            raise RuntimeError(f"stream {self._mailbox.name} is being read by another task; give each task its own")
         self._reading = True
-        mailbox = self.mailbox
+        mailbox = self._mailbox
         try:
             self._taken += 1
             if self._taken % _EVENTS_A_TURN == 0:
@@ -123,8 +131,8 @@ class EventStream(Generic[M]):
             events = [await anext(self)]
         except StopAsyncIteration:
             return []
-        while len(events) < limit and (call := self.mailbox.take()) is not None:
-            self.mailbox.finished(call)
+        while len(events) < limit and (call := self._mailbox.take()) is not None:
+            self._mailbox.finished(call)
             events.append(self._event(call))
         return events
 

@@ -262,22 +262,21 @@ class HandlerRegistration:
     """
 
     def __init__(self, runner: HandlerRunner, resource: str, *, resync_period: float, why: Callable[[], str]) -> None:
-        self.runner = runner
+        self._runner = runner
         self._resource = resource
         self._why = why
         self.resync_period = resync_period
         """Seconds between two resyncs, replays of the cache to this handler; 0 is off."""
-        self.next_resync = 0.0
 
     @property
     def name(self) -> str:
         """The handler's name, as in `statistics().pending` and the log."""
-        return self.runner.mailbox.name
+        return self._runner.mailbox.name
 
     @property
     def has_synced(self) -> bool:
         """True if the handler has finished its initial adds."""
-        return self.runner.mailbox.has_synced
+        return self._runner.mailbox.has_synced
 
     async def wait_synced(self, timeout: float | None = None) -> None:
         """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
@@ -287,8 +286,8 @@ class HandlerRegistration:
             StoppedError: The handler was removed, or the informer was left.
             RuntimeError: Called from inside the handler that it would wait for.
         """
-        self.refuse_inside("wait_synced")
-        mailbox = self.runner.mailbox
+        self._refuse_inside("wait_synced")
+        mailbox = self._runner.mailbox
         if mailbox.closed and not mailbox.has_synced:
             raise StoppedError(f"handler {self.name} of {self._resource} was removed before it synced")
         try:
@@ -308,11 +307,11 @@ class HandlerRegistration:
         log.warning(text, *args, resource=self._resource, reason="unsynced")
 
     def _waiting_for(self) -> str:
-        return self._why() or f"{len(self.runner.mailbox)} calls are waiting"
+        return self._why() or f"{len(self._runner.mailbox)} calls are waiting"
 
-    def refuse_inside(self, method: str) -> None:
+    def _refuse_inside(self, method: str) -> None:
         """Raise RuntimeError if the handler itself calls a method that would wait for the handler."""
-        if self.runner.is_caller():
+        if self._runner.is_caller():
             raise RuntimeError(
                 f"{method} was called inside handler {self.name} and would wait for it; call it from another task"
             )

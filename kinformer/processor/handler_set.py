@@ -97,9 +97,9 @@ class HandlerSet:
 
     async def remove(self, registration: HandlerRegistration, *, drain: bool) -> None:
         """Remove a handler; with `drain`, wait until it has got the calls that wait for it."""
-        runner = registration.runner
+        runner = registration._runner
         if drain:
-            registration.refuse_inside("remove_event_handler(drain=True)")
+            registration._refuse_inside("remove_event_handler(drain=True)")
         if runner in self._runners:
             self._runners.remove(runner)
             self._detach(runner.mailbox)
@@ -122,11 +122,11 @@ class HandlerSet:
 
         def attach(stream: OpenStream) -> None:
             self._admit("events")
-            self._attach(stream.mailbox, resync_period)
+            self._attach(stream._mailbox, resync_period)
             self._streams.append(stream)
 
         def detach(stream: OpenStream) -> None:
-            self._detach(stream.mailbox)
+            self._detach(stream._mailbox)
             if stream in self._streams:
                 self._streams.remove(stream)
 
@@ -202,7 +202,7 @@ class HandlerSet:
     def end_streams(self, error: BaseException | None) -> None:
         """End each stream after its waiting events, with `error` if there is one."""
         for stream in list(self._streams):
-            stream.end(error)
+            stream._end(error)
 
     # --- state ----------------------------------------------------------------------------------------------
 
@@ -228,4 +228,4 @@ class HandlerSet:
     @property
     def mailboxes(self) -> list[Mailbox]:
         """The mailboxes of all handlers and streams."""
-        return [*(runner.mailbox for runner in self._runners), *(stream.mailbox for stream in self._streams)]
+        return [*(runner.mailbox for runner in self._runners), *(stream._mailbox for stream in self._streams)]

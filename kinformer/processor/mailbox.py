@@ -25,18 +25,24 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, TypeAlias
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.objects.object import KubeObject
 
-__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "Mailbox", "Notification"]
+__all__ = ["ADD", "DELETE", "SYNC", "UPDATE", "EventType", "Mailbox", "Notification"]
 
-ADD, UPDATE, DELETE, SYNC = "ADDED", "UPDATED", "DELETED", "SYNC"
+EventType: TypeAlias = Literal["ADDED", "UPDATED", "DELETED", "SYNC"]
+
+ADD: Final = "ADDED"
+UPDATE: Final = "UPDATED"
+DELETE: Final = "DELETED"
+SYNC: Final = "SYNC"
 
 # (type, key, old, new, flag): the flag is `is_in_initial_list` of an ADD, and `final_state_unknown` of a DELETE.
 # A plain tuple, shared by the mailboxes of all handlers: a class would cost three times as much for each change.
-Notification = tuple[str, str, KubeObject | None, KubeObject, bool]
+Notification = tuple[EventType, str, KubeObject | None, KubeObject, bool]
 
 Filter = Callable[[KubeObject], object]
 

@@ -285,9 +285,13 @@ class Processor:
             return
         # The partitions are read one by one as they are reached, which is safe: only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
-        while calls := [(SYNC, obj.key, obj, obj, False) for obj in islice(objects, _SLICE)]:
+        while calls := [_sync_of(obj) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)
             for mailbox in mailboxes:
                 mailbox.put(calls)
             if budget.exhausted():
                 await budget.pause()
+
+
+def _sync_of(obj: KubeObject) -> Notification:
+    return SYNC, obj.key, obj, obj, False

@@ -20,7 +20,7 @@ class _Cache(NamedTuple):
         """True if the cache holds everything in the slots of now, or will never hold anything."""
         if self.informer.optional and self.informer.health().state == "absent":
             return True
-        return self.source.settled and self.informer.lists_applied
+        return self.source.settled and self.informer._lists_applied
 
 
 class ShardCaches:

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from kinformer.client.client import Client
 from kinformer.client.discovery import APIResource, discover
@@ -14,7 +14,7 @@ from kinformer.exceptions import ConfigError, NotFoundError
 from kinformer.objects.object import KubeObject
 from kinformer.objects.owner_references import owned_by
 
-__all__ = ["ObjectFactory"]
+__all__ = ["MakeDeployment", "MakeObject", "MakePod", "ObjectFactory"]
 
 IMAGE = "registry.invalid/app:1"  # a name that no registry has: nothing is ever pulled
 DISCOVERY_PATIENCE = 5.0  # seconds until a custom kind must be found; discovery follows a new definition within two
@@ -209,3 +209,65 @@ class ObjectFactory:
                     )
                 await asyncio.sleep(POLL)
         return self._kinds[api_version, kind]
+
+
+class MakeObject(Protocol):
+    """The type of the fixture `make_object`: `ObjectFactory.make_object`, in the test's own namespace."""
+
+    async def __call__(
+        self,
+        manifest: Mapping[str, Any] | None = None,
+        *,
+        api_version: str | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
+        **fields: Any,
+    ) -> KubeObject:
+        """Create an object of any kind; see `ObjectFactory.make_object`."""
+        ...
+
+
+class MakePod(Protocol):
+    """The type of the fixture `make_pod`: `ObjectFactory.make_pod`, in the test's own namespace."""
+
+    async def __call__(
+        self,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
+        image: str = IMAGE,
+        node: str | None = None,
+        phase: str | None = None,
+        **spec: Any,
+    ) -> KubeObject:
+        """Create a Pod; see `ObjectFactory.make_pod`."""
+        ...
+
+
+class MakeDeployment(Protocol):
+    """The type of the fixture `make_deployment`: `ObjectFactory.make_deployment`, in the test's own namespace."""
+
+    async def __call__(
+        self,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        finalizers: Iterable[str] = (),
+        owner: KubeObject | None = None,
+        image: str = IMAGE,
+        replicas: int = 1,
+        **spec: Any,
+    ) -> KubeObject:
+        """Create a Deployment; see `ObjectFactory.make_deployment`."""
+        ...

@@ -11,7 +11,9 @@
 | `kube_apiserver` | an `APIServer`; with `--kube-apiserver=control-plane` a `ControlPlane` (see `ClusterServer`) |
 | `kube_client` | a `Client` for it, entered, with all rights |
 | `kube_namespace` | the name of a new namespace, removed after the test with all that is in it |
-| `make_object`, `make_pod`, `make_deployment` | coroutine functions (see `ObjectFactory`) |
+| `make_object`, `make_pod`, `make_deployment` | coroutine functions: `MakeObject`, `MakePod`, `MakeDeployment` |
+
+Their types are public, for tests that are type-checked: `ClusterServer`, `Client`, `str`, and those of the last row.
 
 The plugin is loaded in every run of pytest where kinformer is installed, so it imports nothing of kinformer, or of
 asyncio, before the first of these fixtures is asked for. The fixtures are for coroutine tests, under pytest-asyncio (in
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from kinformer.testing.cluster_server import ClusterServer
     from kinformer.testing.clusters.control_plane import ControlPlane
     from kinformer.testing.clusters.existing_cluster import ExistingCluster
+    from kinformer.testing.factories import MakeDeployment, MakeObject, MakePod
 
 EMBEDDED, CONTROL_PLANE, KUBECONFIG = "embedded", "control-plane", "kubeconfig"
 
@@ -210,18 +213,18 @@ def kube_namespace(_kube_scene: Scene) -> str:
 
 
 @pytest.fixture
-def make_object(_kube_scene: Scene) -> Any:
+def make_object(_kube_scene: Scene) -> MakeObject:
     """A coroutine function that makes an object of any kind in `kube_namespace`: `ObjectFactory.make_object`."""
     return _kube_scene.factory.make_object
 
 
 @pytest.fixture
-def make_pod(_kube_scene: Scene) -> Any:
+def make_pod(_kube_scene: Scene) -> MakePod:
     """A coroutine function that makes a Pod in `kube_namespace`: `ObjectFactory.make_pod`."""
     return _kube_scene.factory.make_pod
 
 
 @pytest.fixture
-def make_deployment(_kube_scene: Scene) -> Any:
+def make_deployment(_kube_scene: Scene) -> MakeDeployment:
     """A coroutine function that makes a Deployment in `kube_namespace`: `ObjectFactory.make_deployment`."""
     return _kube_scene.factory.make_deployment

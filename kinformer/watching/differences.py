@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.objects.accessors import key_of, resource_version_of, uid_of
@@ -84,7 +84,7 @@ class StreamEvent:
         is_in_initial_list: True for an ADDED of an object that existed when the stream was entered.
     """
 
-    type: str
+    type: Literal["ADDED", "UPDATED", "DELETED"]
     key: str
     uid: str
     object: Any  # a KubeObject, unless the source has others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
@@ -15,6 +15,7 @@ from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
+from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector
@@ -29,6 +30,26 @@ _REFUSALS = (400, 401, 403, 404, 405, 406, 415, 422)
 _ENOUGH = 2  # the first may be a token that is being renewed, a role that is on its way, a feature that is not there
 
 
+@overload
+async def wait_for_object(
+    client: Client,
+    resource: str | GroupVersionResource,
+    key: str,
+    condition: Narrowing,
+    timeout: float | None = None,
+    *,
+    allow_recreate: bool = False,
+) -> KubeObject: ...
+@overload
+async def wait_for_object(
+    client: Client,
+    resource: str | GroupVersionResource,
+    key: str,
+    condition: ObjectCondition,
+    timeout: float | None = None,
+    *,
+    allow_recreate: bool = False,
+) -> KubeObject | None: ...
 async def wait_for_object(
     client: Client,
     resource: str | GroupVersionResource,
@@ -56,7 +77,8 @@ async def wait_for_object(
         allow_recreate: Wait on if the object is deleted, because another one may get its name.
 
     Returns:
-        The object for which the condition held; None if it held for its absence.
+        The object for which the condition held; None if it held for its absence. Type checkers know that it is an
+        object if the condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
 
     Raises:
         TimeoutError: The time has passed; the text says how the object is, and which error is the last.

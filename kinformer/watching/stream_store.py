@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import WaiterQueue
@@ -21,7 +21,11 @@ __all__ = ["PAUSE", "StreamStore"]
 PAUSE: Final = object()
 """Returned by `take` if other tasks should run before the next event."""
 
-_TYPES = {"ADDED": "ADDED", "MODIFIED": "UPDATED", "DELETED": "DELETED"}
+_TYPES: dict[str, Literal["ADDED", "UPDATED", "DELETED"]] = {
+    "ADDED": "ADDED",
+    "MODIFIED": "UPDATED",
+    "DELETED": "DELETED",
+}
 
 
 class _Mark(NamedTuple):

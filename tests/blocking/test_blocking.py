@@ -540,20 +540,11 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
     without = {
         "build_indexers": "`add_indexers` builds in slices",
         "run": "for task groups",
-        "start_tasks": "for the factory",
-        "leave": "for the factory",
-        "refuse_leaving": "for the factory",
-        "refuse_inside_handlers": "for the factory",
-        "lists_applied": "for tests",
-        "crash": "`health().last_error`",
-        "started": "it always is",
         "optional": "an option that the program gave",
         "shutdown_timeout": "an option that the program gave",
         "snapshot_file": "an option that the program gave",
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
-        "selects": "for controllers",
-        "selects_all": "for controllers",
     }
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)

@@ -232,6 +232,24 @@ async def test_the_search_finds_parts_of_names(site: Path) -> None:
 FOUND = "[...document.querySelectorAll('.md-search-result__item')].map(item => item.textContent)"
 
 
+@pytest.mark.tools
+@pytest.mark.process
+@needs_mkdocs
+def test_the_reference_shows_the_attributes_of_objects_with_their_types(site: Path) -> None:
+    objects = (site / "reference" / "objects" / "index.html").read_text(encoding="utf-8")
+    shown = re.sub(r"<[^>]+>", "", objects)
+    attributes = ("key", "name", "namespace", "uid", "resource_version", "kind", "api_version", "owner_references")
+    for owner, names in {
+        "KubeObject": attributes,
+        "OwnerReference": ("api_version", "kind", "name", "uid", "controller", "block_owner_deletion"),
+        "DeletedFinalStateUnknown": ("key", "object"),
+    }.items():
+        for name in names:
+            assert re.search(rf'id="kinformer\.(?:[\w.]+\.)?{owner}\.{name}"', objects), f"{owner}.{name}"
+    for typed in ("key: str", "owner_references: tuple[OwnerReference, ...]", "controller: bool = False"):
+        assert typed in shown, typed
+
+
 @needs_mkdocs
 def test_docstrings_are_shown_without_the_marks_of_their_own() -> None:
     from docs.tools.docstrings import readable

@@ -14,6 +14,15 @@ import pytest
 
 import kinformer
 import kinformer.testing
+from kinformer import (
+    Client,
+    Controller,
+    EventStream,
+    HandlerRegistration,
+    SharedInformer,
+    SharedInformerFactory,
+)
+from tests.docs import public_members
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kinformer"
@@ -35,6 +44,11 @@ def test_the_public_names_are_those_of_the_stub() -> None:
     assert kinformer.__all__ == sorted(name for _, name in STUB)
     assert len(set(kinformer.__all__)) == len(kinformer.__all__) > 90
     assert set(kinformer.__all__) <= set(dir(kinformer))
+
+
+def test_dir_shows_the_public_names_alone() -> None:
+    for package in (kinformer, kinformer.testing):
+        assert [name for name in sorted(dir(package)) if not name.startswith("__")] == sorted(package.__all__)
 
 
 def test_each_public_name_is_what_its_module_defines() -> None:
@@ -94,6 +108,17 @@ def test_names_are_found_in_a_zip_archive(tmp_path: Path) -> None:
     assert in_a_new_interpreter(program, path=archive).split() == [f"{archive}/kinformer/__init__.py", "v1/pods"]
     program = "from kinformer.testing import Features, faults; print(Features().initializing, faults.reset().kind)"
     assert in_a_new_interpreter(program, path=archive).split() == ["0.0", "reset"]
+
+
+def test_completion_offers_the_members_that_are_on_the_list() -> None:
+    listed = public_members.LIST.read_text(encoding="utf-8").splitlines()
+    assert public_members.lines() == listed, "is it meant? Then: python -m tests.docs.public_members"
+
+
+def test_internal_methods_are_not_offered() -> None:
+    internal = {"crash", "refuse_leaving", "refuse_inside_handlers", "start_tasks", "leave", "mailbox", "runner"}
+    for public in (SharedInformer, SharedInformerFactory, EventStream, HandlerRegistration, Client, Controller):
+        assert public_members.members_of(public) & internal == set()
 
 
 # --- what is built on the public names -----------------------------------------------------------------------------

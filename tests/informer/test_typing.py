@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +20,8 @@ from kinformer.informer.options import (
     ResourceOptions,
 )
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.testing import MakeDeployment, MakeObject, MakePod
+from kinformer.testing.factories import ObjectFactory
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/typing/inferred.py"
@@ -60,6 +65,58 @@ def test_pyright_infers_the_types_that_are_promised() -> None:
     pytest.importorskip("pyright", reason="pyright is in the group `types`")
     run = check([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, PROGRAM])
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+HOVERS = """
+from kinformer import Client, SharedInformerFactory, blocking, wait_for, watch, ListWatch, SharedInformer
+from kinformer.conditions import is_pod_ready
+
+async def hovers(client: Client, factory: SharedInformerFactory, informers: blocking.Informers) -> None:
+    pods = factory.for_resource("v1/pods")
+    reveal_type(pods)
+    reveal_type(pods.lister)
+    reveal_type(pods.lister.get("web", namespace="default"))
+    reveal_type(pods.lister.list())
+    reveal_type(pods.by_key)
+    reveal_type(pods.indexer)
+    reveal_type(pods.events())
+    reveal_type(pods.add_event_handler)
+    reveal_type(informers.for_resource("v1/pods"))
+    reveal_type(factory.informers)
+    async for event in pods.events():
+        reveal_type(event.type)
+        reveal_type(event.object)
+    reveal_type(await client.wait_for("v1/pods", "default/web", is_pod_ready))
+    reveal_type(SharedInformer(ListWatch(client, "v1/pods")))
+"""
+
+
+@pytest.mark.tools
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_hovers_show_no_model_that_is_none(tmp_path: Path) -> None:
+    pytest.importorskip("pyright", reason="pyright is in the group `types`")
+    program = tmp_path / "hovers.py"
+    program.write_text(HOVERS)
+    run = check([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, str(program)])
+    told = [one["message"] for one in json.loads(run.stdout)["generalDiagnostics"] if one["severity"] == "information"]
+    assert len(told) == HOVERS.count("reveal_type"), run.stdout
+    assert not [text for text in told if "[None]" in text or "Unknown" in text]
+    assert 'Type of "pods" is "SharedInformer[NoModel]"' in told
+    assert any("Literal['ADDED', 'UPDATED', 'DELETED', 'SYNC']" in text for text in told)
+
+
+@pytest.mark.parametrize("name", ["make_object", "make_pod", "make_deployment"])
+def test_the_type_of_a_fixture_has_the_parameters_of_the_function(name: str) -> None:
+    public: typing.Any = {"make_object": MakeObject, "make_pod": MakePod, "make_deployment": MakeDeployment}[name]
+    assert inspect.signature(public.__call__) == inspect.signature(getattr(ObjectFactory, name))
+    fixture = next(
+        node
+        for node in ast.walk(ast.parse((ROOT / "kinformer/testing/pytest_plugin.py").read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    )
+    assert fixture.returns is not None
+    assert ast.unparse(fixture.returns) == public.__name__
 
 
 @pytest.mark.parametrize(

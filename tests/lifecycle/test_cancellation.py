@@ -135,7 +135,7 @@ async def test_entering_using_and_leaving_an_informer(server: APIServer, how: st
                     await registration.wait_synced(timeout=30)
 
             def check(cancelled: bool) -> None:
-                assert informer.health().state == "stopped" or not informer.started
+                assert informer.health().state == "stopped" or not informer._started
                 assert len(seen) == len(set(seen))
                 assert cancelled or sorted(seen) == ["a", "b", "c"]
 
@@ -250,7 +250,7 @@ async def test_what_is_awaited_of_an_informer(how: str, what: str) -> None:
                 "fail fast": lambda: informer.wait_synced(timeout=10, fail_fast=True),
                 "registration": lambda: registration.wait_synced(timeout=10),
                 "events": read_events,
-                "leave": lambda: informer.leave(asyncio.get_running_loop().time() + 1),
+                "leave": lambda: informer._leave(asyncio.get_running_loop().time() + 1),
             }
 
             async def still_works(cancelled: bool) -> None:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, TypedDict, assert_type
+from typing import Any, Literal, TypedDict, TypeGuard, assert_type
 
 import msgspec
 import pydantic
@@ -36,6 +36,8 @@ from kinformer import (
     KubeObject,
     Lister,
     ListWatch,
+    NoModel,
+    OwnerReference,
     Request,
     Result,
     SharedInformer,
@@ -47,9 +49,12 @@ from kinformer import (
     condition_of,
     discover,
     has_condition,
+    is_gone,
     meta_namespace_index_func,
     meta_namespace_key,
     owned_by,
+    wait_for,
+    wait_for_object,
     watch,
     with_conditions,
     with_model,
@@ -58,6 +63,7 @@ from kinformer.conditions import has_condition as having
 from kinformer.conditions import is_deleted, is_pod_ready, matches
 from kinformer.contrib.fastapi import informer_of, lister_of
 from kinformer.contrib.opentelemetry import traced
+from kinformer.testing import ClusterServer, MakeDeployment, MakeObject, MakePod
 
 
 class Spec(msgspec.Struct, rename="camel"):
@@ -165,6 +171,7 @@ async def streams(pods: SharedInformer[Pod]) -> None:
         assert_type(stream, EventStream[Pod])
         async for event in stream:
             assert_type(event, InformerEvent[Pod])
+            assert_type(event.type, Literal["ADDED", "UPDATED", "DELETED", "SYNC"])
             assert_type(event.object.model, Pod)
             assert_type(event.old, KubeObject[Pod] | None)
 
@@ -177,7 +184,7 @@ def threads(url: str) -> None:
         pods = informers.for_resource("v1/pods", model=Pod, label_selector="app=web")
         assert_type(pods, blocking.Informer[Pod])
         assert_type(pods is informers.for_resource("v1/pods", model=Pod, label_selector="app=web"), bool)
-        assert_type(informers.for_resource("v1/nodes"), blocking.Informer[None])
+        assert_type(informers.for_resource("v1/nodes"), blocking.Informer[NoModel])
         assert_type(pods.lister, Lister[KubeObject[Pod]])
         pods.wait_synced(timeout=30, fail_fast=True)
         pods.wait_synced("soon")  # type: ignore[arg-type]
@@ -198,8 +205,11 @@ def threads(url: str) -> None:
         assert_type(answer, KubeObject | dict[str, Any])
         informers.request("GET")  # type: ignore[call-arg]
         assert_type(informers.text("/readyz"), str)
-        assert_type(informers.wait_for("v1/pods", "default/web", is_pod_ready, timeout=60), KubeObject | None)
-        informers.wait_for("v1/pods")  # type: ignore[call-arg]
+        assert_type(informers.wait_for("v1/pods", "default/web", is_pod_ready, timeout=60), KubeObject)
+        assert_type(informers.wait_for("v1/pods", "default/web", is_deleted("uid")), KubeObject | None)
+        assert_type(pods.wait_for("default/web", is_pod_ready), KubeObject)
+        assert_type(pods.wait_for("default/web", lambda pod: pod is None), KubeObject | None)
+        informers.wait_for("v1/pods")  # type: ignore[call-overload]
 
 
 # --- without a model -----------------------------------------------------------------------------------
@@ -207,9 +217,9 @@ def threads(url: str) -> None:
 
 async def untyped(client: Client, factory: SharedInformerFactory) -> None:
     pods = factory.for_resource("v1/pods", indexers={"node": nodes_of})
-    assert_type(pods, SharedInformer[None])
+    assert_type(pods, SharedInformer[NoModel])
     pod = pods.lister.get("web", namespace="default")
-    assert_type(pod, KubeObject[None] | None)
+    assert_type(pod, KubeObject[NoModel] | None)
     if pod is not None:
         print(pod.model.spec)  # type: ignore[attr-defined]  # there is none, and a checker says so
         assert_type(pod.decode(Pod), Pod)
@@ -341,17 +351,60 @@ async def what_a_server_has(client: Client) -> None:
 # --- one object, and streams ---------------------------------------------------------------------------
 
 
+def is_own(obj: KubeObject | None) -> TypeGuard[KubeObject]:
+    return obj is not None and obj.labels.get("app") == "web"
+
+
 async def waits_and_streams(client: Client) -> None:
     pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
-    assert_type(pod, KubeObject | None)
-    await client.wait_for("v1/pods", "default/web-1", is_deleted("uid"), allow_recreate=True)
-    await client.wait_for("v1/pods", "default/web-1", lambda pod: pod and pod.path("status.phase") == "Failed")
-    await client.wait_for("v1/pods", "default/web-1", having("Ready"))
-    await client.wait_for("v1/pods", "default/web-1", "Ready")  # type: ignore[arg-type]
+    assert_type(pod, KubeObject)
+    gone = await client.wait_for("v1/pods", "default/web-1", is_deleted("uid"), allow_recreate=True)
+    assert_type(gone, KubeObject | None)
+    by_phase = await client.wait_for(
+        "v1/pods", "default/web-1", lambda pod: pod and pod.path("status.phase") == "Failed"
+    )
+    assert_type(by_phase, KubeObject | None)
+    assert_type(await client.wait_for("v1/pods", "default/web-1", having("Ready")), KubeObject)
+    assert_type(await client.wait_for("v1/pods", "default/web-1", matches("spec.nodeName")), KubeObject)
+    (await client.wait_for("v1/pods", "default/web-1", is_own)).name.upper()
+    assert_type(await wait_for_object(client, "v1/pods", "default/web-1", is_pod_ready), KubeObject)
+    informer = SharedInformer(ListWatch(client, "v1/pods"))
+    assert_type(await wait_for(informer, "default/web-1", is_pod_ready, 60), KubeObject)
+    assert_type(await wait_for(informer, "default/web-1", is_gone()), KubeObject | None)
+    await client.wait_for("v1/pods", "default/web-1", "Ready")  # type: ignore[call-overload]
+    assert_type(is_pod_ready(pod), bool)
     assert_type(matches("spec.nodeName", "node-1")(pod), bool)
     async with watch(ListWatch(client, "v1/pods"), initial=False, page_size=100) as events:
         assert_type(events, WatchStream)
         async for event in events:
             assert_type(event, StreamEvent)
             assert_type(event.key, str)
+            assert_type(event.type, Literal["ADDED", "UPDATED", "DELETED"])
     watch(ListWatch(client, "v1/pods"), nothing=1)  # type: ignore[call-arg]
+
+
+# --- the fixtures of the pytest plugin -----------------------------------------------------------------
+
+
+async def test_with_fixtures(
+    kube_apiserver: ClusterServer,
+    kube_client: Client,
+    kube_namespace: str,
+    make_object: MakeObject,
+    make_pod: MakePod,
+    make_deployment: MakeDeployment,
+) -> None:
+    assert_type(await make_pod("web-1", labels={"app": "web"}, phase="Running"), KubeObject)
+    assert_type(await make_deployment(replicas=2), KubeObject)
+    assert_type(await make_object(api_version="v1", kind="ConfigMap", data={}), KubeObject)
+    await make_pod(3)  # type: ignore[arg-type]
+    await make_deployment(replicas="2")  # type: ignore[arg-type]
+    assert_type(kube_apiserver.client(), Client)
+
+
+def the_attributes_of_an_object(pod: KubeObject) -> None:
+    texts = (pod.key, pod.namespace, pod.name, pod.uid, pod.resource_version, pod.api_version, pod.kind)
+    assert_type(texts, tuple[str, str, str, str, str, str, str])
+    assert_type(pod.owner_references, tuple[OwnerReference, ...])
+    for owner in pod.owner_references:
+        assert_type((owner.kind, owner.uid, owner.controller), tuple[str, str, bool])

@@ -18,9 +18,10 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 from prometheus_client import CollectorRegistry, make_asgi_app
 
-from kinformer import Client, KubeObject, Lister, SelectorError, SharedInformer, SharedInformerFactory
+from kinformer import Client, KubeObject, Lister, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard import LOOPBACK_NAMES, cluster_app
 from kinformer.contrib.fastapi import (
+    error_handlers,
     health_router,
     informer_of,
     kinformer_lifespan,
@@ -54,19 +55,14 @@ def owners(pod: KubeObject) -> list[str]:
     return [f"{owner.kind}/{owner.name}" for owner in pod.owner_references]
 
 
-app = FastAPI(title="cluster", lifespan=kinformer_lifespan(setup))
+app = FastAPI(title="cluster", lifespan=kinformer_lifespan(setup), exception_handlers=error_handlers())
 app.include_router(health_router())
 app.mount("/metrics", make_asgi_app(registry))
 app.mount("/cluster", cluster_app(names=[*LOOPBACK_NAMES, *os.environ.get("NAMES", "").split()]))
 
-Pods = Annotated[Lister, Depends(lister_of("v1/pods"))]
+Pods = Annotated[Lister, Depends(lister_of("v1/pods", require_synced=True))]
 PodInformer = Annotated[SharedInformer, Depends(informer_of("v1/pods"))]
 Selector = Annotated[str | None, Query(description="labels, as kubectl takes them: app=web,tier!=cache")]
-
-
-@app.exception_handler(SelectorError)
-async def bad_selector(_: Any, error: Exception) -> Response:
-    return Response(str(error), status_code=400, media_type="text/plain")
 
 
 @app.get("/pods", response_class=Response)

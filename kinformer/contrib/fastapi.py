@@ -23,6 +23,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -32,6 +33,8 @@ from kinformer import (
     KubeObject,
     Lister,
     NoModel,
+    NotSyncedError,
+    SelectorError,
     SharedInformer,
     SharedInformerFactory,
     __version__,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EventSourceResponse",
     "close_event_streams",
+    "error_handlers",
     "get_factory",
     "health_router",
     "health_routes",
@@ -65,6 +69,7 @@ Setup = Callable[[], AbstractAsyncContextManager[SharedInformerFactory]]
 FactoryOf = Callable[[HTTPConnection], SharedInformerFactory]
 
 _STATE = "kinformer_factory"
+_RETRY_AFTER = {"Retry-After": "1"}  # seconds; a first list takes about that long
 _CHUNK = 256 * 1024  # bytes of a list that are handed to the server at once
 
 
@@ -115,14 +120,14 @@ def get_factory(connection: HTTPConnection) -> SharedInformerFactory:
 
 @overload
 def informer_of(
-    resource: str | GroupVersionResource, *, model: type[M], **options: Any
+    resource: str | GroupVersionResource, *, model: type[M], require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer[M]]]: ...
 @overload
 def informer_of(
-    resource: str | GroupVersionResource, *, model: None = None, **options: Any
+    resource: str | GroupVersionResource, *, model: None = None, require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer[NoModel]]]: ...
 def informer_of(
-    resource: str | GroupVersionResource, **options: Any
+    resource: str | GroupVersionResource, *, require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     """Return a dependency on the factory's informer of a resource: ``Depends(informer_of("v1/pods"))``.
 
@@ -130,12 +135,14 @@ def informer_of(
 
     Args:
         resource, model, options: As for `SharedInformerFactory.for_resource`.
+        require_synced: Answer 503 with a `Retry-After` until the first list is in the cache; False: the endpoint is
+            called with what there is, at first nothing.
     """
-    return _informer_of(resource, options)
+    return _informer_of(resource, options, require_synced=require_synced)
 
 
 def _informer_of(
-    resource: str | GroupVersionResource, options: dict[str, Any]
+    resource: str | GroupVersionResource, options: dict[str, Any], *, require_synced: bool
 ) -> Callable[[HTTPConnection], Awaitable[SharedInformer]]:
     asked: WeakKeyDictionary[SharedInformerFactory, SharedInformer] = WeakKeyDictionary()
 
@@ -144,6 +151,8 @@ def _informer_of(
         found = asked.get(factory)
         if found is None:
             found = asked[factory] = factory.for_resource(resource, **options)
+        if require_synced and not found.has_synced:
+            raise HTTPException(503, f"{found.name}: the cache has not synced yet", headers=_RETRY_AFTER)
         return found
 
     return informer
@@ -151,13 +160,15 @@ def _informer_of(
 
 @overload
 def lister_of(
-    resource: str | GroupVersionResource, *, model: type[M], **options: Any
+    resource: str | GroupVersionResource, *, model: type[M], require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[M]]]]: ...
 @overload
 def lister_of(
-    resource: str | GroupVersionResource, *, model: None = None, **options: Any
+    resource: str | GroupVersionResource, *, model: None = None, require_synced: bool = False, **options: Any
 ) -> Callable[[HTTPConnection], Awaitable[Lister[KubeObject[NoModel]]]]: ...
-def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[[HTTPConnection], Awaitable[Lister]]:
+def lister_of(
+    resource: str | GroupVersionResource, *, require_synced: bool = False, **options: Any
+) -> Callable[[HTTPConnection], Awaitable[Lister]]:
     """Return a dependency on the lister of a resource, for `async def` and `def` endpoints: it reads from any thread.
 
     ::
@@ -172,13 +183,36 @@ def lister_of(resource: str | GroupVersionResource, **options: Any) -> Callable[
 
     Args:
         resource, model, options: As for `SharedInformerFactory.for_resource`.
+        require_synced: Answer 503 with a `Retry-After` until the first list is in the cache; False: the endpoint is
+            called with what there is, at first nothing.
     """
-    informer = _informer_of(resource, options)
+    informer = _informer_of(resource, options, require_synced=require_synced)
 
     async def lister(connection: HTTPConnection) -> Lister:
         return (await informer(connection)).lister
 
     return lister
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+
+def error_handlers() -> dict[Any, Callable[[Request, Any], Awaitable[Response]]]:
+    """Return handlers for what a request can be at fault for, or come too early for, as JSON ``{"detail": text}``.
+
+    ``app = FastAPI(lifespan=..., exception_handlers=error_handlers())``; Starlette takes them too. A `SelectorError`
+    becomes a 400 with its text, which names the position. A `NotSyncedError` becomes a 503 with a `Retry-After`, and
+    names the resources alone: why they have not synced is for `/readyz` and the log.
+    """
+
+    async def bad_selector(_: Request, error: SelectorError) -> Response:
+        return JSONResponse({"detail": str(error)}, status_code=400)
+
+    async def not_synced(_: Request, error: NotSyncedError) -> Response:
+        detail = f"{', '.join(error.unsynced) or 'a cache'}: not synced yet"
+        return JSONResponse({"detail": detail}, status_code=503, headers=_RETRY_AFTER)
+
+    return {SelectorError: bad_selector, NotSyncedError: not_synced}
 
 
 # --- health -------------------------------------------------------------------------------------------------------

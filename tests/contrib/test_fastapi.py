@@ -22,6 +22,7 @@ from starlette.routing import Mount, Route
 from kinformer import KubeObject, Lister, SharedInformer, SharedInformerFactory
 from kinformer._runtime.backoff import Backoff
 from kinformer.contrib.fastapi import (
+    error_handlers,
     get_factory,
     health_router,
     health_routes,
@@ -135,6 +136,75 @@ async def test_startup_does_not_wait_and_readiness_names_resource_and_reason(ser
         body = await until_ready(client)
         assert body["ready"] is True
         assert body["resources"]["v1/configmaps"] == {"ready": True, "state": "watching", "synced": True, "live": True}
+
+
+async def test_a_selector_of_a_request_that_does_not_parse_is_its_fault(server: APIServer) -> None:
+    app = FastAPI(lifespan=kinformer_lifespan(setup_for(server)), exception_handlers=error_handlers())
+
+    @app.get("/maps")
+    def maps(maps: Maps, selector: str) -> list[str]:
+        return [obj.name for obj in maps.list(selector)]
+
+    @app.get("/events")
+    async def events(informer: Informer, selector: str) -> Response:
+        return sse_response(informer, label_selector=selector)
+
+    expected = "label selector 'app in (': found the end, expected a value, ',' or ')' at position 8: app in (>>>"
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+        for path in ("/maps", "/events"):
+            answer = await client.get(path, params={"selector": "app in ("})
+            assert answer.status_code == 400
+            assert answer.json() == {"detail": expected}
+
+
+async def test_starlette_takes_the_handlers_too(server: APIServer) -> None:
+    async def maps(request: Request) -> Response:
+        informer = await informer_of("v1/configmaps")(request)
+        return JSONResponse([obj.name for obj in informer.lister.list(request.query_params["selector"])])
+
+    app = Starlette(
+        routes=[Route("/maps", maps)],
+        lifespan=kinformer_lifespan(setup_for(server)),
+        exception_handlers=error_handlers(),
+    )
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+        assert (await client.get("/maps", params={"selector": "!"})).status_code == 400
+
+
+async def test_a_request_that_comes_before_the_first_list_is_told_to_come_again(server: APIServer) -> None:
+    app = FastAPI(lifespan=kinformer_lifespan(setup_for(server)), exception_handlers=error_handlers())
+
+    @app.get("/maps")
+    def maps(maps: Annotated[Lister, Depends(lister_of("v1/configmaps", require_synced=True))]) -> list[str]:
+        return sorted(obj.name for obj in maps)
+
+    @app.get("/informer")
+    async def informer(
+        informer: Annotated[SharedInformer, Depends(informer_of("v1/configmaps", require_synced=True))],
+    ) -> str:
+        return informer.name
+
+    @app.get("/waiting")
+    async def waiting(factory: Factory) -> str:
+        await factory.wait_for_cache_sync(timeout=0.01)
+        return "synced"
+
+    server.faults.add(faults.status(403), resource="v1/configmaps")
+    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+        for path in ("/maps", "/informer", "/waiting"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert "v1/configmaps: " in answer.json()["detail"]
+            assert "synced yet" in answer.json()["detail"]
+            assert "403" not in answer.text, "the words of the API server are not for the users of the service"
+        server.faults.clear()
+        await until(lambda: _status(client, "/maps"), 10, holds=lambda status: status == 200)
+        assert (await client.get("/maps")).json() == ["map-0", "map-1", "map-2"]
+        assert (await client.get("/waiting")).json() == "synced"
+
+
+async def _status(client: httpx.AsyncClient, path: str) -> int:
+    return (await client.get(path)).status_code
 
 
 async def test_a_permission_that_is_revoked_makes_it_unready_while_it_still_answers(server: APIServer) -> None:

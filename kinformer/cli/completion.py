@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -73,10 +74,18 @@ def choices(*values: str) -> Callable[[str], list[str]]:
 
 
 def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
-    """Offer the resources of the server by their shortest unambiguous name; usual ones if it does not answer."""
+    """Offer the resources of the server by their shortest unambiguous name; usual ones if it does not answer.
+
+    Behind `pods/` it offers the names of the pods, as `pods/NAME`.
+    """
     from collections import Counter
 
     from kinformer import discover
+
+    resource, slash, _ = incomplete.rpartition("/")
+    if slash:
+        found = _asked(ctx, partial(_objects, ctx, resource))
+        return _harmless(((f"{resource}/{name}", text) for name, text in found), incomplete)
 
     async def ask(client: Client) -> Offers:
         listable = [one for one in await discover(client) if "list" in one.verbs]
@@ -102,16 +111,18 @@ def complete_namespace(ctx: typer.Context, incomplete: str) -> Offers:
 
 def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the names of the objects of the resource that was typed before."""
+    resource = ctx.params.get("resource")
+    return _harmless(_asked(ctx, partial(_objects, ctx, resource)) if resource else (), incomplete)
+
+
+async def _objects(ctx: typer.Context, resource: str, client: Client) -> Offers:
     from kinformer import discover
     from kinformer.cli.target import Selection
 
-    async def ask(client: Client) -> Offers:
-        resource = (await discover(client)).find(ctx.params["resource"])
-        selection = Selection(resource=str(resource), namespace=ctx.params.get("namespace"))
-        namespace = (selection.namespace or client.namespace) if resource.namespaced else None
-        return await _names(client, resource.gvr.path(namespace))
-
-    return _harmless(_asked(ctx, ask) if ctx.params.get("resource") else (), incomplete)
+    found = (await discover(client)).find(resource)
+    selection = Selection(resource=str(found), namespace=ctx.params.get("namespace"))
+    namespace = (selection.namespace or client.namespace) if found.namespaced else None
+    return await _names(client, found.gvr.path(namespace))
 
 
 def complete_context(ctx: typer.Context, incomplete: str) -> Offers:

@@ -90,11 +90,15 @@ async def test_resources_namespaces_and_names_come_from_the_server(server: APISe
     assert await offered(f"kinformer watch --server {server.url} deploy") == ["deployments"]
     assert await offered(f"kinformer watch pods --server {server.url} -n sh") == ["shop"]
     assert await offered(f"kinformer watch --once --server {server.url} -n shop configmaps p") == ["prices"]
+    assert await offered(f"kinformer watch --server {server.url} -n shop configmaps/p") == ["configmaps/prices"]
+    assert await offered(f"kinformer watch --server {server.url} namespaces/sh") == ["namespaces/shop"]
+    assert await offered(f"kinformer watch --server {server.url} v1/po") == []
 
 
 async def test_a_server_that_does_not_answer_costs_a_moment_and_no_word(server: APIServer) -> None:
     assert "pods" in await offered("kinformer watch --server http://127.0.0.1:1 po")
     assert await offered("kinformer watch pods --server http://127.0.0.1:1 -n ") == []
+    assert await offered("kinformer watch --server http://127.0.0.1:1 pods/we") == []
     server.pause()
     try:
         assert await offered(f"kinformer watch --server {server.url} po") == ["pods"]

@@ -1,15 +1,19 @@
 """A small simulated cluster, which writes what controllers, a scheduler and kubelets would write.
 
 There are no containers behind it. It writes the objects and changes that an informer of a real cluster would see:
-deployments that scale, pods that start, run, fail and are removed, jobs that finish, nodes that drop out.
+deployments that scale, their replica sets, pods that start, run, fail and are removed, jobs that finish, nodes that
+drop out, and the Events that tell of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import uuid
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 __all__ = ["NAMESPACES", "LivingCluster", "ObjectWriter"]
@@ -27,7 +31,10 @@ _DEPLOYMENTS: Mapping[tuple[str, str], int] = {
 _JOBS = ("report", "backup", "import")
 _NODES = 5
 _TICK = 0.1  # seconds between two steps
+_EVENTS = 200  # Events that are kept; a real cluster forgets them after an hour
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes: without vowels, so that no words are formed
+
+_API_VERSIONS = {"Deployment": "apps/v1", "Job": "batch/v1", "Node": "v1", "Pod": "v1", "ReplicaSet": "apps/v1"}
 
 Object = dict[str, Any]
 
@@ -49,6 +56,7 @@ class _Pod:
     owner: str
     body: Object
     due: float
+    parent: str  # its replica set or job
     phase: str = "Pending"
 
     @property
@@ -74,6 +82,9 @@ class LivingCluster:
         self._nodes = [f"node-{number}" for number in range(1, _NODES + 1)]
         self._down: dict[str, float] = {}  # node -> the time when it is back
         self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
+        self._uids: dict[tuple[str, str, str], str] = {}  # by kind, namespace and name
+        self._replica_sets = {key: f"{key[1]}-{self._suffix(2)}" for key in self._replicas}
+        self._events: deque[tuple[str, str]] = deque()  # namespace and name, the oldest first
 
     def populate(self) -> None:
         """Write the initial cluster: namespaces, nodes, deployments, and pods that are already running."""
@@ -83,6 +94,7 @@ class LivingCluster:
             self._server.create(self._node(name, ready=True))
         for key, replicas in self._replicas.items():
             self._server.create(self._deployment(key, ready=0, updated=0))
+            self._server.create(self._replica_set(key, ready=0, pods=0))
             for _ in range(replicas):
                 self._start(*key)
         for pod in self._pods:
@@ -113,7 +125,12 @@ class LivingCluster:
             return
         self._next_scale = self._now + self._chance.uniform(1.0, 3.0)
         key = self._chance.choice(sorted(self._replicas))
-        self._replicas[key] = max(1, min(10, self._replicas[key] + self._chance.choice((-3, -2, -1, 1, 2, 3))))
+        before = self._replicas[key]
+        self._replicas[key] = now = max(1, min(10, before + self._chance.choice((-3, -2, -1, 1, 2, 3))))
+        if now != before:
+            way = "up" if now > before else "down"
+            text = f"Scaled {way} replica set {self._replica_sets[key]} from {before} to {now}"
+            self._tell("Deployment", *key, "ScalingReplicaSet", text, by="deployment-controller")
 
     def _start_job(self) -> None:
         if self._now < self._next_job:
@@ -133,6 +150,7 @@ class LivingCluster:
             return
         self._down[name] = self._now + self._chance.uniform(3.0, 6.0)
         self._server.update(self._node(name, ready=False))
+        self._tell("Node", "", name, "NodeNotReady", f"Node {name} status is now: NodeNotReady", by="node-controller")
         for pod in self._pods:
             if pod.active and pod.owner not in _JOBS and pod.body["spec"].get("nodeName") == name:
                 self._finish(pod, "Failed", "Evicted")
@@ -170,24 +188,39 @@ class LivingCluster:
             if self._ready.get(key) != (wanted, running):
                 self._ready[key] = (wanted, running)
                 self._server.update(self._deployment(key, ready=running, updated=wanted))
+                self._server.update(self._replica_set(key, ready=running, pods=wanted))
 
     # --- pods --------------------------------------------------------------------------------------------
 
     def _start(self, namespace: str, owner: str) -> None:
-        name = f"{owner}-{''.join(self._chance.choices(_SUFFIX, k=5))}"
-        if any(pod.namespace == namespace and pod.name == name for pod in self._pods):
+        is_job = owner in _JOBS
+        kind, parent = (
+            ("Job", f"{owner}-{self._suffix(2)}") if is_job else ("ReplicaSet", self._replica_sets[namespace, owner])
+        )
+        name = f"{parent}-{self._suffix()}"
+        if any(pod.namespace == namespace and name.startswith(pod.name) for pod in self._pods):
             return  # the next step tries another name
+        if is_job:
+            if ("Job", namespace, parent) in self._uids:
+                return
+            self._server.create(self._job(namespace, parent, owner))
         body: Object = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": namespace, "labels": {"app": owner}},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {"app": owner},
+                "uid": self._uid("Pod", namespace, name),
+                "ownerReferences": [self._owner(kind, namespace, parent)],
+            },
             "spec": {
                 "containers": [{"name": "main", "image": f"registry.example/{owner}:1.{self._chance.randrange(9)}"}],
                 "restartPolicy": "Never" if owner in _JOBS else "Always",
             },
             "status": {"phase": "Pending"},
         }
-        pod = _Pod(namespace, name, owner, body, self._now + self._chance.uniform(0.2, 0.6))
+        pod = _Pod(namespace, name, owner, body, self._now + self._chance.uniform(0.2, 0.6), parent)
         self._server.create(body)
         self._pods.append(pod)
 
@@ -195,12 +228,15 @@ class LivingCluster:
         nodes = [name for name in self._nodes if name not in self._down]
         pod.body["spec"]["nodeName"] = self._chance.choice(nodes or self._nodes)
         self._report(pod, "Pending", ready=False, state={"waiting": {"reason": "ContainerCreating"}})
+        text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.body['spec']['nodeName']}"
+        self._tell("Pod", pod.namespace, pod.name, "Scheduled", text, by="default-scheduler")
         pod.due = self._now + self._chance.uniform(0.5, 2.0)
 
     def _run(self, pod: _Pod) -> None:
         if "nodeName" not in pod.body["spec"]:
             pod.body["spec"]["nodeName"] = self._chance.choice(self._nodes)
         self._report(pod, "Running", ready=True, state={"running": {}})
+        self._tell("Pod", pod.namespace, pod.name, "Started", "Started container main", by="kubelet")
         life = self._chance.uniform(2.0, 7.0) if pod.owner in _JOBS else self._chance.expovariate(1 / 90)
         pod.due = self._now + max(1.0, life)
 
@@ -208,6 +244,11 @@ class LivingCluster:
         code = 0 if phase == "Succeeded" else 137 if reason == "OOMKilled" else 1
         self._report(pod, phase, ready=False, state={"terminated": {"exitCode": code, "reason": reason}})
         pod.due = self._now + self._chance.uniform(3.0, 7.0)
+        if phase == "Failed":
+            text = f"Container main failed with exit code {code}: {reason}"
+            self._tell("Pod", pod.namespace, pod.name, reason, text, by="kubelet", kind_of_event="Warning")
+        if pod.owner in _JOBS:
+            self._server.update(self._job(pod.namespace, pod.parent, pod.owner, succeeded=code == 0))
 
     def _report(self, pod: _Pod, phase: str, *, ready: bool, state: Object) -> None:
         pod.phase = phase
@@ -218,6 +259,10 @@ class LivingCluster:
     def _remove(self, pod: _Pod) -> None:
         self._pods.remove(pod)
         self._server.delete("v1/pods", pod.namespace, pod.name)
+        self._uids.pop(("Pod", pod.namespace, pod.name), None)
+        if pod.owner in _JOBS:
+            self._server.delete("batch/v1/jobs", pod.namespace, pod.parent)
+            self._uids.pop(("Job", pod.namespace, pod.parent), None)
 
     # --- the other objects -----------------------------------------------------------------------------
 
@@ -228,7 +273,12 @@ class LivingCluster:
         return {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": labels,
+                "uid": self._uid("Deployment", namespace, name),
+            },
             "spec": {
                 "replicas": self._replicas[key],
                 "selector": {"matchLabels": labels},
@@ -242,12 +292,98 @@ class LivingCluster:
             },
         }
 
+    def _replica_set(self, key: tuple[str, str], *, ready: int, pods: int) -> Object:
+        namespace, app = key
+        deployment, name = self._deployment(key, ready=ready, updated=pods), self._replica_sets[key]
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {"app": app},
+                "uid": self._uid("ReplicaSet", namespace, name),
+                "ownerReferences": [self._owner("Deployment", namespace, app)],
+            },
+            "spec": deployment["spec"],
+            "status": {"replicas": pods, "readyReplicas": ready, "availableReplicas": ready},
+        }
+
+    def _job(self, namespace: str, name: str, app: str, *, succeeded: bool | None = None) -> Object:
+        status: Object = {"active": 1}
+        if succeeded is not None:
+            kind = "Complete" if succeeded else "Failed"
+            status = {"succeeded" if succeeded else "failed": 1, "conditions": [{"type": kind, "status": "True"}]}
+        template = {"containers": [{"name": "main", "image": f"registry.example/{app}:1.0"}], "restartPolicy": "Never"}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {"app": app},
+                "uid": self._uid("Job", namespace, name),
+            },
+            "spec": {"template": {"metadata": {"labels": {"app": app}}, "spec": template}},
+            "status": status,
+        }
+
+    def _owner(self, kind: str, namespace: str, name: str) -> Object:
+        return {
+            "apiVersion": _API_VERSIONS[kind],
+            "kind": kind,
+            "name": name,
+            "uid": self._uid(kind, namespace, name),
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+    def _uid(self, kind: str, namespace: str, name: str) -> str:
+        key = (kind, namespace, name)
+        if key not in self._uids:
+            self._uids[key] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+        return self._uids[key]
+
+    def _suffix(self, length: int = 5) -> str:
+        return "".join(self._chance.choices(_SUFFIX, k=length))
+
+    def _tell(
+        self, kind: str, namespace: str, name: str, reason: str, text: str, *, by: str, kind_of_event: str = "Normal"
+    ) -> None:
+        """Write an Event about an object, and delete the oldest if there are many."""
+        where = namespace or "default"
+        event = f"{name}.{self._chance.getrandbits(64):016x}"
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        about = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": name, "uid": self._uid(kind, namespace, name)}
+        self._server.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": event, "namespace": where},
+                "involvedObject": {**about, "namespace": namespace} if namespace else about,
+                "type": kind_of_event,
+                "reason": reason,
+                "message": text,
+                "count": 1,
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "source": {"component": by},
+            }
+        )
+        self._events.append((where, event))
+        if len(self._events) > _EVENTS:
+            self._server.delete("v1/events", *self._events.popleft())
+
     def _node(self, name: str, *, ready: bool) -> Object:
         condition = {"type": "Ready", "status": "True" if ready else "False"}
         return {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"node-role.kubernetes.io/worker": ""}},
+            "metadata": {
+                "name": name,
+                "labels": {"node-role.kubernetes.io/worker": ""},
+                "uid": self._uid("Node", "", name),
+            },
             "spec": {},
             "status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}},
         }

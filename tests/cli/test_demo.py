@@ -47,8 +47,8 @@ class StrictServer:
         self.writes["update"] += 1
 
     def delete(self, resource: str, namespace: str, name: str) -> None:
-        assert resource == "v1/pods"
-        del self.objects["Pod", namespace, name]
+        kinds = {"v1/pods": "Pod", "batch/v1/jobs": "Job", "v1/events": "Event"}
+        del self.objects[kinds[resource], namespace, name]
         self.writes["delete"] += 1
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
@@ -56,6 +56,13 @@ class StrictServer:
 
 
 # --- the cluster ----------------------------------------------------------------------------------------------
+
+
+def owners_are_there(server: StrictServer) -> bool:
+    """True if each pod has an owner, which exists under its uid, and each replica set belongs to a deployment."""
+    uids = {obj["metadata"]["uid"] for kind in ("Deployment", "ReplicaSet", "Job") for obj in server.of_kind(kind)}
+    owned = [*server.of_kind("Pod"), *server.of_kind("ReplicaSet")]
+    return all(obj["metadata"]["ownerReferences"][0]["uid"] in uids for obj in owned)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -68,6 +75,9 @@ def test_a_cluster_lives_without_growing_and_without_dying_out(seed: int) -> Non
         cluster.step(0.1)
         phases |= {pod["status"]["phase"] for pod in server.of_kind("Pod")}
         assert 10 < len(server.of_kind("Pod")) < 150
+        assert len(server.of_kind("Job")) < 50
+        assert len(server.of_kind("Event")) <= 200
+        assert owners_are_there(server)
     assert phases == {"Pending", "Running", "Succeeded", "Failed"}
     assert all(server.writes[verb] > 100 for verb in ("create", "update", "delete")), server.writes
 

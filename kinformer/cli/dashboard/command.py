@@ -36,7 +36,8 @@ RESOURCES = (
 )
 """The resources that are shown by default, if the server has them."""
 
-_IN_THE_DEMO = ("pods", "deployments.apps", "nodes", "namespaces")  # the resources of its cluster
+# The resources of its cluster. Its Events are followed when a page asks for those of an object.
+_IN_THE_DEMO = ("pods", "deployments.apps", "replicasets.apps", "jobs.batch", "nodes", "namespaces")
 
 _BACKLOG = 2048  # connections that wait to be accepted, as many as uvicorn lets wait
 _GRACE = 2  # seconds that responses have when the server ends; event streams end themselves well before

@@ -235,7 +235,7 @@ class LivingCluster:
     def _run(self, pod: _Pod) -> None:
         if "nodeName" not in pod.body["spec"]:
             pod.body["spec"]["nodeName"] = self._chance.choice(self._nodes)
-        self._report(pod, "Running", ready=True, state={"running": {}})
+        self._report(pod, "Running", ready=True, state={"running": {"startedAt": _now()}})
         self._tell("Pod", pod.namespace, pod.name, "Started", "Started container main", by="kubelet")
         life = self._chance.uniform(2.0, 7.0) if pod.owner in _JOBS else self._chance.expovariate(1 / 90)
         pod.due = self._now + max(1.0, life)
@@ -353,7 +353,7 @@ class LivingCluster:
         """Write an Event about an object, and delete the oldest if there are many."""
         where = namespace or "default"
         event = f"{name}.{self._chance.getrandbits(64):016x}"
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = _now()
         about = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": name, "uid": self._uid(kind, namespace, name)}
         self._server.create(
             {
@@ -387,3 +387,7 @@ class LivingCluster:
             "spec": {},
             "status": {"conditions": [condition], "nodeInfo": {"kubeletVersion": "v1.36.0"}},
         }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -85,6 +85,7 @@ class EventLog:
         self._snapshot: ref[Snapshot] | None = None
         self._streams: list[EventStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._feeds: dict[str, tuple[EventStream, asyncio.Task[None]]] = {}
         self._news = asyncio.Event()
 
     # --- its life -----------------------------------------------------------------------------------------
@@ -100,11 +101,22 @@ class EventLog:
         self._state[name] = {}
         self._listen(name, informer)
 
+    async def unfollow(self, name: str) -> None:
+        """Listen to an informer no more. Its objects are deletes, for readers that are there."""
+        del self._informers[name]
+        stream, task = self._feeds.pop(name)
+        self._streams.remove(stream)
+        task.cancel()
+        await asyncio.wait({task})
+        for key, obj in self._state.pop(name).items():
+            self._append(name, key, obj, obj, deleted=True)
+
     def _listen(self, name: str, informer: SharedInformer) -> None:
         stream = informer.events(queue_size=None, name="event log")
         self._streams.append(stream)
         task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
         self._tasks.add(task)
+        self._feeds[name] = stream, task
         task.add_done_callback(partial(self._feed_ended, informer))
 
     async def close(self) -> None:

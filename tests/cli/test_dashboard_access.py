@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kinformer.testing import APIServer, faults
-from tests.cli.dashboard_page import BODY, FOCUS, NAMES, OPENED, TROUBLE, Open
+from tests.cli.dashboard_page import BODY, FOCUS, NAMES, OPENED, TROUBLE, Open, serving_dashboard
 from tests.support import browser, kube, npm
 from tests.support.browser import shows
 
@@ -24,6 +24,7 @@ pytestmark = [
 ]
 
 AXE = "axe-core@4.10.3"
+DIMMED = "Number(getComputedStyle(document.querySelector('.view:not([hidden])')).opacity) < 0.8"
 SQUARE = "document.activeElement.key ?? ''"
 CARD = "document.activeElement.closest('.card')?.querySelector('.node-name').textContent ?? ''"
 TAB = "document.querySelector('[role=tab][aria-selected=true]').dataset.tab"
@@ -241,3 +242,23 @@ async def test_axe_finds_nothing_serious(server: APIServer, opened: Open, axe: s
     await shows(page, TROUBLE, lambda text: "403" in text)
     await page.evaluate("location.hash = '#/r/v1/configmaps'")
     await look("the banner")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_serious_while_the_server_of_the_page_is_gone(
+    server: APIServer, axe: str, scheme: str
+) -> None:
+    for number, phase in enumerate(("Failed", "Pending", "Succeeded")):
+        server.create(pod(f"other-{number}", phase=phase))
+    async with browser.browsing() as chromium:
+        page = await chromium.new_page(color_scheme=scheme)
+        async with serving_dashboard(server) as url:
+            await page.goto(f"{url}/#/r/v1/pods?open=v1/pods+default/web-1")
+            await shows(page, BODY, lambda text: "registry.example" in text)
+            await shows(page, NAMES, lambda names: len(names) == 7)
+        await shows(page, TROUBLE, lambda text: text.startswith("The server of this page has not answered for"))
+        for place in ("#/r/v1/pods?open=v1/pods+default/web-1", "#/nodes", "#/health"):
+            await page.evaluate(f"location.hash = {place!r}")
+            await shows(page, DIMMED)
+            assert await violations(page, axe) == [], place
+        await page.close()

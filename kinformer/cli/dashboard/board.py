@@ -25,6 +25,7 @@ __all__ = ["Board", "board_of"]
 
 _BATCHES = 0.1  # seconds between two batches of changes to a page: an eye takes that for instantaneous
 _BEAT = 1.0  # seconds between two reports on the informers
+_KEPT = 300.0  # seconds for which a resource is followed that no page asks for any more
 _EVENTS = 8192  # changes that are kept for pages that reconnect
 
 _KINDS = {
@@ -65,16 +66,24 @@ class Board:
         if not running:
             self.troubles.end()
         self._following = asyncio.Lock()
+        self._looked_at: dict[str, float] = {}  # when a page last asked for a resource that was opened, by its name
+        self._timer: asyncio.TimerHandle | None = None
+        self._releasing: asyncio.Task[None] | None = None
         self._began = time.time()
 
     async def follow(self, name: str) -> str:
-        """Follow a resource from now on, if it is not followed yet; returns its name on the page.
+        """Follow a resource, if it is not followed yet; returns its name on the page.
+
+        A page asks again while it shows the resource. One that no page has asked for in five minutes is released,
+        unless the factory had it from the start.
 
         Raises:
             ConfigError: There is no such resource, or it cannot be listed and watched.
             APIError, ConnectError, DecodeError: The server does not tell.
         """
         if name in self.informers:
+            if name in self._looked_at:
+                self._looked_at[name] = asyncio.get_running_loop().time()
             return name
         if self.catalogue is None:
             raise ConfigError(f"{name} is not followed by this service; it follows {', '.join(self.informers)}")
@@ -87,7 +96,34 @@ class Board:
                 self.informers = {**self.informers, found: informer}  # threads may be reading the one before
                 self.history.listen(found, informer)
                 self.log.follow(found, informer)
+                self._looked_at[found] = asyncio.get_running_loop().time()
+                self._release_later()
+            elif found in self._looked_at:
+                self._looked_at[found] = asyncio.get_running_loop().time()
         return found
+
+    def _release_later(self) -> None:
+        if self._timer is None and self._looked_at:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(min(self._looked_at.values()) + _KEPT, self._release_soon)
+
+    def _release_soon(self) -> None:
+        self._timer = None
+        if not self.log.ended:
+            self._releasing = asyncio.create_task(self._release_idle(), name="kinformer dashboard: release")
+
+    async def _release_idle(self) -> None:
+        """Release the resources that no page has asked for in a while."""
+        async with self._following:
+            before = asyncio.get_running_loop().time() - _KEPT
+            assert self.catalogue is not None
+            for name in [name for name, at in self._looked_at.items() if at <= before]:
+                del self._looked_at[name]
+                informer = self.informers[name]
+                self.informers = {key: one for key, one in self.informers.items() if key != name}
+                await self.log.unfollow(name)
+                await self.catalogue.release(informer)
+            self._release_later()
 
     async def resource_of(self, group: str, kind: str) -> str | None:
         """Return the name of the resource with the objects of a kind, followed or not; None if there is none."""

@@ -83,6 +83,10 @@ class Catalogue:
             transform=hide if str(resource) == "v1/secrets" else None,
         )
 
+    async def release(self, informer: SharedInformer) -> None:
+        """Give an informer back that `inform` returned; it ends, unless another part of the program has it too."""
+        await self._factory.release(informer)
+
     async def missing_rights(self, name: str) -> tuple[str, ...]:
         """Return the verbs that the user may not use on a resource, by asking the server; () if it does not tell."""
         try:

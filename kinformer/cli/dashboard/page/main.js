@@ -58,11 +58,17 @@ function show() {
   follow();
 }
 
+const wanted = () => [view.startsWith("r/") ? view.slice(2) : "", route.state.open?.resource ?? ""].filter(Boolean);
+
+// A resource that was opened is released when no page asks for it any more.
+setInterval(() => {
+  if (store.linked && !document.hidden) for (const name of wanted()) if (store.about(name)) store.get("follow", { resource: name }).catch(() => {});
+}, 60_000);
+
 // Resources that are opened, and are not followed yet, are followed from now on.
 async function follow() {
-  const { open: object } = route.state, wanted = [view.startsWith("r/") ? view.slice(2) : "", object?.resource ?? ""];
   if (!store.report || !store.linked) return;
-  for (const name of wanted.filter(Boolean)) if (!store.about(name) && !asked.has(name)) {
+  for (const name of wanted()) if (!store.about(name) && !asked.has(name)) {
     asked.add(name);
     try {
       const { resource } = await store.get("follow", { resource: name });

@@ -24,6 +24,8 @@ __all__ = ["IndexerRebuild", "IndexerState", "Next"]
 # Objects that one step of a sweep removes: each may be the first of its bucket to change, which is copied then.
 _STEP = 32
 
+_ENDED = "this rebuild has been committed or discarded"
+
 
 class IndexerState(StoreState[ObjectT]):
     """The state of an indexer that a read sees: a read takes it once, and so is of one moment.
@@ -94,7 +96,18 @@ class IndexerRebuild(Generic[ObjectT]):
         self._open = True
 
     def add(self, obj: ObjectT) -> ObjectT | None:
-        """Put an object into the new state: less than a microsecond if it has not changed.
+        """Put an object into the new state, under the key that the cache gives it; see `put`.
+
+        Raises:
+            KeyFuncError: It has no key; it is left out.
+            RuntimeError: The rebuild has ended.
+        """
+        if not self._open:
+            raise RuntimeError(_ENDED)
+        return self.put(self._key_of(obj), obj)
+
+    def put(self, key: str, obj: ObjectT) -> ObjectT | None:
+        """Put an object into the new state, under a known key: less than a microsecond if it has not changed.
 
         An object of the same uid and resourceVersion as the stored one keeps that one, so that there is no second copy.
         Of objects with the same key the last one counts.
@@ -103,12 +116,10 @@ class IndexerRebuild(Generic[ObjectT]):
             The object that is stored under its key (or was, if `obj` differs), or None.
 
         Raises:
-            KeyFuncError: It has no key; it is left out.
             RuntimeError: The rebuild has ended.
         """
         if not self._open:
-            raise RuntimeError("this rebuild has been committed or discarded")
-        key = self._key_of(obj)
+            raise RuntimeError(_ENDED)
         number = hash(key) & 255
         partition = self._partitions[number]
         old = partition.get(key)
@@ -164,7 +175,7 @@ class IndexerRebuild(Generic[ObjectT]):
             RuntimeError: The rebuild has ended.
         """
         if not self._open:
-            raise RuntimeError("this rebuild has been committed or discarded")
+            raise RuntimeError(_ENDED)
         for _ in self.sweep():
             pass
         settled = {fork.origin: fork.settled() for fork in self._indexes}

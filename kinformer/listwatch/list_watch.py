@@ -345,13 +345,15 @@ class ListWatch:
             events: builtins.list[WatchEvent] = []
             try:
                 for lines in framer.feed(chunk):
-                    while lines:
-                        before = lines.read
+                    count, before = len(lines.ends), 0
+                    while before < count:
                         decoder.fast.read(lines, _LINES, events)
-                        if lines.read - before < _LINES and lines and (line := lines.take()):
-                            events.append(self._event(line))
-                        if lines and budget.exhausted():
-                            await budget.pause()
+                        if lines.read < count:
+                            if lines.read - before < _LINES and (line := lines.take()):
+                                events.append(self._event(line))
+                            if budget.exhausted():
+                                await budget.pause()
+                        before = lines.read
             except (APIError, DecodeError, WatchError):
                 if events:
                     yield events

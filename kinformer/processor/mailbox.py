@@ -184,7 +184,9 @@ class Mailbox:
     def finished(self, call: Notification) -> None:
         """Record that the reader is done with `call`, whether or not it succeeded."""
         if call[4] and call[0] == ADD:
-            self._initial_finished()
+            self._initial_left -= 1
+            if not self._initial_left:
+                self._announce_synced()
 
     async def wait(self) -> None:
         """Wait for a call or for the end of the mailbox. One reader at a time; cancelling it loses nothing."""

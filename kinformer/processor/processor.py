@@ -208,7 +208,7 @@ class Processor:
         try:
             for number, item in enumerate(items.drain() if isinstance(items, ChunkedList) else items):
                 obj = item if type(item) is KubeObject else as_entry(item)
-                old: KubeObject | None = rebuild.add(obj)
+                old: KubeObject | None = rebuild.put(obj.key, obj)
                 if old is None and first:
                     fresh.append(obj)
                 elif old is None or (old is not obj and old != obj):

@@ -143,12 +143,16 @@ class AtomicDeltaFIFO:
 class QueueWriter:
     """The store of one reflector, which puts everything into the queue (see `EventStore` of the reflector)."""
 
-    __slots__ = ("_queue", "_scope", "known")
+    __slots__ = ("_queue", "_scope")
 
     def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
         self._queue = queue
         self._scope = scope
-        self.known: Known | None = queue.known
+
+    @property
+    def known(self) -> Known | None:
+        """What the cache holds under a key; None before the first list, when it holds nothing."""
+        return self._queue.known if self._queue.lists else None
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
         """Queue events of a watch; `resource_version` is the version that the reflector has reached with them."""

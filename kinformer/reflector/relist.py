@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import AsyncExitStack, nullcontext
+from itertools import islice
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
@@ -124,18 +125,12 @@ class ListRun:
         if self._sink is not None:
             await self._stream(objects, self._sink, timeout)
             return
-        known, budget = self._known, self._budget
-        taken: list[object] = []
-        for obj in objects:
-            taken.append(known_or_new(known, obj))
-            if len(taken) == _SLICE:
-                self._items.add(taken)
-                self.received += _SLICE
-                taken = []
-                if budget.exhausted():
-                    await budget.pause()
-        self._items.add(taken)
-        self.received += len(taken)
+        known, budget, left = self._known, self._budget, iter(objects)
+        while taken := list(islice(left, _SLICE)):
+            self._items.add(taken if known is None else [known_or_new(known, obj) for obj in taken])
+            self.received += len(taken)
+            if len(taken) == _SLICE and budget.exhausted():
+                await budget.pause()
 
     async def _stream(self, objects: Iterable[object], sink: ListSink, timeout: IdleTimeout | None) -> None:
         streaming, budget = self._streaming, self._budget

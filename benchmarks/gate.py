@@ -1,6 +1,6 @@
 """The figures that no change may make much worse, for CI: those that are ratios, or are the same on every machine.
 
-    python -m benchmarks --gate        two minutes at most; exit status 1 on a regression
+    python -m benchmarks --gate        three minutes at most; exit status 1 on a regression
     python -m benchmarks.gate --one G5 the measurement of one, its figure as JSON
 
 Their limits here are wider than those that they must meet (`must`), since machines of CI are small, shared and slow.
@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 SECONDS = 300  # for one measurement, on a machine that is slow
+BY_NODE = {"node": "spec.nodeName"}
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ GATES = (
     Gate("G5", "memory of a cache of pods", "bytes per byte of JSON", must=0.80, limit=0.85),
     Gate("G7", "gc.collect(), added by 100,000 pods", "ms", must=2.0, limit=4.0),
     Gate("G13", "CPU of a watch event, 100,000 pods cached over 1,000", "x", must=1.25, limit=1.40),
+    Gate("G19", "CPU of a watch event, 8 KB pod, indexed by spec.nodeName", "x orjson.loads", must=0.95, limit=1.5),
+    Gate("G20", "CPU of a LIST of pods, indexed by spec.nodeName", "x orjson.loads", must=1.2, limit=1.7),
+    Gate("G21", "CPU of a LIST of configmaps of 1 KB", "x orjson.loads", must=3.0, limit=4.3),
 )
 
 
@@ -131,10 +135,16 @@ def in_a_process(gate: Gate) -> float:
 async def figure(name: str) -> float:
     """Measure here and now, with as little as is enough for a median."""
     # Imported here, because the verdict alone needs less.
-    from benchmarks import collector, growth, memory, watch
+    from benchmarks import collector, growth, list, memory, watch  # noqa: A004 - the module of lists
 
     if name == "G1":
         return (await watch.ratio(name, "pods", rounds=15)).value
+    if name == "G19":
+        return (await watch.ratio(name, "pods", rounds=15, indexers=BY_NODE)).value
+    if name == "G20":
+        return (await list.first_list(name, "pods", 10_000, watch_list=False, rounds=7, indexers=BY_NODE)).value
+    if name == "G21":
+        return (await list.first_list(name, "configmaps", 30_000, watch_list=False, rounds=9)).value
     if name == "G5":
         async with memory.synced(40_000) as synced:
             return synced.figure.value

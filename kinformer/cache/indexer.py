@@ -31,7 +31,7 @@ from kinformer.cache.store import (
 )
 from kinformer.exceptions import IndexNotFoundError
 from kinformer.objects.meta import meta_namespace_key
-from kinformer.objects.object import KubeObject
+from kinformer.objects.object import KubeObject, force_setattr
 from kinformer.objects.types import ObjectT
 
 __all__ = ["NAMESPACE_INDEX", "IndexFunc", "Indexer", "meta_namespace_index_func"]
@@ -117,6 +117,8 @@ class Indexer(Store[ObjectT]):
         version, before = obj.resource_version, old.resource_version
         if not (len(version) == len(before) and version > before) and not is_newer(obj, old):  # its first test, inlined
             return obj
+        if obj.key == old.key:  # the key of the dicts: a text of its own would be a twentieth of a small object
+            force_setattr(obj, "key", key := old.key)
         partition[key] = obj
         for index in self._written:
             index.put(number, key, obj)

@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple
 from kinformer.cache.index import Index, IndexFork
 from kinformer.cache.label_groups import LabelGroups, LabelGroupsFork
 from kinformer.cache.store import PARTITIONS, Objects, Partitions, StoreState
-from kinformer.objects.object import KubeObject
+from kinformer.objects.object import KubeObject, force_setattr
 from kinformer.objects.types import ObjectT
 
 __all__ = ["IndexerRebuild", "IndexerState", "Next"]
@@ -131,8 +131,11 @@ class IndexerRebuild(Generic[ObjectT]):
                 return old
             if not isinstance(old, KubeObject):
                 indexes = self._indexes
-            elif isinstance(obj, KubeObject) and old == obj:
-                return old
+            elif isinstance(obj, KubeObject):
+                if old == obj:
+                    return old
+                if obj.key == old.key:
+                    force_setattr(obj, "key", key := old.key)  # as in `Indexer.advance`
         if not self._own[number]:
             partition = self._own_partition(number)
         partition[key] = obj

@@ -395,6 +395,33 @@ def test_readers_see_the_old_state_whole_until_the_new_one_is_committed() -> Non
     )
 
 
+@pytest.mark.parametrize("relists", [False, True])
+def test_the_states_of_an_object_share_the_text_of_its_key(relists: bool) -> None:
+    indexer = Indexer(indexers=BY_NAMESPACE)
+    first = entry("a", rv=1)
+    indexer.add(first)
+    following = entry("a", rv=2, labels={"app": "web"})
+    assert following.key is not first.key
+    if relists:
+        indexer.replace([following])
+    else:
+        indexer.advance(following.key, following)
+    assert indexer.list() == [following]
+    assert following.key is first.key
+
+
+@pytest.mark.parametrize("relists", [False, True])
+def test_an_object_keeps_its_own_key_in_a_cache_with_other_keys(relists: bool) -> None:
+    indexer = Indexer(lambda obj: obj["data"]["isbn"])
+    indexer.add(entry("a", rv=1, data={"isbn": "1"}))
+    following = entry("b", rv=2, data={"isbn": "1"})
+    if relists:
+        indexer.replace([following])
+    else:
+        indexer.advance("1", following)
+    assert [obj.key for obj in indexer.list()] == ["default/b"]
+
+
 def test_an_unchanged_object_keeps_its_entry_and_its_index_function_is_not_asked_again() -> None:
     asked: list[str] = []
 

@@ -17,17 +17,20 @@ _LOOKED_AT = 16  # buckets without an event, after which other tasks may run
 
 
 class Listed(ChunkedList[Any]):
-    """The result of a list: the objects that the reader has not been told of in this state, and all versions.
+    """The result of a list: the objects that the reader has not been told of in this state.
 
-    Args:
-        index: The uid and version of every object of the list.
+    The others have a mark in the index of what the reader has been told.
+
+    Attributes:
+        versions: The uid and version in which each of the objects is in the list; one that has been told since, or
+            is gone, has none here.
     """
 
-    __slots__ = ("index",)
+    __slots__ = ("versions",)
 
-    def __init__(self, index: VersionIndex) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.index = index
+        self.versions = VersionIndex()
 
 
 def event_of(told: VersionIndex, obj: object, *, initial: bool = False) -> tuple[StreamEvent, ...]:
@@ -36,9 +39,9 @@ def event_of(told: VersionIndex, obj: object, *, initial: bool = False) -> tuple
     There are none if the reader has been told, and two if another object had the key: a delete, and an add.
     """
     key, uid, version = key_of(obj), uid_of(obj), resource_version_of(obj)
-    before = told.get(key)
-    if before is not None and before.uid == uid and before.version == version and version:
+    if version and told.mark(key, uid, version):
         return ()
+    before = told.get(key)
     told.set(key, uid, version)
     obj = view(obj)
     if before is None:
@@ -48,25 +51,25 @@ def event_of(told: VersionIndex, obj: object, *, initial: bool = False) -> tuple
     return (StreamEvent("DELETED", key, before.uid, None), StreamEvent("ADDED", key, uid, obj, initial))
 
 
-def difference(told: VersionIndex, listed: VersionIndex, changed: ChunkedList[object]) -> Iterator[StreamEvent | None]:
+def difference(told: VersionIndex, listed: Listed) -> Iterator[StreamEvent | None]:
     """Tell what a list has changed: first the objects that are new or different, then the deletes.
 
     Args:
-        told: The objects that the reader knows; it is changed here, and given up.
-        listed: The objects of the list. It must not change until this has been read.
-        changed: The objects of the list that differ from those that the reader knows.
+        told: What the reader has been told, with a mark on each object that the list has in the same state; it becomes
+            what the list has. It must not change until this has been read.
+        listed: The list; it is emptied.
 
     Yields:
         Events, and None now and then for other tasks to run.
     """
-    for obj in changed.drain():
+    for obj in listed.drain():
         # An initial stream may have had a newer state behind it, or a delete.
-        if listed.has(key_of(obj), uid_of(obj), resource_version_of(obj)):
+        if listed.versions.has(key_of(obj), uid_of(obj), resource_version_of(obj)):
             yield from event_of(told, obj)
-    for number, bucket in enumerate(told.buckets(), 1):
-        for record in bucket:
-            if record.key not in listed:
-                yield StreamEvent("DELETED", record.key, record.uid, None)
+    listed.versions = VersionIndex()
+    for number, gone in enumerate(told.sweep(), 1):
+        for record in gone:
+            yield StreamEvent("DELETED", record.key, record.uid, None)
         if number % _LOOKED_AT == 0:
             yield None
 

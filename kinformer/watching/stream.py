@@ -149,7 +149,7 @@ class WatchStream:
     @property
     def objects(self) -> int:
         """The number of objects that the resource has, as far as it was followed."""
-        return len(self._store.told)
+        return self._store.objects
 
     @property
     def pending(self) -> int:

@@ -64,6 +64,7 @@ class StreamStore:
         self._listed = False  # True once a list is complete
         self._queue: deque[tuple[StreamEvent, str] | _Mark | Iterator[StreamEvent | None]] = deque()
         self._differs = False  # True while the difference of a list is in the queue
+        self._objects = 0  # that are in the list whose difference is being read
         self._readers = WaiterQueue()
         self._writers = WaiterQueue()
 
@@ -80,8 +81,11 @@ class StreamStore:
 
     def sink(self) -> _Sink:
         """Return the sink of a list that begins now."""
-        # While nothing has been told, the whole list is told.
-        return _Sink(self, VersionIndex() if self._listed or len(self.told) else self.told)
+        if not (self._listed or self._tells):
+            self.told = VersionIndex()  # all of it is of a list that was given up
+        if self._listed or len(self.told):
+            self.told.begin_marking()
+        return _Sink(self)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
         """Take events of a watch."""
@@ -105,16 +109,16 @@ class StreamStore:
     def replace(self, items: ChunkedList[Any], resource_version: str) -> None:
         """Take a complete list: the result of a sink, or all objects there are."""
         if not isinstance(items, Listed):
-            sink = _Sink(self, VersionIndex())
+            sink = self.sink()
             for obj in items.drain():
                 sink.put(obj)
             items = sink.result()
         first, self._listed = not self._listed, True
         if self.catch_up and not first:
             raise self.unresumable("a full list is necessary")
-        before, self.told = self.told, items.index
-        if before is not self.told and (self._tells or not first):
-            self._queue.append(difference(before, self.told, items))
+        if self.told.marking:
+            self._objects = self.told.marked + len(items.versions)
+            self._queue.append(difference(self.told, items))
             self._differs = True
         self._mark(resource_version, synced=first)
         self._readers.wake()
@@ -155,33 +159,41 @@ class StreamStore:
     def listed(self, sink: _Sink, obj: Any) -> None:
         """Take an object of a list: told at once if it is of the first one, else kept if it has changed."""
         key, uid, version = key_of(obj), uid_of(obj), resource_version_of(obj)
+        told = self.told
         if self._listed:
-            sink.index.set(key, uid, version)
-            if not version or not self.told.has(key, uid, version):
+            if version and told.mark(key, uid, version):
+                sink.changed.versions.pop(key)
+            else:
+                told.unmark(key)
+                sink.changed.versions.set(key, uid, version)
                 sink.changed.append(obj)
             return
-        before = self.told.get(key)
+        before = told.get(key)
         if before is not None and before.uid == uid and before.version != version and reaches(before.version, version):
-            sink.index.set(*before)  # the list is made again, by a server that is behind the one before
-            return
-        if self._tells:
-            self._queue.extend((event, "") for event in event_of(self.told, obj, initial=True))
+            told.mark(*before)  # the list is made again, by a server that is behind the one before
+        elif self._tells:
+            self._queue.extend((event, "") for event in event_of(told, obj, initial=True))
             self._readers.wake()
-        if sink.index is not self.told or not self._tells:
-            sink.index.set(key, uid, version)
+        else:
+            told.set(key, uid, version)
 
     def discarded(self, sink: _Sink, key: str, obj: Any) -> None:
         """Take note that an object of a list is gone before the list is complete."""
-        if self._listed:
-            sink.index.pop(key)  # the difference tells it
+        if self._listed:  # the difference tells it
+            self.told.unmark(key)
+            sink.changed.versions.pop(key)
             return
         before = self.told.pop(key)
-        sink.index.pop(key)
         if before is not None and self._tells:
             self._queue.append((StreamEvent("DELETED", key, before.uid, view(obj)), ""))
             self._readers.wake()
 
     # --- the reader's side ------------------------------------------------------------------------------------------
+
+    @property
+    def objects(self) -> int:
+        """The number of objects that the resource has."""
+        return self._objects if self._differs else len(self.told)
 
     def __len__(self) -> int:
         return sum(not isinstance(entry, _Mark) for entry in self._queue)
@@ -227,6 +239,7 @@ class StreamStore:
         """Wake the reader, because nothing more will come; with `drop` what waits is not read any more."""
         if drop:
             self._queue.clear()
+            self._differs = False
             self.told = VersionIndex()
         self._readers.wake_all()
 
@@ -234,9 +247,8 @@ class StreamStore:
 class _Sink:
     """The objects of one list, on their way into the store."""
 
-    def __init__(self, store: StreamStore, index: VersionIndex) -> None:
-        self.index = index
-        self.changed = Listed(index)
+    def __init__(self, store: StreamStore) -> None:
+        self.changed = Listed()
         self._store = store
 
     def put(self, obj: Any) -> None:

@@ -25,12 +25,20 @@ class VersionIndex:
 
     The records of a bucket follow one another in one bytes object, as text. Buckets are split one by one as records
     come (linear hashing), so no insert pays for the growth of the whole.
+
+    Between `begin_marking` and the end of `sweep` each record may have a mark: those without one go. So a list is
+    compared with the records as it comes in, without a second index beside them; a mark is a bit.
+
+    Attributes:
+        marked: The number of records that are marked.
     """
 
-    __slots__ = ("_buckets", "_count", "_half", "_split")
+    __slots__ = ("_buckets", "_count", "_half", "_marks", "_split", "marked")
 
     def __init__(self) -> None:
         self._buckets: list[bytes] = [b""] * 8
+        self._marks: list[int] | None = None  # for each bucket a bit for each record, in their order
+        self.marked = 0
         self._count = 0
         self._half = 8  # buckets when the present round of splits began; a power of two
         self._split = 0  # the next bucket to split
@@ -54,14 +62,16 @@ class VersionIndex:
         return start >= 0 and _end(bucket, start) == start + len(record)
 
     def set(self, key: str, uid: str, version: str) -> None:
-        """Set the record of a key."""
+        """Set the record of a key, and mark it."""
         number, record = self._number(key), _packed(key, uid, version)
         bucket = self._buckets[number]
         start = bucket.find(_prefix(key))
         if start >= 0:
             self._buckets[number] = bucket[:start] + record + bucket[_end(bucket, start) :]
+            self._mark(number, start)
             return
         self._buckets[number] = bucket + record
+        self._mark(number, len(bucket))
         self._count += 1
         if self._count > _LOAD * len(self._buckets):
             self._split_one()
@@ -74,14 +84,72 @@ class VersionIndex:
         if start < 0:
             return None
         end = _end(bucket, start)
+        self._unmark(number, start)
+        if self._marks is not None:
+            ahead, marks = (1 << bucket.count(_RECORD, 0, start)) - 1, self._marks[number]
+            self._marks[number] = marks & ahead | marks >> 1 & ~ahead
         self._buckets[number] = bucket[:start] + bucket[end:]
         self._count -= 1
         return _record(bucket[start + 1 : end])
 
-    def buckets(self) -> Iterator[list[Record]]:
-        """Iterate over all records, in small lists. The index must not change meanwhile."""
-        for bucket in self._buckets:
-            yield [_record(text) for text in bucket.split(_RECORD) if text]
+    # --- mark and sweep ---------------------------------------------------------------------------------------------
+
+    @property
+    def marking(self) -> bool:
+        """True between `begin_marking` and the end of `sweep`."""
+        return self._marks is not None
+
+    def begin_marking(self) -> None:
+        """Begin without a mark; those of a list that was given up are gone."""
+        self._marks, self.marked = [0] * len(self._buckets), 0
+
+    def mark(self, key: str, uid: str, version: str) -> bool:
+        """Mark the record of the key if it is this one; return True if it is."""
+        number, record = self._number(key), _packed(key, uid, version)
+        bucket = self._buckets[number]
+        start = bucket.find(record)
+        if start < 0 or _end(bucket, start) != start + len(record):
+            return False
+        self._mark(number, start)
+        return True
+
+    def unmark(self, key: str) -> None:
+        """Take the mark from the record of a key, if it has one."""
+        number = self._number(key)
+        start = self._buckets[number].find(_prefix(key))
+        if start >= 0:
+            self._unmark(number, start)
+
+    def sweep(self) -> Iterator[list[Record]]:
+        """Remove the records without a mark, bucket by bucket, and return those of each; marking ends with the last.
+
+        Nothing else may change the index meanwhile.
+        """
+        marks = self._marks
+        assert marks is not None
+        for number, bucket in enumerate(self._buckets):
+            texts = bucket.split(_RECORD)[1:]
+            gone = [_record(text) for place, text in enumerate(texts) if not marks[number] >> place & 1]
+            if gone:
+                kept = [_RECORD + text for place, text in enumerate(texts) if marks[number] >> place & 1]
+                self._buckets[number], marks[number] = b"".join(kept), (1 << len(kept)) - 1
+                self._count -= len(gone)
+            yield gone
+        self._marks, self.marked = None, 0
+
+    def _mark(self, number: int, start: int) -> None:
+        if self._marks is not None:
+            bit = 1 << self._buckets[number].count(_RECORD, 0, start)
+            self.marked += not self._marks[number] & bit
+            self._marks[number] |= bit
+
+    def _unmark(self, number: int, start: int) -> None:
+        if self._marks is not None:
+            bit = 1 << self._buckets[number].count(_RECORD, 0, start)
+            self.marked -= bool(self._marks[number] & bit)
+            self._marks[number] &= ~bit
+
+    # --- buckets ----------------------------------------------------------------------------------------------------
 
     def _number(self, key: str) -> int:
         value = hash(key)
@@ -90,16 +158,24 @@ class VersionIndex:
 
     def _split_one(self) -> None:
         number, self._split = self._split, self._split + 1
-        texts = [text for text in self._buckets[number].split(_RECORD) if text]
+        texts = self._buckets[number].split(_RECORD)[1:]
         self._buckets[number] = b""
         self._buckets.append(b"")
         if self._split == self._half:
             self._half, self._split = 2 * self._half, 0
+        marks = 0
+        if self._marks is not None:
+            marks, self._marks[number] = self._marks[number], 0
+            self._marks.append(0)
         parts: dict[int, list[bytes]] = {}
-        for text in texts:
-            parts.setdefault(self._number(text[: text.index(_FIELD)].decode()), []).append(text)
-        for place, found in parts.items():
-            self._buckets[place] = _RECORD + _RECORD.join(found)
+        for place, text in enumerate(texts):
+            to = self._number(text[: text.index(_FIELD)].decode())
+            found = parts.setdefault(to, [])
+            if self._marks is not None:
+                self._marks[to] |= (marks >> place & 1) << len(found)
+            found.append(text)
+        for to, found in parts.items():
+            self._buckets[to] = _RECORD + _RECORD.join(found)
 
 
 def _prefix(key: str) -> bytes:

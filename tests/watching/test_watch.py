@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from kinformer import (
+    Backoff,
     Client,
     ConfigError,
     ConnectError,
@@ -356,6 +357,90 @@ async def test_any_history_is_told_so_that_its_reader_ends_in_the_truth(seed: in
         assert events.resource_version == str(source.version)
 
 
+class Torn(MemorySource):
+    """Lists of which each is cut at a random object, until `whole`; between two tries objects change, come and go."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance = chance
+        self.whole = False
+        self.tries = 0
+
+    def change(self) -> None:
+        for _ in range(self.chance.randrange(4)):
+            name = f"m-{self.chance.randrange(60)}"
+            if f"default/{name}" in self.objects and self.chance.random() < 0.6:
+                self.delete(name)
+            else:
+                self.set(name, data={"x": str(self.chance.random())})
+
+    def _until_cut(self) -> list[KubeObject]:
+        self.tries += 1
+        objects = sorted(self.objects.values(), key=lambda obj: obj.key)
+        return objects if self.whole else objects[: self.chance.randrange(1 + len(objects))]
+
+    async def list(self, options: ListOptions) -> ListPage:
+        async def items() -> AsyncIterator[list[KubeObject]]:
+            for obj in self._until_cut():
+                yield [obj]
+            if not self.whole:
+                self.change()
+                raise ConnectError("cut")
+
+        return ListPage(items(), str(self.version))
+
+    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+        if self.whole or not options.send_initial_events:
+            async for events in super()._events(options):
+                yield events
+        else:
+            for obj in self._until_cut():
+                yield [WatchEvent("ADDED", obj)]
+            gone = self.chance.choice([*self.objects])
+            yield [WatchEvent("DELETED", self.objects[gone])]
+            self.change()
+
+
+@pytest.mark.parametrize("initial", [True, False])
+@pytest.mark.parametrize("watch_list", [True, False])
+@pytest.mark.parametrize("seed", range(6))
+async def test_lists_that_are_cut_leave_nothing_behind_in_the_difference_of_the_one_that_is_whole(
+    seed: int, watch_list: bool, initial: bool
+) -> None:
+    source = Torn(random.Random(seed))
+    for number in range(0, 60, 2):
+        source.set(f"m-{number}")
+    source.whole = True
+    before = {obj.key: (obj.uid, obj.resource_version) for obj in source.objects.values()}
+    quick = Backoff(initial=0.01, factor=1, maximum=0.01)
+    async with watch(source, watch_list=watch_list, initial=initial, backoff=quick) as events:
+        await read(events, len(before) if initial else 0)
+        for relist in (1, 2, 3):
+            await silent(events, 60)
+            source.whole, tries = False, source.tries
+            source.expire()
+            source.change()
+            await until(lambda tries=tries: source.tries >= tries + 5, 600)  # type: ignore[misc]
+            assert events.pending == 0  # nothing is told of a list that is not whole
+            source.whole = True
+            await until(lambda relist=relist: events.health().relists == relist, 600)  # type: ignore[misc]
+            after = {obj.key: (obj.uid, obj.resource_version) for obj in source.objects.values()}
+            assert events.objects == len(after)
+            told = []
+            while events.pending:
+                with suppress(TimeoutError):
+                    told.append(await asyncio.wait_for(anext(events), 1))
+            expected = [("DELETED", key, uid) for key, (uid, _) in before.items() if after.get(key, ("",))[0] != uid]
+            for key, (uid, version) in after.items():
+                if before.get(key, ("",))[0] != uid:
+                    expected.append(("ADDED", key, uid))
+                elif before[key][1] != version:
+                    expected.append(("UPDATED", key, uid))
+            assert sorted((one.type, one.key, one.uid) for one in told) == sorted(expected)
+            assert events.objects == len(after)
+            before = after
+
+
 # --- resuming ------------------------------------------------------------------------------------
 
 
@@ -682,6 +767,13 @@ class Generated:
 
     name = "v1/pods"
 
+    def __init__(self) -> None:
+        self._expired = asyncio.Event()
+
+    def expire(self) -> None:
+        """End the open watch with a 410."""
+        self._expired.set()
+
     def _objects(self) -> Iterable[KubeObject]:
         for number in range(MANY):
             uid = f"6ba7b810-9dad-41d1-80b4-{number:012}"
@@ -705,14 +797,15 @@ class Generated:
                 for obj in self._objects():
                     yield [WatchEvent("ADDED", obj)]
                 yield [end(1000 + MANY)]
-            await asyncio.Event().wait()
-            yield []
+            await self._expired.wait()
+            self._expired.clear()
+            raise ExpiredError(410, "Expired", "too old")
 
         yield events()
 
 
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_an_object_costs_at_most_150_bytes_also_while_the_first_list_comes(watch_list: bool) -> None:
+async def test_an_object_costs_at_most_150_bytes_also_while_a_list_comes(watch_list: bool) -> None:
     source = Generated()
     shared = [obj.namespace for obj in islice(source._objects(), 50)]  # the interpreter's table of them does not grow
     gc.collect()
@@ -722,10 +815,17 @@ async def test_an_object_costs_at_most_150_bytes_also_while_the_first_list_comes
             for _ in range(MANY):
                 await anext(events)
             await silent(events, 1)
-            held, peak = tracemalloc.get_traced_memory()
+            held, first = tracemalloc.get_traced_memory()
             assert events.objects == MANY
+            tracemalloc.reset_peak()
+            for relists in (1, 2):
+                source.expire()
+                await silent(events, 60)
+                assert (events.health().relists, events.objects) == (relists, MANY)
+            _, again = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(set(shared)) == 50
     assert 60 * MANY < held < 120 * MANY
-    assert peak < 150 * MANY
+    assert first < 150 * MANY
+    assert again < 130 * MANY

@@ -13,7 +13,10 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """`plural` is empty for a path that addresses no resource; `verb` is as in RBAC."""
+    """`plural` is empty for a path that addresses no resource; `verb` is as in RBAC.
+
+    `inside` is true of a path in a namespace: `/api/v1/namespaces/x/pods`, and not `/api/v1/namespaces/x`.
+    """
 
     method: str
     path: str
@@ -26,6 +29,7 @@ class RequestInfo:
     subresource: str = ""
     rest: str = ""  # the path behind a subresource
     forced_watch: bool = False
+    inside: bool = False
 
     @property
     def api_version(self) -> str:
@@ -64,15 +68,16 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
     forced = False
     if parts[0] == "watch" and len(parts) > 1:  # the deprecated prefix
         forced, parts = True, parts[1:]
-    namespace = ""
+    namespace, inside = "", False
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+        inside = len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES
+        if inside:
             parts = parts[2:]
     plural, *more = parts
     name = more[0] if more else ""
     subresource = more[1] if len(more) > 1 else ""
-    if plural == "namespaces":
+    if plural == "namespaces" and not inside:
         namespace = name  # a namespace is in itself, for authorization
     verb = _VERBS.get(method, "get")
     if verb == "get" and (not name or forced):  # of an object by its name it is a get, whatever the query says
@@ -80,6 +85,5 @@ def read_request(method: str, path: str, params: Mapping[str, str]) -> RequestIn
         name = name or _name_in(params.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    return RequestInfo(
-        method, path, verb, group, version, namespace, plural, name, subresource, "/".join(more[2:]), forced
-    )
+    rest = "/".join(more[2:])
+    return RequestInfo(method, path, verb, group, version, namespace, plural, name, subresource, rest, forced, inside)

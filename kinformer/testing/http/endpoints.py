@@ -93,7 +93,7 @@ class ResourceEndpoints:
             await self._actions.binding(call, resource)
             return
         if resource.namespaced and not info.namespace and info.method not in ("GET", "HEAD"):
-            raise method_not_allowed()  # writes name their namespace
+            raise method_not_allowed() if resource.builtin else page_not_found()  # writes name their namespace
         if info.method == "HEAD" and resource.builtin:
             raise method_not_allowed()  # of custom resources alone it is a GET
         if info.subresource:
@@ -117,8 +117,7 @@ class ResourceEndpoints:
             raise method_not_allowed()
 
     def _check_scope(self, resource: ResourceType, info: RequestInfo) -> None:
-        inside = bool(info.namespace) and info.plural != "namespaces"
-        if (inside and not resource.namespaced) or (info.name and resource.namespaced and not inside):
+        if (info.inside and not resource.namespaced) or (info.name and resource.namespaced and not info.inside):
             if info.verb in ("list", "watch") and resource.namespaced:
                 return  # a name in a field selector
             if resource.builtin:

@@ -15,7 +15,8 @@ from typing import Any
 
 from benchmarks.soak.blocking_follower import BlockingFollower
 from benchmarks.soak.chaos import EmbeddedChaos, RealChaos
-from benchmarks.soak.followers import SHAPES, Follower
+from benchmarks.soak.followers import SHAPES, STREAMS, Follower
+from benchmarks.soak.stream_follower import StreamFollower
 from benchmarks.soak.writers import NAMESPACES, Writers
 from kinformer import AlreadyExistsError, Client
 from kinformer.testing import APIServer, ControlPlane
@@ -62,10 +63,15 @@ class Soak:
         self.writers = Writers(client, rate=rate, seed=seed)
         chaos: Any = EmbeddedChaos if isinstance(server, APIServer) else RealChaos
         self.chaos: EmbeddedChaos | RealChaos = chaos(server, client, self.writers, seed)
-        connect = {"url": server.url} if isinstance(server, APIServer) else {"kubeconfig": server.kubeconfig}
-        self.followers: list[Follower | BlockingFollower] = [
+        real = isinstance(server, ControlPlane)
+        connect = {"kubeconfig": server.kubeconfig(server.folder / "soak")} if real else {"url": server.url}
+        self.followers: list[Follower | BlockingFollower | StreamFollower] = [
             *(Follower(client, shape, seed + number) for number, shape in enumerate(SHAPES)),
             BlockingFollower(connect, seed + len(SHAPES)),
+            *(
+                StreamFollower(client, shape, seed + 100 + number, lambda: self.chaos.rewinds)
+                for number, shape in enumerate(STREAMS)
+            ),
         ]
         self.checkpoints = 0
 
@@ -120,10 +126,11 @@ class Soak:
     def line(self) -> str:
         """The state of the run."""
         changes = sum(truth.changes for truth in self.writers.truths.values())
-        relists = sum(sum(follower.informer.statistics().relists.values()) for follower in self.followers)
+        relists = sum(follower.relists for follower in self.followers)
+        resumed = sum(follower.resumed for follower in self.followers if isinstance(follower, StreamFollower))
         return (
             f"{self.checkpoints} checkpoints, {changes} changes ({self.writers.unsure} unsure), {self.faults} faults, "
-            f"{relists} relists, {memory():.0f} MB"
+            f"{relists} relists, {resumed} streams resumed, {memory():.0f} MB"
         )
 
 

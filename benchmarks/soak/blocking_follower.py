@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.soak.followers import QUICK, Replica, Shape, difference
+from benchmarks.soak.followers import QUICK, Replica, Shape, ThreadReplica, difference
 from benchmarks.soak.truth import Truth
 from benchmarks.soak.writers import NAMESPACES
 from kinformer import StoppedError, blocking
@@ -20,26 +19,6 @@ __all__ = ["BlockingFollower"]
 
 _HANDLERS = 3
 _READERS = 2
-
-
-class ThreadReplica(Replica):
-    """A handler of plain functions, which take their time by blocking."""
-
-    def on_add(self, obj: Any) -> None:  # type: ignore[override]
-        self._block()
-        self.added(obj)
-
-    def on_update(self, old: Any, new: Any) -> None:  # type: ignore[override]
-        self._block()
-        self.updated(old, new)
-
-    def on_delete(self, obj: Any) -> None:  # type: ignore[override]
-        self._block()
-        self.deleted(obj)
-
-    def _block(self) -> None:
-        if self._slowness:
-            time.sleep(self._choice.random() * self._slowness)
 
 
 class Reader:
@@ -116,6 +95,11 @@ class BlockingFollower:
         await asyncio.to_thread(self._informers.__exit__, kind, error, traceback)
         for reader in self._readers:
             await asyncio.to_thread(reader.stop)
+
+    @property
+    def relists(self) -> int:
+        """Full lists after the first."""
+        return sum(self.informer.statistics().relists.values())
 
     def _join(self) -> None:
         slowness = self._choice.choice((0.0, 0.005))

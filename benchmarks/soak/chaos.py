@@ -32,6 +32,13 @@ _WIRE: tuple[Callable[[random.Random], faults.Fault], ...] = (
     lambda choice: faults.delay(choice.uniform(0.1, 3)),
     lambda choice: faults.no_initial_events_end(),
 )
+# Of a write, or of the read that asks what came of one: refused with a delay that the client keeps, or cut.
+_REQUEST: tuple[Callable[[random.Random], faults.Fault], ...] = (
+    lambda choice: faults.status(choice.choice((429, 503, 504)), retry_after=choice.choice((0, 1))),
+    lambda choice: faults.status(choice.choice((429, 500, 503))),
+    lambda choice: faults.reset(),
+    lambda choice: faults.delay(choice.uniform(0.1, 1)),
+)
 _AWAY = 2.5  # seconds: a server is not restored from a backup in less
 
 
@@ -48,11 +55,13 @@ class EmbeddedChaos:
     """Faults of an embedded server, some a second.
 
     Attributes:
-        counts: The actions so far, by name; a fault counts when it has struck.
+        counts: What was done, by name; a fault counts when it has struck.
+        rewinds: How often the server went back in time, from the moment on in which it begins to.
     """
 
     def __init__(self, server: APIServer, client: Client, writers: Writers, seed: int) -> None:
         self.counts: Counter[str] = Counter()
+        self.rewinds = 0
         self._server = server
         self._client = client
         self._writers = writers
@@ -95,15 +104,16 @@ class EmbeddedChaos:
 
     def _wire_fault(self) -> None:
         choice = self._choice
-        fault = choice.choice(_WIRE)(choice)
-        handle = self._server.faults.add(
-            fault,
-            verb=choice.choice(("watch", "watch", "list")),
-            resource=choice.choice((CONFIG_MAPS.resource, WIDGETS.resource)),
-            after_events=choice.choice((None, 0, 1, 5, 50)),
-            times=choice.choice((1, 1, 2, 4)),
-        )
-        self._handles.append((fault.kind, handle))
+        resource, times = choice.choice((CONFIG_MAPS.resource, WIDGETS.resource)), choice.choice((1, 1, 2, 4))
+        if choice.random() < 0.2:
+            fault, verb = choice.choice(_REQUEST)(choice), choice.choice(("create", "update", "delete", "get"))
+            handle = self._server.faults.add(fault, verb=verb, resource=resource, times=times)
+            self._handles.append((f"{fault.kind} of a request", handle))
+        else:
+            fault, verb = choice.choice(_WIRE)(choice), choice.choice(("watch", "watch", "list"))
+            after = choice.choice((None, 0, 1, 5, 50))
+            handle = self._server.faults.add(fault, verb=verb, resource=resource, after_events=after, times=times)
+            self._handles.append((fault.kind, handle))
         if len(self._handles) > 20:
             name, old = self._handles.pop(0)
             self.counts[name] += old.hits
@@ -128,6 +138,7 @@ class EmbeddedChaos:
             return
         async with self._writers.held():
             self.heal()
+            self.rewinds += 1
             handle = self._server.faults.add(faults.rewind(revisions), verb="get", resource="v1/namespaces")
             await self._client.request("GET", "/api/v1/namespaces/default")
             handle.remove()
@@ -144,6 +155,7 @@ class RealChaos:
 
     def __init__(self, plane: ControlPlane, client: Client, writers: Writers, seed: int) -> None:
         self.counts: Counter[str] = Counter()
+        self.rewinds = 0
         self._plane = plane
         self._choice = random.Random(seed)
 

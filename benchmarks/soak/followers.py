@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from benchmarks.soak.writers import CONFIG_MAPS, NAMESPACES, WIDGETS, Kind
 from kinformer import Backoff, Client, HandlerRegistration, SharedInformer, SharedInformerFactory
 from kinformer.informer.options import ResourceKeywords
 
-__all__ = ["QUICK", "SHAPES", "Follower", "Replica", "Shape", "difference"]
+__all__ = ["QUICK", "SHAPES", "STREAMS", "Follower", "Replica", "Shape", "ThreadReplica", "difference"]
 
 # Short times, so that minutes hold many lives of a stream.
 QUICK: ResourceKeywords = {
@@ -76,6 +77,14 @@ SHAPES = (
     ),
     Shape("custom", kind=WIDGETS),
     Shape("custom, list only", kind=WIDGETS, options={"watch_list": False}),
+)
+
+STREAMS = (
+    Shape("watch"),
+    Shape("watch, list only", options={"watch_list": False, "page_size": 50}),
+    Shape("watch, one namespace", shows=_in("soak-1"), options={"namespace": "soak-1"}),
+    Shape("watch, selector", shows=_gold, options={"label_selector": "tier=gold"}),
+    Shape("watch, custom", kind=WIDGETS),
 )
 
 
@@ -146,6 +155,26 @@ class Replica:
         self.seen = {key: [mark] for key, mark in self.objects.items()}
 
 
+class ThreadReplica(Replica):
+    """A handler of plain functions, which take their time by blocking."""
+
+    def on_add(self, obj: Any) -> None:  # type: ignore[override]
+        self._block()
+        self.added(obj)
+
+    def on_update(self, old: Any, new: Any) -> None:  # type: ignore[override]
+        self._block()
+        self.updated(old, new)
+
+    def on_delete(self, obj: Any) -> None:  # type: ignore[override]
+        self._block()
+        self.deleted(obj)
+
+    def _block(self) -> None:
+        if self._slowness:
+            time.sleep(self._choice.random() * self._slowness)
+
+
 class Follower:
     """One informer of a shape, entered for as long as the soak lasts.
 
@@ -196,8 +225,13 @@ class Follower:
         if replica.wrong:
             raise AssertionError(f"{self.shape.name}: a handler that left was told {replica.wrong[0]}")
 
+    @property
+    def relists(self) -> int:
+        """Full lists after the first."""
+        return sum(self.informer.statistics().relists.values())
+
     def join(self) -> None:
-        """One more handler: quick or slow, with a filter or without."""
+        """One more handler: quick or slow, in a thread or not, with a filter or without."""
         roll = self._choice.random()
         shape = self.shape
         slowness = 0.0 if roll < 0.5 else 0.01
@@ -210,9 +244,10 @@ class Follower:
             # A real server has objects of its own.
             return obj.namespace in NAMESPACES and (not picky or obj.labels.get("tier") == "gold")
 
-        replica = Replica(shows, slowness, self._choice)
+        thread = self._choice.random() < 0.3
+        replica = (ThreadReplica if thread else Replica)(shows, slowness, self._choice)
         queue_size = self._choice.choice((1, 16, 1024))
-        registration = self.informer.add_event_handler(replica, queue_size=queue_size, filter=only)
+        registration = self.informer.add_event_handler(replica, queue_size=queue_size, filter=only, thread=thread)
         self._handlers.append((replica, registration))
 
     async def come_and_go(self) -> None:

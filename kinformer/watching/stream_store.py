@@ -125,8 +125,17 @@ class StreamStore:
 
     def unresumable(self, reason: str) -> ExpiredError:
         """Return the error for a version that a stream cannot be resumed from."""
-        text = f"{reason}; the changes since resourceVersion {self.position} cannot be told: begin without one"
+        text = f"{reason}; the changes since resourceVersion {self._received} cannot be told: begin without one"
         return ExpiredError(410, "Expired", text)
+
+    @property
+    def _received(self) -> str:
+        """The version up to which events have come; those of the last ones may wait for the reader."""
+        for entry in reversed(self._queue):
+            version = entry.version if isinstance(entry, _Mark) else entry[1] if isinstance(entry, tuple) else ""
+            if version:
+                return version
+        return self.position
 
     def resync(self) -> None:
         """Do nothing: there are no objects to replay."""
@@ -142,9 +151,10 @@ class StreamStore:
         return () if before is None else (StreamEvent("DELETED", key, before.uid, None if gone else view(obj)),)
 
     def _is_catching_up(self, version: str) -> bool:
-        if self.catch_up and version != self.catch_up and reaches(version, self.catch_up, unknown=True):
-            self.catch_up = ""
-        return bool(self.catch_up)
+        if not self.catch_up or not reaches(version, self.catch_up, unknown=True):
+            return bool(self.catch_up)
+        last, self.catch_up = version == self.catch_up, ""
+        return last
 
     def _mark(self, version: str, *, synced: bool = False) -> None:
         if not self._queue:

@@ -7,7 +7,7 @@ import gc
 import random
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any
@@ -510,6 +510,29 @@ async def test_a_list_that_is_needed_before_the_stream_has_caught_up_is_an_error
             await read(events, 1)
 
 
+async def test_the_error_of_a_resumed_stream_comes_behind_what_it_has_told_and_only_before_it_has_caught_up() -> None:
+    answers = [page(added("a", 8).object, rv=9), page(added("a", 9).object, rv=10)]
+    watches: list[Any] = [
+        [[modified("b", 6), modified("b", 7)], ConnectError("cut")],
+        ExpiredError(410, "Expired", "old"),
+    ]
+    async with watch(ScriptedSource(answers, watches), resource_version="5", watch_list=False) as events:
+        await asyncio.sleep(60)  # the failure has come; the events before it wait
+        assert events.health().state == "stopped"
+        assert names(*await read(events, 2)) == ["~b", "~b"]
+        with pytest.raises(
+            ExpiredError, match="old; the changes since resourceVersion 7 cannot be told: begin without"
+        ):
+            await read(events, 1)
+        assert events.resource_version == "7"
+    watches = [[[modified("b", 6), modified("a", 9)], ConnectError("cut")], ExpiredError(410, "Expired", "old"), [HANG]]
+    answers = [page(added("a", 9).object, added("b", 6).object, rv=9), page(added("a", 12).object, rv=12)]
+    async with watch(ScriptedSource(answers, watches), resource_version="5", watch_list=False) as events:
+        assert names(*await read(events, 4)) == ["~b", "~a", "~a", "-xb"]
+        assert events.objects == 1
+        await silent(events)
+
+
 async def test_a_version_of_another_server_is_an_error() -> None:
     async with watch(source_of("a"), resource_version="1000000") as events:
         with pytest.raises(ResourceVersionTooLargeError):
@@ -586,6 +609,66 @@ async def test_a_reader_that_is_slow_during_the_first_list_gets_all_of_it_in_the
         assert names(*seen) == [f"+m-{number:03}" for number in range(300)]
         server.create(config_map("new"))
         assert names(*await read(events, 1)) == ["+new"]
+
+
+class Hasty(MemorySource):
+    """Cuts every list, or initial stream, that has not been read for a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cuts = 0
+
+    def _each(self) -> Iterator[KubeObject]:
+        began = asyncio.get_running_loop().time()
+        for obj in sorted(self.objects.values(), key=lambda obj: obj.key):
+            if asyncio.get_running_loop().time() - began > 60:
+                self.cuts += 1
+                raise ConnectError("cut: it was not read")
+            yield obj
+
+    async def list(self, options: ListOptions) -> ListPage:
+        async def items() -> AsyncIterator[list[KubeObject]]:
+            for obj in self._each():
+                yield [obj]
+
+        return ListPage(items(), str(self.version))
+
+    async def _events(self, options: ListOptions) -> AsyncIterator[list[WatchEvent]]:
+        if options.send_initial_events:
+            for obj in self._each():
+                yield [WatchEvent("ADDED", obj)]
+        async for events in super()._events(options):
+            yield events
+
+
+@pytest.mark.parametrize("watch_list", [None, True, False])
+async def test_a_reader_that_is_cut_during_a_list_for_its_slowness_is_told_the_rest_by_the_next_ones(
+    watch_list: bool | None,
+) -> None:
+    source = Hasty()
+    for number in range(40):
+        source.set(f"m-{number:02}")
+    errors: list[Exception] = []
+    options: dict[str, Any] = {"queue_size": 4, "watch_list": watch_list, "backoff": Backoff(initial=0.1, maximum=1)}
+    async with watch(source, on_error=lambda _, error: errors.append(error), **options) as events:
+        told = []
+        for number in range(40):
+            told += await read(events, 1)
+            if number == 10:
+                source.delete("m-03")  # which has been told
+                source.set("m-05", data={"x": "new"})
+                source.set("m-39", data={"x": "new"})  # which has not
+            await asyncio.sleep(20)
+        told += await read(events, 2)
+        assert sorted(names(*told)) == sorted([*(f"+m-{number:02}" for number in range(40)), "~m-05", "-xm-03"])
+        assert source.cuts >= 5
+        assert {str(error) for error in errors} >= {"cut: it was not read"}
+        await silent(events)
+        assert events.has_synced
+        assert events.health().live
+        assert events.objects == 39
+        source.set("m-00", data={"x": "new"})
+        assert names(*await read(events, 1)) == ["~m-00"]
 
 
 async def test_a_reader_that_is_away_for_a_day_is_told_the_difference() -> None:

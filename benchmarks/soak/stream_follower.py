@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.harness import until
+from benchmarks.soak.chaos import whole
 from benchmarks.soak.followers import QUICK, Replica, Shape
 from benchmarks.soak.truth import Mark, Truth
 from benchmarks.soak.writers import NAMESPACES
@@ -137,8 +138,11 @@ class StreamFollower:
             if self._choice.random() < 0.5:
                 self._stalled = self._choice.uniform(0.1, 5)
                 continue
-            await self._stop()
-            self._reading = asyncio.create_task(self._read())
+            await whole(self._restart())
+
+    async def _restart(self) -> None:
+        await self._stop()
+        self._reading = asyncio.create_task(self._read())
 
     def behind(self, truth: Truth) -> bool:
         """The reader has not been told the truth (yet)."""
@@ -158,8 +162,9 @@ class StreamFollower:
         assert self._reading is not None
         replica = self._replica
         wrong = replica.faults(truth)
-        if self._reading.done() and not self._reading.cancelled():
-            wrong.append(f"the reading has ended: {self._reading.exception()!r}")
+        if self._reading.done():
+            ended = "cancelled" if self._reading.cancelled() else repr(self._reading.exception())
+            wrong.append(f"the reading has ended: {ended}")
         if not wrong:
             told = {key: obj for key, obj in replica.contents.items() if key in replica.objects}
             different = [key for key, obj in told.items() if obj.to_dict() != contents[key]]

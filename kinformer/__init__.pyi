@@ -37,6 +37,15 @@ from kinformer.controller.reconcile import Request as Request
 from kinformer.controller.reconcile import Result as Result
 from kinformer.controller.reconcile import TerminalError as TerminalError
 from kinformer.controller.status import write_status as write_status
+from kinformer.derived.collection import DerivedCollection as DerivedCollection
+from kinformer.derived.fetch import Fetch as Fetch
+from kinformer.derived.short_forms import Joined as Joined
+from kinformer.derived.short_forms import Union as Union
+from kinformer.derived.short_forms import derive as derive
+from kinformer.derived.short_forms import group_by as group_by
+from kinformer.derived.short_forms import join as join
+from kinformer.derived.short_forms import union as union
+from kinformer.derived.statistics import DerivedStatistics as DerivedStatistics
 from kinformer.exceptions import AlreadyExistsError as AlreadyExistsError
 from kinformer.exceptions import APIError as APIError
 from kinformer.exceptions import BadRequestError as BadRequestError
@@ -61,6 +70,7 @@ from kinformer.exceptions import StoppedError as StoppedError
 from kinformer.exceptions import TooManyRequestsError as TooManyRequestsError
 from kinformer.exceptions import UnauthorizedError as UnauthorizedError
 from kinformer.exceptions import WatchError as WatchError
+from kinformer.informer.collection import Collection as Collection
 from kinformer.informer.factory import SharedInformerFactory as SharedInformerFactory
 from kinformer.informer.informer import SharedInformer as SharedInformer
 from kinformer.informer.memory import estimate_memory as estimate_memory

@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 
-__all__ = ["check_callback", "is_coroutine_function", "name_of", "takes"]
+__all__ = ["check_callback", "is_coroutine_function", "name_of", "takes", "takes_by_name"]
 
 
 def check_callback(
-    callback: object, option: str, arguments: str, owner: str, *, flag: str = "", plain: bool = False
+    callback: object, option: str, arguments: str, owner: str, *, keywords: str = "", plain: bool = False
 ) -> None:
     """Raise TypeError unless `callback` can be called with these arguments; one without a known signature is accepted.
 
@@ -22,13 +22,14 @@ def check_callback(
         option: The parameter that it was passed as, for the text.
         arguments: The names of the positional arguments that it will be called with, such as `"old, new"`.
         owner: The thing that it is passed to, such as `"informer v1/pods"`.
-        flag: The name of a keyword argument that it will be called with, too.
+        keywords: The names of keyword arguments that it will be called with, too.
         plain: Its result is used at once, so it must not be a coroutine function.
 
     Raises:
         TypeError: The text names the owner, the option, the callback and its arguments.
     """
-    call = f"({', '.join(filter(None, (arguments, flag and f'{flag}=...')))})"
+    named = _split(keywords)
+    call = f"({', '.join(filter(None, (arguments, *(f'{name}=...' for name in named))))})"
     if not callable(callback):
         raise TypeError(f"{owner}: {option}={callback!r} is not callable; pass a function that takes {call}")
     name = f"{option}={name_of(callback)}"
@@ -39,11 +40,14 @@ def check_callback(
         signature = inspect.signature(callback, follow_wrapped=False)
     except (TypeError, ValueError):  # a callable in C without a signature
         return
-    values = [argument for argument in arguments.split(", ") if argument]
     try:
-        signature.bind(*values, **({flag: True} if flag else {}))
+        signature.bind(*_split(arguments), **dict.fromkeys(named, True))
     except TypeError as error:
         raise TypeError(f"{owner}: {name} is called with {call}, but takes {_shown(signature)}: {error}") from None
+
+
+def _split(names: str) -> list[str]:
+    return [name for name in names.split(", ") if name]
 
 
 def is_coroutine_function(callback: object) -> bool:
@@ -57,6 +61,15 @@ def takes(callback: object, name: str) -> bool:
     False if its signature is not known.
     """
     return callable(callback) and all(_takes(callback, name, follow_wrapped=follow) for follow in (False, True))
+
+
+def takes_by_name(callback: object, name: str) -> bool:
+    """True if a callback has a parameter of this name that is passed by name alone: no other meaning was intended."""
+    try:
+        parameters = inspect.signature(callback).parameters if callable(callback) else {}
+    except (TypeError, ValueError):
+        return False
+    return name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
 
 
 def _takes(callback: Callable[..., object], name: str, *, follow_wrapped: bool) -> bool:

@@ -123,6 +123,17 @@ class IndexFunction(Generic[ObjectT]):
             return values[0]
         return tuple(values) or None
 
+    def values(self, obj: ObjectT) -> tuple[str, ...]:
+        """Return the values of an object, whether it is filed or not; none if the function fails, without a count."""
+        if self._segments is not None and isinstance(obj, KubeObject):
+            known = obj._path_values
+            if known is not None and self._segments in known:
+                return _each(known[self._segments])
+        try:
+            return tuple(_texts(self.func(obj)))
+        except Exception:  # noqa: BLE001 - counted and logged when the object was filed
+            return ()
+
     @property
     def path(self) -> str | None:
         """The JSON path that is the function, if it is one."""

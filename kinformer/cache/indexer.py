@@ -371,6 +371,11 @@ class Indexer(Store[ObjectT]):
         found = _in_namespace(state, namespace)
         return found if self._state is state else self.in_namespace(namespace)
 
+    def values_of(self, name: str, obj: ObjectT) -> tuple[str, ...]:
+        """Return the values of an object in an index; none if there is no such index, or its function fails."""
+        index = self._state.indexes.get(name)
+        return () if index is None else index.function.values(obj)
+
     @property
     def index_names(self) -> tuple[str, ...]:
         """The names of the indexes."""

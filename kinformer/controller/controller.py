@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
@@ -13,8 +13,9 @@ from kinformer.controller.options import ControllerKeywords, ControllerOptions
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, reconcile_name, request_key
 from kinformer.controller.run import ControllerRun
-from kinformer.controller.sources import ControllerSource, Mapper, keys_of_owners
+from kinformer.controller.sources import ControllerSource, Mapper, has_clusters, keys_of_owners
 from kinformer.exceptions import ConfigError
+from kinformer.informer.collection import Collection
 from kinformer.informer.informer import SharedInformer
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
@@ -74,7 +75,7 @@ class Controller:
         )
         self._metrics = ControllerMetrics(self.name, options.metrics)
         self._sources: list[ControllerSource] = []
-        self._main: SharedInformer | None = None
+        self._main: Collection[Any] | None = None
         self._run: ControllerRun | None = None
         self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
         self._past_waits = 0  # for own writes, in earlier runs
@@ -82,11 +83,11 @@ class Controller:
 
     # --- sources ------------------------------------------------------------------------------------------
 
-    def for_(self, informer: SharedInformer, predicate: EventFilter | None = None) -> Self:
+    def for_(self, informer: Collection[Any], predicate: EventFilter | None = None) -> Self:
         """Reconcile the objects of this informer: each change of an object triggers its key.
 
         Args:
-            informer: Of the resource that the controller is for; one for each controller.
+            informer: Of the resource that the controller is for, or a derived collection; one for each controller.
             predicate: Chooses the events that count; see `kinformer.controller.predicates`. None: all.
 
         Raises:
@@ -100,7 +101,7 @@ class Controller:
         self._main = informer
         return self
 
-    def owns(self, informer: SharedInformer, owner_kind: str, predicate: EventFilter | None = None) -> Self:
+    def owns(self, informer: Collection[Any], owner_kind: str, predicate: EventFilter | None = None) -> Self:
         """Reconcile the owner of these objects when one changes: the owner whose reference has `controller: true`.
 
         Args:
@@ -116,11 +117,11 @@ class Controller:
         mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
-    def watches(self, informer: SharedInformer, mapper: Mapper, predicate: EventFilter | None = None) -> Self:
+    def watches(self, informer: Collection[Any], mapper: Mapper, predicate: EventFilter | None = None) -> Self:
         """Reconcile the keys that `mapper` returns for an object of this informer when that object changes.
 
         Args:
-            informer: Of any resource.
+            informer: Of any resource, or a derived collection.
             mapper: An object to keys (`"namespace/name"`) or Requests, plain or a coroutine function; called with both
                 states of an update. An error that it raises is logged and counted, and that event triggers nothing.
             predicate: Chooses the events that count; None: all.
@@ -143,7 +144,7 @@ class Controller:
         return self
 
     def _is_cluster_scoped(self) -> bool | None:
-        key = self._main.indexer.any_key() if self._main is not None else None
+        key = self._main._readable.indexer.any_key() if self._main is not None else None
         return None if key is None else "/" not in key
 
     # --- running ------------------------------------------------------------------------------------------
@@ -198,7 +199,7 @@ class Controller:
         """
         if self._run is None:
             raise RuntimeError(f"controller {self.name} is not running; trigger it after run() has begun")
-        key = request_key(request.key if isinstance(request, Request) else request)
+        key = request_key(request, clusters=has_clusters(self._sources))
         self._run.trigger(key, Reason("TRIGGER"))
 
     @property

@@ -31,10 +31,21 @@ class Reason(NamedTuple):
         return " ".join(part for part in self if part)
 
 
-def request_key(key: str) -> str:
-    """Return a key in the form that queues use; ValueError if it has more than one slash."""
-    namespace, name = split_meta_namespace_key(key)
-    return f"{namespace}/{name}" if namespace else name
+def request_key(request: str | Request, *, clusters: bool = False) -> str:
+    """Return the key of a request in the form that queues use; with `clusters` it may begin with the name of one.
+
+    Raises:
+        ValueError: It has more slashes than that.
+    """
+    if isinstance(request, str):
+        if clusters and request.count("/") == 2:
+            return request
+        namespace, name = split_meta_namespace_key(request)
+        return f"{namespace}/{name}" if namespace else name
+    for part in (request.cluster, request.namespace, request.name):
+        if "/" in part:
+            raise ValueError(f"{request!r}: {part!r} has a slash")
+    return request.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,7 @@ class Request:
         reasons: The triggers since the last run began, in their order, at most 8. For the log and for metrics: events
             are folded, so a reconcile that decides by them will be wrong at some point.
         attempt: Failures of the key since it last succeeded.
+        cluster: The name of the member that the object is of, if the controller is for a union; else `""`.
     """
 
     namespace: str
@@ -58,14 +70,21 @@ class Request:
     _on_write: Callable[[ApiObject], None] | None = field(default=None, compare=False, repr=False)
     _catch_up: Callable[[float], Awaitable[None]] | None = field(default=None, compare=False, repr=False)
 
+    cluster: str = ""
+
     @property
     def key(self) -> str:
-        """`"namespace/name"`, or `"name"`: the key in listers and queues."""
+        """`"namespace/name"`, or `"name"`, of a union `"cluster/namespace/name"`: the key in listers and queues."""
+        if self.cluster:
+            return f"{self.cluster}/{self.namespace}/{self.name}"
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @classmethod
     def of(cls, key: str) -> Request:
-        """Make the request for a key; ValueError if it has more than one slash."""
+        """Make the request for a key; ValueError if it has more than two slashes."""
+        if key.count("/") == 2:
+            cluster, namespace, name = key.split("/")
+            return cls(namespace, name, cluster=cluster)
         return cls(*split_meta_namespace_key(key))
 
     def wrote(self, object: ApiObject) -> None:  # noqa: A002 - the contract's name

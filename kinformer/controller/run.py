@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
@@ -15,11 +16,10 @@ from kinformer._runtime.request_context import logged_writes
 from kinformer._runtime.tasks import Tasks
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
-from kinformer.controller.own_writes import OwnWrites
+from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result, TerminalError
-from kinformer.controller.sources import ControllerSource, SourceFeed
+from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError
-from kinformer.objects.meta import split_meta_namespace_key
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
 
@@ -61,8 +61,13 @@ class ControllerRun:
         self._metrics = metrics
         self.queue = queue
         self.synced = False
-        self.own_writes = OwnWrites(source.informer for source in sources)
-        self._feeds = [SourceFeed(source, name, self.trigger, metrics.source_failed) for source in sources]
+        readables = [source.informer._readable for source in sources]
+        self.own_writes = OwnWrites(root for readable in readables for root in readable.roots())
+        self._derived = [readable for readable in readables if readable.engine is not None]
+        self._feeds = [
+            SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=has_clusters(sources))
+            for source in sources
+        ]
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
@@ -176,7 +181,7 @@ class ControllerRun:
                 self._free_workers.release()
                 self._start_task(key, self._wait_for_abandoned(key, abandoned), f"{key} waits for an earlier run")
                 continue
-            if self.own_writes.is_behind(key):
+            if self.own_writes.is_behind(key) or self._is_deriving:
                 self._free_workers.release()
                 self._metrics.own_write_wait_began()
                 self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
@@ -205,27 +210,46 @@ class ControllerRun:
         # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.
         before = self.own_writes.timeouts
         await self.own_writes.wait(key)
+        await self._derive_rest()
         if self.own_writes.timeouts > before:
             self._metrics.own_write_wait_timed_out()
         self.queue.add(key, priority=self.queue.priority(key))
 
+    @property
+    def _is_deriving(self) -> bool:
+        """True if the values of a derived collection are behind what they are computed from."""
+        return any(readable.engine is not None and readable.engine.has_work for readable in self._derived)
+
+    async def _derive_rest(self) -> None:
+        """Let derived collections compute what has changed, at most 10 s, so that a reconcile reads one state."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_LIMIT):
+                for readable in self._derived:
+                    if readable.engine is not None:
+                        await readable.engine.settled()
+
     async def _catch_up(self, key: str, timeout: float) -> None:
         if not self.own_writes.is_behind(key):
+            await self._derive_rest()
             return
         self._metrics.catching_up_began()
         try:
             await self.own_writes.catch_up(key, timeout)
+            await self._derive_rest()
         except TimeoutError:
             self._metrics.catching_up_timed_out()
             raise
 
     async def _reconcile_key(self, key: str) -> None:
+        target = Request.of(key)
         request = Request(
-            *split_meta_namespace_key(key),
+            target.namespace,
+            target.name,
             self._reasons.pop(key, ()),
             self.queue.num_requeues(key),
             lambda obj: self.own_writes.note_object(key, obj),
             lambda timeout: self._catch_up(key, timeout),
+            target.cluster,
         )
         clock = asyncio.get_running_loop()
         began = clock.time()

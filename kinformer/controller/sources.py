@@ -7,17 +7,18 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.informer import SharedInformer
+from kinformer.informer.collection import Collection
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
 
-__all__ = ["ControllerSource", "Mapper", "SourceFeed", "keys_of_owners"]
+__all__ = ["ControllerSource", "Mapper", "SourceFeed", "has_clusters", "keys_of_owners"]
 
 log = get_logger("kinformer.controller")
 
@@ -28,7 +29,7 @@ Trigger = Callable[[str, Reason, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ControllerSource:
-    """An informer that a controller listens to.
+    """An informer or derived collection that a controller listens to.
 
     Attributes:
         informer: Entered by its owner.
@@ -36,9 +37,14 @@ class ControllerSource:
         predicate: Chooses the events that count; None: all.
     """
 
-    informer: SharedInformer
+    informer: Collection[Any]
     mapper: Mapper | None = None
     predicate: EventFilter | None = None
+
+
+def has_clusters(sources: Iterable[ControllerSource]) -> bool:
+    """True if one of the sources is a union, whose keys begin with the name of a member."""
+    return any(source.informer._readable.has_members for source in sources)
 
 
 def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
@@ -78,15 +84,19 @@ class SourceFeed:
         source: The source.
         name: Of the controller.
         trigger: Called with each key, the reason and the priority.
+        clusters: Keys may begin with the name of a cluster, because one of the sources is a union.
         on_failure: Called when a predicate or a mapper has raised; the error has been logged by then.
     """
 
-    def __init__(self, source: ControllerSource, name: str, trigger: Trigger, on_failure: Callable[[], None]) -> None:
+    def __init__(
+        self, source: ControllerSource, name: str, trigger: Trigger, on_failure: Callable[[], None], *, clusters: bool
+    ) -> None:
         self.informer = source.informer
         self._source = source
         self._name = name
         self._trigger = trigger
         self._on_failure = on_failure
+        self._clusters = clusters
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queued = asyncio.Event()  # cleared while an object of the first list is on its way through a mapper
@@ -128,7 +138,7 @@ class SourceFeed:
     def unsynced_reason(self) -> str:
         """Return what is missing until `has_synced`, in words."""
         if not self.informer.has_synced:
-            return self.informer._sync.reason()
+            return self.informer._readable.unsynced_reason()
         return "its first objects are being queued"
 
     async def _trigger_keys_of(self, event: InformerEvent) -> None:
@@ -138,11 +148,11 @@ class SourceFeed:
                 return
             if source.mapper is None:
                 kind = "INITIAL" if event.is_in_initial_list else event.type
-                self._trigger(event.object.key, self._own_reason(kind), _priority(event))
+                self._trigger(event.key, self._own_reason(kind), _priority(event))
                 return
-            keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object))
+            keys = dict.fromkeys(await _mapped_keys(source.mapper, event.object, clusters=self._clusters))
             if event.type == "UPDATED" and event.old is not None:  # also the keys that no longer depend on it
-                keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old)))
+                keys.update(dict.fromkeys(await _mapped_keys(source.mapper, event.old, clusters=self._clusters)))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -153,21 +163,21 @@ class SourceFeed:
             self._mapping_failed(event, error)
             return
         kind = "INITIAL" if event.is_in_initial_list else event.type
-        reason = Reason(kind, self.informer.name, event.object.key)
+        reason = Reason(kind, self.informer.name, event.key)
         for key in keys:
             self._trigger(key, reason, _priority(event))
 
     def _mapping_failed(self, event: InformerEvent, error: BaseException) -> None:
         self._on_failure()
         log.log(
-            logging.ERROR if self._logged.is_news(event.object.key, type(error).__name__) else logging.DEBUG,
+            logging.ERROR if self._logged.is_news(event.key, type(error).__name__) else logging.DEBUG,
             "controller %s: %s of %s could not be mapped",
             self._name,
             event.type,
-            event.object.key,
+            event.key,
             exc_info=error,
             resource=self.informer.name,
-            key=event.object.key,
+            key=event.key,
             reason="mapper_failed",
         )
 
@@ -180,8 +190,8 @@ def _priority(event: InformerEvent) -> int:
     return LOW_PRIORITY if event.is_in_initial_list or event.type == "SYNC" else 0
 
 
-async def _mapped_keys(mapper: Mapper, obj: KubeObject) -> list[str]:
+async def _mapped_keys(mapper: Mapper, obj: KubeObject, *, clusters: bool) -> list[str]:
     found = mapper(obj)
     if inspect.isawaitable(found):
         found = await found
-    return [request_key(key.key if isinstance(key, Request) else key) for key in found]
+    return [request_key(key, clusters=clusters) for key in found]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
@@ -16,6 +16,7 @@ from kinformer._runtime.tasks import require_loop, wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError
+from kinformer.informer.collection import ComputedCollection
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
@@ -34,6 +35,8 @@ __all__ = ["SharedInformerFactory"]
 log = get_logger("kinformer.factory")
 
 _SECRETS = "v1/secrets"
+
+C = TypeVar("C", bound=ComputedCollection[Any])
 
 
 class _Held:
@@ -75,6 +78,7 @@ class SharedInformerFactory:
         self._client = client
         self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
         self._held: dict[InformerIdentity, _Held] = {}
+        self._derived: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # once it has been entered
         self._left = False
 
@@ -84,6 +88,8 @@ class SharedInformerFactory:
         self._loop = asyncio.get_running_loop()
         for held in self._held.values():
             held.informer._start_tasks()
+        for collection in self._derived:
+            collection._start_tasks()
         return self
 
     @shielded_from_scopes
@@ -91,10 +97,12 @@ class SharedInformerFactory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         informers = self.informers
-        for informer in informers:
-            informer._refuse_leaving()
+        for part in (*informers, *self._derived):
+            part._refuse_leaving()
         self._left = True
         deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
+        for collection in reversed(self._derived):  # before what they read
+            await collection._leave(deadline)
         leaving = [asyncio.ensure_future(informer._leave(deadline)) for informer in informers if informer._started]
         try:
             if leaving:
@@ -234,6 +242,22 @@ class SharedInformerFactory:
                     f"snapshot: {informer.name} and {held.informer.name} would write to the same file, "
                     f"{informer.snapshot_file}; give a folder, or a file for each"
                 )
+
+    def add(self, collection: C) -> C:
+        """Have a derived collection entered and left by this factory: after its informers, and before them.
+
+        Collections that read one another are added in that order, the one that is read first.
+
+        Raises:
+            RuntimeError: The factory has been left, or was entered on another event loop.
+        """
+        if self._left:
+            raise RuntimeError("the factory has been left")
+        require_loop(self._loop, f"add({collection.name!r})", "the factory")
+        if self._loop is not None:
+            collection._start_tasks()
+        self._derived.append(collection)
+        return collection
 
     async def release(self, informer: SharedInformer) -> None:
         """Give an informer back. The last holder to do so stops it.

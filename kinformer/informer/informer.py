@@ -21,6 +21,7 @@ from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
 from kinformer.exceptions import APIError, StoppedError, describe
+from kinformer.informer.collection import CollectionReads
 from kinformer.informer.metrics import InformerMetrics
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.statistics import InformerStatistics
@@ -35,6 +36,7 @@ from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete,
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.handler_set import HandlerSet
+from kinformer.processor.publisher import Readable
 from kinformer.reflector.health import InformerHealth, combine_health
 from kinformer.reflector.reflector import Reflector
 
@@ -43,7 +45,7 @@ __all__ = ["SharedInformer"]
 log = get_logger("kinformer.informer")
 
 
-class SharedInformer(Generic[M]):
+class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
     """A live, indexed copy of one resource, shared by any number of handlers and readers.
 
     ``async with`` starts and stops it. Entering returns at once; `wait_synced` waits for the first list.
@@ -92,6 +94,7 @@ class SharedInformer(Generic[M]):
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self.by_key: Mapping[str, KubeObject[M]] = KeyView(self.indexer)
         """The cache as a mapping: ``informer.by_key["default/web-1"]``; iterating takes a snapshot."""
+        self._readable = Readable(self, self._parts.processor)
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(self._options.metrics, self)
         by = (self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler)

@@ -45,7 +45,7 @@ class ModelInformer(SharedInformer[M]):
     """See `with_model`."""
 
     # The differences from the informer have a slot here; the rest is its own state, in its own dict.
-    __slots__ = ("_informer", "_reads_as", "by_key", "indexer", "lister")
+    __slots__ = ("_informer", "_readable", "_reads_as", "by_key", "indexer", "lister")
 
     def __init__(self, informer: SharedInformer, model: type[M]) -> None:
         informer = informer._informer if isinstance(informer, ModelInformer) else informer
@@ -55,6 +55,7 @@ class ModelInformer(SharedInformer[M]):
         self.indexer = _ModelIndexView(informer._parts.indexer, self._reads_as)
         self.by_key = KeyView(self.indexer)
         self.lister = Lister(self.indexer, default_namespace=informer.lister.default_namespace)
+        self._readable = informer._readable.seen_as(self.indexer, self._reads_as.read)
 
     def add_event_handler(
         self,
@@ -141,7 +142,7 @@ def _of_one(model: Model[_M], callback: Callable[..., R] | None) -> Callable[...
     read = model.read
 
     @wraps(callback)
-    def of_one(obj: KubeObject, **flag: bool) -> R:
+    def of_one(obj: KubeObject, **flag: bool | str) -> R:
         return callback(read(obj), **flag)
 
     return of_one
@@ -153,9 +154,9 @@ def _of_two(model: Model[_M], callback: Callable[..., R] | None) -> Callable[...
     read = model.read
 
     @wraps(callback)
-    def of_two(old: KubeObject, new: KubeObject) -> R:
+    def of_two(old: KubeObject, new: KubeObject, **key: str) -> R:
         seen = read(new)
-        return callback(seen if old is new else read(old), seen)  # a resync passes one object twice
+        return callback(seen if old is new else read(old), seen, **key)  # a resync passes one object twice
 
     return of_two
 
@@ -184,6 +185,7 @@ class _ModelStream(EventStream[M]):
             seen if old is obj else None if old is None else self._read(old),
             is_in_initial_list=event.is_in_initial_list,
             final_state_unknown=event.final_state_unknown,
+            key=event.key,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
+from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.types import JSON
 
 __all__ = [
@@ -234,6 +235,8 @@ class PathIndex:
         self.path = parse_path(path)
 
     def __call__(self, obj: object) -> list[str]:
+        if type(obj) is KeyedValue:
+            obj = obj.value
         raw = getattr(obj, "raw", None)
         found = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)
         return [value if isinstance(value, str) else self._text(value) for value in found]

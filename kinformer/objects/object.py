@@ -20,6 +20,7 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.json_path import PathValues, parse_path, path_value
+from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
 from kinformer.objects.types import JSON, M_co
@@ -406,10 +407,13 @@ def view(obj: T) -> T: ...
 def view(obj: object) -> object:
     """Make a view of an object for one handler, with nothing decoded yet; 0.2 us.
 
-    An object that is not a KubeObject, which a source of the program's own may return, is returned as it is.
+    Of a `KeyedValue` the value is returned. Any other object, which a source of the program's own may return, is
+    returned as it is.
     """
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))
+    if type(obj) is KeyedValue:
+        return view(obj.value)
     return obj._view() if isinstance(obj, KubeObject) else obj
 
 

@@ -27,6 +27,7 @@ class InformerEvent(Generic[M_co]):
         object: The object; of a DELETED its last known state.
         old: The state that the cache had before, for DELETED too; None for ADDED.
         is_in_initial_list: True for an ADDED of the cache as it was when the stream was entered, or of the first list.
+        key: The object's key, or that of a value in a derived collection.
         final_state_unknown: True for a DELETED that was inferred from a relist, so that `object` may not be the last
             state that the object had.
     """
@@ -36,6 +37,7 @@ class InformerEvent(Generic[M_co]):
     old: KubeObject[M_co] | None = None
     is_in_initial_list: bool = False
     final_state_unknown: bool = False
+    key: str = ""
 
 
 class OpenStream(Protocol):
@@ -137,7 +139,7 @@ class EventStream(Generic[M]):
         return events
 
     def _event(self, call: Notification) -> InformerEvent[M]:
-        kind, _, old, new, flag = call
+        kind, key, old, new, flag = call
         obj = view(new)
         return InformerEvent(
             kind,
@@ -145,4 +147,5 @@ class EventStream(Generic[M]):
             obj if kind == SYNC else None if old is None else view(old),
             is_in_initial_list=flag and kind == ADD,
             final_state_unknown=flag and kind == DELETE,
+            key=key,
         )

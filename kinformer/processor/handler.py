@@ -12,7 +12,7 @@ from types import CoroutineType
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.long_waits import warnings_while
-from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes
+from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification
@@ -31,8 +31,8 @@ Callback = Callable[..., object]
 class Handler:
     """The three callbacks of a handler: each is a coroutine function, a plain function, or None.
 
-    `is_in_initial_list` and `final_state_unknown` are passed only to callbacks that take them
-    (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
+    `is_in_initial_list` and `final_state_unknown`, and the `key` of the object, are passed only to callbacks that take
+    them (client-go, tools/cache/controller.go: `ResourceEventHandlerDetailedFuncs`).
 
     Args:
         handler: An object with some of the callbacks as methods.
@@ -80,11 +80,16 @@ class Handler:
         self._on_add, self._add_flag = on_add, takes(on_add, "is_in_initial_list")
         self.on_update = on_update
         self._on_delete, self._delete_flag = on_delete, takes(on_delete, "final_state_unknown")
-        add_flag, delete_flag = "is_in_initial_list" * self._add_flag, "final_state_unknown" * self._delete_flag
-        calls = {"on_add": ("obj", add_flag), "on_update": ("old, new", ""), "on_delete": ("obj", delete_flag)}
+        self._keyed = {name for name, callback in callbacks.items() if takes_by_name(callback, "key")}
+        flags = {
+            "on_add": "is_in_initial_list" if self._add_flag else "",
+            "on_delete": "final_state_unknown" if self._delete_flag else "",
+        }
         for option, callback in callbacks.items():
             if callback is not None:
-                check_callback(callback, option, calls[option][0], owner, flag=calls[option][1])
+                keywords = ", ".join(filter(None, (flags.get(option), "key" if option in self._keyed else "")))
+                arguments = "old, new" if option == "on_update" else "obj"
+                check_callback(callback, option, arguments, owner, keywords=keywords)
 
     def refuse_coroutines(self) -> None:
         """Raise ConfigError if a callback is a coroutine function, which cannot run in a worker thread."""
@@ -96,19 +101,29 @@ class Handler:
 
     def call(self, call: Notification) -> object:
         """Make a call and return its result, which may be an awaitable."""
-        kind, _, old, new, flag = call
+        kind, key, old, new, flag = call
         if kind == ADD:
             if self._on_add is not None:
-                obj = view(new)
-                return self._on_add(obj, is_in_initial_list=flag) if self._add_flag else self._on_add(obj)
+                keywords: dict[str, object] = {"key": key} if "on_add" in self._keyed else {}
+                if self._add_flag:
+                    keywords["is_in_initial_list"] = flag
+                return self._on_add(view(new), **keywords)
         elif kind == DELETE:
             if self._on_delete is not None:
-                obj = view(new)
-                return self._on_delete(obj, final_state_unknown=flag) if self._delete_flag else self._on_delete(obj)
+                keywords = {"key": key} if "on_delete" in self._keyed else {}
+                if self._delete_flag:
+                    keywords["final_state_unknown"] = flag
+                return self._on_delete(view(new), **keywords)
         elif self.on_update is not None:
             obj = view(new)
-            return self.on_update(view(old) if kind == UPDATE else obj, obj)
+            keywords = {"key": key} if "on_update" in self._keyed else {}
+            return self.on_update(view(old) if kind == UPDATE else obj, obj, **keywords)
         return None
+
+    @property
+    def plain_update(self) -> Callback | None:
+        """`on_update`, if it takes the two objects alone."""
+        return None if "on_update" in self._keyed else self.on_update
 
 
 class _Pace:
@@ -172,7 +187,7 @@ class HandlerRunner:
         """Make calls until the mailbox is closed and, if it drains, empty."""
         mailbox, observe = self.mailbox, self.observe
         take, make, plain = mailbox.take, self.handler.call, mailbox.plain
-        update = self.handler.on_update
+        update = self.handler.plain_update
         pace = _Pace()
         left = pace.step
         started, awaits = 0.0, False

@@ -16,7 +16,7 @@ from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream, OpenStream
 from kinformer.processor.handler import Handler, HandlerRegistration, HandlerRunner
 from kinformer.processor.mailbox import Mailbox
-from kinformer.processor.processor import Processor
+from kinformer.processor.publisher import Publisher
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.processor.thread_runner import ThreadRunner
 
@@ -30,7 +30,7 @@ class HandlerSet:
 
     Args:
         informer: The name of the informer, for errors and the log.
-        processor: Puts the changes into the mailboxes.
+        publisher: Puts the changes into the mailboxes.
         schedule: The resyncs of the handlers.
         tasks: Owns the handlers' tasks.
         admit: Called with the name of a method that adds a handler or stream; raises if the informer accepts none any
@@ -46,7 +46,7 @@ class HandlerSet:
     def __init__(
         self,
         informer: str,
-        processor: Processor,
+        publisher: Publisher,
         schedule: ResyncSchedule,
         tasks: Tasks,
         admit: Callable[[str], None],
@@ -56,7 +56,7 @@ class HandlerSet:
     ) -> None:
         self.errors = 0
         self._informer = informer
-        self._processor = processor
+        self._publisher = publisher
         self._schedule = schedule
         self._tasks = tasks
         self._admit = admit
@@ -158,7 +158,7 @@ class HandlerSet:
 
     def _attach(self, mailbox: Mailbox, period: float) -> None:
         mailbox.name = self._unique(mailbox.name)
-        self._processor.attach(mailbox)
+        self._publisher.attach(mailbox)
         self._schedule.add(mailbox, period)
 
     def _unique(self, name: str) -> str:
@@ -169,7 +169,7 @@ class HandlerSet:
         return unique
 
     def _detach(self, mailbox: Mailbox) -> None:
-        self._processor.detach(mailbox)
+        self._publisher.detach(mailbox)
         self._schedule.remove(mailbox)
 
     def _count_error(self) -> None:

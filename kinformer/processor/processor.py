@@ -8,19 +8,18 @@ versions cause no call.)
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import YieldBudget
-from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.packed import as_entry
 from kinformer.processor.applied_versions import AppliedVersions
-from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Mailbox, Notification
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
+from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker
 from kinformer.queue.delta import Replacement
@@ -31,8 +30,8 @@ _SLICE = 256  # changes between two looks at the clock: each costs about a micro
 _ITEMS = 16  # items of a list between two looks: an index function may be slow
 
 
-class Processor:
-    """The only writer of the cache and of the mailboxes.
+class Processor(Publisher):
+    """The only writer of an informer's cache and of its mailboxes.
 
     Args:
         indexer: The cache.
@@ -41,9 +40,7 @@ class Processor:
         resyncs: Tells which mailboxes a resync is for; None if no handler gets one.
 
     Attributes:
-        events: The number of changes that were applied, by type.
         applied: The versions that the cache has reached.
-        synced: Open once the first full list of every source is in the cache.
     """
 
     def __init__(
@@ -53,37 +50,9 @@ class Processor:
         scopes: Sequence[str | None] = (None,),
         resyncs: ResyncSchedule | None = None,
     ) -> None:
-        self.events: Counter[str] = Counter()
+        super().__init__(indexer, resyncs)
         self.applied = AppliedVersions(scopes)
-        self.synced = Latch()
-        self._indexer = indexer
-        self._resyncs = resyncs
         self._missing = set(scopes)
-        self._mailboxes: list[Mailbox] = []
-
-    # --- handlers ---------------------------------------------------------------------------------
-
-    def attach(self, mailbox: Mailbox) -> None:
-        """Replay the cache to `mailbox` as initial adds, and put every later change into it.
-
-        It runs between two changes, like everything else on the loop, so no change is missed or delivered twice.
-        """
-        mailbox.replay(ChunkedList(self._indexer.tables()))
-        if self.synced.is_open:
-            mailbox.upstream_synced()
-        self._mailboxes.append(mailbox)
-
-    def detach(self, mailbox: Mailbox) -> None:
-        """Put nothing more into `mailbox`."""
-        if mailbox in self._mailboxes:
-            self._mailboxes.remove(mailbox)
-
-    def fail(self, error: BaseException) -> None:
-        """Raise `error` in each task that waits for a list, now or later, because none will come any more."""
-        self.synced.fail(error)
-        self.applied.fail(error)
-        for mailbox in self._mailboxes:
-            mailbox.fail(error)
 
     @property
     def missing(self) -> frozenset[str | None]:
@@ -93,11 +62,13 @@ class Processor:
     def scope_synced(self, scope: str | None) -> None:
         """Record that the first list of a scope is in the cache, or that the cache is complete without it."""
         self._missing.discard(scope)
-        if self._missing or self.synced.is_open:
-            return
-        self.synced.open()
-        for mailbox in self._mailboxes:
-            mailbox.upstream_synced()
+        if not self._missing and not self.synced.is_open:
+            self._open()
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` in each task that waits for a list, now or later, because none will come any more."""
+        self.applied.fail(error)
+        super().fail(error)
 
     # --- changes --------------------------------------------------------------------------------------
 
@@ -178,8 +149,8 @@ class Processor:
             return calls
         self._count(calls)
         initial = sum(1 for call in calls if call[0] == ADD) if self._missing else 0
-        for mailbox in self._mailboxes:
-            mailbox.put(calls, initial)
+        for receiver in self._receivers:
+            receiver.put(calls, initial)
         return []
 
     def _count(self, calls: Sequence[Notification]) -> None:
@@ -224,40 +195,39 @@ class Processor:
             raise
         # Nothing is awaited from here until the initial adds are handed out, so the swap is one step.
         was = rebuild.commit()
-        mailboxes = tuple(self._mailboxes)
+        self.is_settling = True
+        receivers = tuple(self._receivers)
         self.applied.lists += 1
         self.applied.advance(scope, replacement.resource_version)
         if first:
-            self._start(mailboxes, fresh)
+            self._start(receivers, fresh)
             self.scope_synced(scope)
-        await self._tell_replaced(mailboxes, gone, changes, budget)
+        try:
+            await self._tell_replaced(receivers, gone, changes, budget)
+        finally:
+            self._settled()
         for _ in was:  # in parts, because freeing 100,000 objects at once stalls the loop
             if budget.exhausted():
                 await budget.pause()
 
-    def _start(self, mailboxes: Sequence[Mailbox], objects: ChunkedList[KubeObject]) -> None:
-        self.events[ADD] += len(objects)
-        for mailbox in mailboxes:
-            mailbox.replay(objects)
-
     async def _tell_replaced(
         self,
-        mailboxes: Sequence[Mailbox],
+        receivers: Sequence[Receiver],
         gone: ChunkedList[KubeObject],
         changes: ChunkedList[tuple[KubeObject | None, KubeObject]],
         budget: YieldBudget,
     ) -> None:
-        """Put the differences that a relist found into mailboxes, in slices.
+        """Tell the differences that a relist found to receivers, in slices.
 
-        They are the mailboxes at the time of the swap: one that is attached later got the new state as its replay.
+        They are the receivers at the time of the swap: one that is attached later got the new state as its replay.
         """
         calls: list[Notification] = []
 
         async def hand_out() -> None:
             nonlocal calls
             self._count(calls)
-            for mailbox in mailboxes:
-                mailbox.put(calls)
+            for receiver in receivers:
+                receiver.put(calls)
             calls = []
             if budget.exhausted():
                 await budget.pause()
@@ -279,16 +249,16 @@ class Processor:
         await hand_out()
 
     async def _replay_due(self, budget: YieldBudget) -> None:
-        """Replay the cache to the handlers that are due for a resync (client-go: `SyncAll`)."""
-        mailboxes = self._resyncs.take_due() if self._resyncs is not None else ()
-        if not mailboxes:
+        """Replay the cache to the receivers that are due for a resync (client-go: `SyncAll`)."""
+        receivers = self._resyncs.take_due() if self._resyncs is not None else ()
+        if not receivers:
             return
         # The partitions are read one by one as they are reached, which is safe: only this task writes to the cache.
         objects: Iterator[KubeObject] = chain.from_iterable(map(dict.values, self._indexer.tables()))
         while calls := [_sync_of(obj) for obj in islice(objects, _SLICE)]:
             self.events[SYNC] += len(calls)
-            for mailbox in mailboxes:
-                mailbox.put(calls)
+            for receiver in receivers:
+                receiver.put(calls)
             if budget.exhausted():
                 await budget.pause()
 

@@ -545,11 +545,13 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
         "snapshot_file": "an option that the program gave",
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
+        "filter": "derived collections belong to an event loop",
+        "map": "derived collections belong to an event loop",
     }
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)
     factory = {name for name in dir(SharedInformerFactory) if not name.startswith("_")}
-    assert factory - set(dir(blocking.Informers)) == {"informers"}
+    assert factory - set(dir(blocking.Informers)) == {"informers", "add"}
 
 
 async def test_coroutine_functions_are_refused_as_handlers(server: APIServer) -> None:

@@ -1,0 +1,113 @@
+"""Fetch: the reads of a derived collection's function, each of which is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from kinformer.cache.lister import Selector
+from kinformer.derived.reads import ALL, KEY, OWNER, Read, Reads, by_index
+from kinformer.derived.tap import OWNER_INDEX, Tap
+from kinformer.informer.collection import Collection
+from kinformer.objects.selectors import LabelSelector
+from kinformer.processor.publisher import Readable
+
+__all__ = ["Fetch", "NotReady"]
+
+T = TypeVar("T")
+
+
+class NotReady(BaseException):
+    """Ends a run of a function that has read a collection which is not complete yet; it runs again when that is.
+
+    No `Exception`, so that a function that catches those does not catch this.
+    """
+
+    def __init__(self, tap: Tap) -> None:
+        super().__init__(f"{tap.source.name} is not complete yet")
+        self.tap = tap
+
+
+class Fetch:
+    """Reads other collections for one run of a derived collection's function.
+
+    What was read is remembered: when it changes, or something comes that would have been found, the function runs
+    again.
+    """
+
+    def __init__(self, reads: Reads, tap_of: Callable[[Readable], Tap]) -> None:
+        self.read: list[Read] | None = None
+        self._reads = reads
+        self._tap_of = tap_of
+
+    @overload
+    def __call__(self, collection: Collection[T], /, *, key: str) -> T | None: ...
+    @overload
+    def __call__(
+        self,
+        collection: Collection[T],
+        /,
+        *,
+        index: tuple[str, str] | None = None,
+        selector: Selector | None = None,
+        owner: str | None = None,
+        namespace: str | None = None,
+    ) -> list[T]: ...
+    def __call__(
+        self,
+        collection: Collection[Any],
+        /,
+        *,
+        key: str | None = None,
+        index: tuple[str, str] | None = None,
+        selector: Selector | None = None,
+        owner: str | None = None,
+        namespace: str | None = None,
+    ) -> Any:
+        """Return what a collection has now, and have the function run again when that changes.
+
+        Args:
+            collection: An informer or a derived collection, of the same event loop. It need not be complete, nor even
+                entered: then the run ends here, and the function runs again once it is.
+            key: Return the object of this key, or None.
+            index: Return the objects that have a value in an index: `("spec.nodeName", "node-1")`.
+            selector: Return the objects whose labels match.
+            owner: Return the objects with an owner reference to this uid.
+            namespace: With a selector or alone: only objects of this namespace.
+
+        Raises:
+            TypeError: More than one of them is given.
+            IndexNotFoundError: The collection has no such index.
+            SelectorError: The selector does not parse.
+            RuntimeError: The run of the function that this belongs to has ended.
+        """
+        if self.read is None:
+            raise RuntimeError("fetch() belongs to one run of the function, which has ended")
+        selects = selector is not None or namespace is not None
+        if (key is not None) + (index is not None) + (owner is not None) + selects > 1:
+            raise TypeError("fetch(): pass one of key=, index=, owner= and selector= (which may have a namespace=)")
+        tap = self._tap_of(collection._readable)
+        number, indexer = tap.number, tap.source.indexer
+        if key is not None:
+            self.read.append(Read(number, KEY, key))
+        elif index is not None:
+            self.read.append(Read(number, by_index(index[0]), index[1]))
+        elif owner is not None:
+            self.read.append(Read(number, OWNER, owner))
+            tap.index_owners()
+        elif selects:
+            parsed = LabelSelector.parse(selector)
+            self.read.append(self._reads.selector(number, parsed, namespace or ""))
+        else:
+            self.read.append(Read(number, ALL, ""))
+        if not tap.is_ready:
+            raise NotReady(tap)
+        if key is not None:
+            return indexer.get_by_key(key)
+        if index is not None:
+            return indexer.by_index(*index)
+        if owner is not None:
+            return indexer.by_index(OWNER_INDEX, owner)
+        if selects:
+            return indexer.select(parsed.matches, namespace or None)
+        return indexer.list()

@@ -1,0 +1,162 @@
+"""The engine of `derive`: computes what a function makes of each object of a collection, and of all that it fetches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer.derived.engine import Engine
+from kinformer.derived.entries import value_of
+from kinformer.derived.fetch import Fetch, NotReady
+from kinformer.derived.many import ManyValues
+from kinformer.derived.reads import Reads
+from kinformer.derived.tap import Change, Tap
+from kinformer.processor.publisher import Publisher, Readable
+
+__all__ = ["FunctionEngine"]
+
+log = get_logger("kinformer.derived")
+
+_LOOK = 8  # runs of the function between two looks at the clock
+
+Function = Callable[..., Any]
+
+
+class FunctionEngine(Engine):
+    """Computes the values that a function returns for the objects of the primary collection.
+
+    Args:
+        name: Of the collection.
+        primary: The collection whose objects the function gets.
+        function: `function(obj, fetch)`; of a mapping or filter `function(obj)`.
+        fetches: False if the function takes no `fetch`.
+        many: The function returns a mapping, or pairs, of keys and values.
+
+    Attributes:
+        runs: The number of times that the function was called.
+        failures: The number of times that it raised.
+    """
+
+    def __init__(self, name: str, primary: Readable, function: Function, *, fetches: bool, many: bool) -> None:
+        super().__init__(name, (primary,))
+        self.runs = 0
+        self.failures = 0
+        self._primary = primary
+        self.has_members = primary.has_members and not many
+        self._function = function
+        self._fetches = fetches
+        self._many = ManyValues(name, self.values) if many else None
+        self._dirty: dict[str, None] = {}
+        self._order: deque[str] = deque()  # of the dirty keys: taking the first of a dict gets slow
+        self._blocked: dict[Tap, dict[str, None]] = {}
+        self._by_number: dict[int, Tap] = {}
+        self._by_source: dict[Publisher, Tap] = {}
+        self.reads = Reads(self._values_of)
+        self._fetch = Fetch(self.reads, self._tap_of)
+        self._logged = LogOnce()
+
+    # --- what it reads ----------------------------------------------------------------------------
+
+    def _tap_of(self, source: Readable) -> Tap:
+        tap = self._by_source.get(source.publisher)
+        if tap is None:
+            known = [tap for tap in self.taps if tap.source.publisher is source.publisher]  # the primary
+            tap = known[0] if known else self._tap(source, with_state=False)
+            self._by_source[source.publisher] = self._by_number[tap.number] = tap
+        return tap
+
+    def _values_of(self, number: int, index: str, entry: Any) -> Iterable[str]:
+        return self._by_number[number].source.publisher.cache.values_of(index, entry)
+
+    def _figures(self) -> dict[str, int]:
+        return {
+            "runs": self.runs,
+            "failures": self.failures,
+            "dependencies": len(self.reads),
+            "waiting": len(self._dirty) + sum(map(len, self._blocked.values())),
+        }
+
+    # --- work -------------------------------------------------------------------------------------
+
+    @property
+    def _is_behind(self) -> bool:
+        return bool(self._dirty) or any(tap.is_synced and not tap.is_building for tap in self._blocked)
+
+    @property
+    def _is_waiting(self) -> bool:
+        return bool(self._blocked)
+
+    def _absorb(self, tap: Tap, change: Change) -> None:
+        if tap is self.taps[0]:
+            self._mark(change[0])
+        if self._fetches:
+            for key in self.reads.concerned(tap.number, change):
+                self._mark(key)
+
+    def _mark(self, key: str) -> None:
+        if key not in self._dirty:
+            self._dirty[key] = None
+            self._order.append(key)
+
+    def _compute(self, budget: YieldBudget) -> bool:
+        for tap in [tap for tap in self._blocked if tap.is_ready]:
+            for key in self._blocked.pop(tap):
+                self._mark(key)
+        order, dirty = self._order, self._dirty
+        left = _LOOK
+        while order:
+            key = order.popleft()
+            del dirty[key]
+            self._run(key)
+            left -= 1
+            if not left:
+                left = _LOOK
+                if budget.exhausted():
+                    break
+        # What it waits for, and is complete, has work itself: it comes first, and this again after it.
+        return not self._is_behind
+
+    def _run(self, key: str) -> None:
+        entry = self._primary.publisher.cache.get_by_key(key)
+        if entry is None:
+            self.reads.forget(key)
+            self._logged.forget(key)
+            self._set(key, None)
+            return
+        obj = self._primary.view(entry)
+        fetch = self._fetch
+        fetch.read = []
+        self.runs += 1
+        try:
+            value = self._function(obj, fetch) if self._fetches else self._function(obj)
+            if value is obj:
+                value = value_of(entry)  # the view holds what the function has decoded
+            self._set(key, value)
+        except NotReady as wait:
+            self._blocked.setdefault(wait.tap, {})[key] = None
+        except Exception as error:  # noqa: BLE001 - counted and logged; the other values go on
+            if self.circle is not None:
+                raise self.circle from None
+            self._failed(key, error)
+            self._set(key, None)
+        finally:
+            if self._fetches:
+                self.reads.record(key, fetch.read)
+            fetch.read = None
+
+    def _set(self, key: str, value: Any) -> None:
+        if self._many is not None:
+            self._many.set(key, value)
+        elif value is None:
+            self.values.remove(key)
+        else:
+            self.values.set(key, value)
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self.failures += 1
+        if self._logged.is_news(key, type(error).__name__):
+            text = "derived collection %s: its function failed on %s, which has no value until it changes: %s"
+            log.error(text, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed")

@@ -1,0 +1,129 @@
+"""Groups: the objects of a collection by a key of the program's choice."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer.derived.engine import Engine
+from kinformer.derived.entries import value_of
+from kinformer.derived.tap import Change, Tap
+from kinformer.processor.publisher import Readable
+
+__all__ = ["GroupEngine"]
+
+log = get_logger("kinformer.derived")
+
+_LOOK = 16  # groups between two looks at the clock
+
+Names = str | Iterable[str] | None
+
+
+class _Group:
+    """The members of one group, in the order of their keys: so a group does not depend on the order of events."""
+
+    __slots__ = ("keys", "members")
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.members: dict[str, Any] = {}
+
+    def put(self, key: str, entry: Any) -> None:
+        if key not in self.members:
+            insort(self.keys, key)
+        self.members[key] = entry
+
+    def remove(self, key: str) -> None:
+        del self.members[key]
+        del self.keys[bisect_left(self.keys, key)]
+
+
+class GroupEngine(Engine):
+    """Keeps the members of each group, and gives each group the tuple of them as its value.
+
+    Args:
+        name: Of the collection.
+        source: The collection whose objects are grouped.
+        function: Returns the groups of an object: one, several, or none.
+    """
+
+    def __init__(self, name: str, source: Readable, function: Callable[[Any], Names]) -> None:
+        super().__init__(name, (source,))
+        self._source = source
+        self._function = function
+        self._failures = 0
+        self._filed: dict[str, tuple[str, ...]] = {}  # the groups of each object
+        self._groups: dict[str, _Group] = {}
+        self._dirty: dict[str, None] = {}
+        self._order: deque[str] = deque()
+        self._logged = LogOnce()
+
+    def _figures(self) -> dict[str, int]:
+        return {"failures": self._failures, "waiting": len(self._dirty)}
+
+    @property
+    def _is_behind(self) -> bool:
+        return bool(self._dirty)
+
+    def _absorb(self, tap: Tap, change: Change) -> None:
+        key, _, entry = change
+        before = self._filed.get(key, ())
+        names = () if entry is None else self._names(key, entry)
+        for name in before:
+            if name not in names:
+                group = self._groups[name]
+                group.remove(key)
+                if not group.keys:
+                    del self._groups[name]
+                self._mark(name)
+        for name in names:
+            self._groups.setdefault(name, _Group()).put(key, entry)
+            self._mark(name)
+        if names:
+            self._filed[key] = names
+        else:
+            self._filed.pop(key, None)
+
+    def _names(self, key: str, entry: Any) -> tuple[str, ...]:
+        try:
+            found = self._function(self._source.view(entry))
+            names = () if found is None else (found,) if isinstance(found, str) else tuple(dict.fromkeys(found))
+            for name in names:
+                if not isinstance(name, str) or not name:
+                    raise TypeError(f"group_by: expected a text that is not empty as the name of a group, got {name!r}")
+        except Exception as error:
+            self._failures += 1
+            if self._logged.is_news(key, type(error).__name__):
+                text = "derived collection %s: no group for %s, which is left out until it changes: %s"
+                log.error(
+                    text, self.name, key, error, exc_info=error, resource=self.name, key=key, reason="derive_failed"
+                )
+            return ()
+        return names
+
+    def _mark(self, name: str) -> None:
+        if name not in self._dirty:
+            self._dirty[name] = None
+            self._order.append(name)
+
+    def _compute(self, budget: YieldBudget) -> bool:
+        left = _LOOK
+        while self._order:
+            name = self._order.popleft()
+            del self._dirty[name]
+            group = self._groups.get(name)
+            if group is None:
+                self.values.remove(name)
+            else:
+                members = group.members
+                self.values.set(name, tuple([value_of(members[key]) for key in group.keys]))
+            left -= 1
+            if not left:
+                left = _LOOK
+                if budget.exhausted():
+                    break
+        return not self._order

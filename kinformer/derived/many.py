@@ -1,0 +1,96 @@
+"""The values of a function that returns several for each object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer.derived.entries import value_of
+from kinformer.derived.values import Values
+
+__all__ = ["ManyValues"]
+
+log = get_logger("kinformer.derived")
+
+
+class ManyValues:
+    """Files values under keys of their own, and knows which object each of them came from.
+
+    If several objects give a value for one key, that of the object with the lowest key counts, whichever came first:
+    the outcome must not depend on the order of events.
+    """
+
+    def __init__(self, name: str, values: Values) -> None:
+        self._name = name
+        self._values = values
+        self._of: dict[str, tuple[str, ...]] = {}  # the keys of the values of each object
+        self._owner: dict[str, str] = {}
+        self._contested: dict[str, dict[str, Any]] = {}  # all values of a key that several objects give
+        self._logged = LogOnce()
+
+    def set(self, origin: str, returned: object) -> None:
+        """Replace the values of one object by what the function has returned for it.
+
+        Raises:
+            TypeError: It is neither None, nor a mapping, nor pairs of a text and a value; the object has no values now.
+        """
+        try:
+            found = _pairs_of(returned)
+        except Exception:
+            self.set(origin, None)
+            raise
+        before = self._of.get(origin, ())
+        for key in before:
+            if key not in found:
+                self._remove(key, origin)
+        for key, value in found.items():
+            self._put(key, origin, value)
+        if found:
+            self._of[origin] = tuple(found)
+        else:
+            self._of.pop(origin, None)
+
+    def _put(self, key: str, origin: str, value: Any) -> None:
+        owner = self._owner.setdefault(key, origin)
+        claims = self._contested.get(key)
+        if claims is None and owner != origin:
+            claims = self._contested[key] = {owner: value_of(self._values.get(key))}
+            if self._logged.is_news(key):
+                text = "derived collection %s: %s and %s both give a value for %s; that of the lower key counts"
+                log.warning(text, self._name, owner, origin, key, resource=self._name, key=key, reason="key_contested")
+        if claims is not None:
+            claims[origin] = value
+            self._owner[key] = owner = min(claims)
+            value = claims[owner]
+        self._values.set(key, value)
+
+    def _remove(self, key: str, origin: str) -> None:
+        claims = self._contested.get(key)
+        if claims is None:
+            del self._owner[key]
+            self._values.remove(key)
+            return
+        del claims[origin]
+        self._owner[key] = owner = min(claims)
+        self._values.set(key, claims[owner])
+        if len(claims) == 1:
+            del self._contested[key]
+
+
+def _pairs_of(values: object) -> Mapping[str, Any]:
+    """Return what a function with `many=True` returned, as a mapping.
+
+    Raises:
+        TypeError: It is neither None, nor a mapping, nor pairs of a text and a value.
+    """
+    if values is None:
+        return {}
+    if isinstance(values, Mapping) or (isinstance(values, Iterable) and not isinstance(values, (str, bytes))):
+        found = dict(values)
+    else:
+        raise TypeError(f"many=True: expected a mapping of keys to values, or pairs, got {values!r}")
+    for key in found:
+        if not isinstance(key, str) or not key:
+            raise TypeError(f"many=True: expected a text that is not empty as the key of a value, got {key!r}")
+    return found

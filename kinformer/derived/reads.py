@@ -1,0 +1,210 @@
+"""What the values of a derived collection were computed from: who read what, and whom a change concerns.
+
+A read is named by what was asked for, not by what was found: an index and its value, a selector, the uid of an owner, a
+key. So an object that comes later, and would have been found, concerns its reader too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from kinformer._runtime.partitioned_dict import Table, stored
+from kinformer.cache.store import new_partitions
+from kinformer.derived.entries import labels_of, namespace_of, owners_of
+from kinformer.objects.selectors import LabelSelector
+
+__all__ = ["ALL", "KEY", "OWNER", "SELECTOR", "Change", "Read", "Reads", "by_index"]
+
+KEY, ALL, OWNER, SELECTOR = "key", "all", "owner", "selector"
+_INDEX = "index "
+
+Change = tuple[str, Any, Any]  # the key, the entry before (None: there was none), the entry now (None: there is none)
+
+
+def by_index(name: str) -> str:
+    """Return the kind of a read by the index of this name."""
+    return _INDEX + name
+
+
+class Read(NamedTuple):
+    """One read: the number of the collection, the kind of the question, and what was asked for.
+
+    Of a selector it is the canonical text behind the namespace and a line feed; of `ALL` the empty text.
+    """
+
+    source: int
+    kind: str
+    value: str
+
+
+_Readers = str | Table[str, None]  # one key, or several: most reads have one reader, and a text costs nothing
+
+
+class Reads:
+    """The reads behind each value, and the values behind each read.
+
+    Args:
+        values_of: Returns the values that an entry of a collection has in one of its indexes: source, index, entry.
+    """
+
+    def __init__(self, values_of: Callable[[int, str, Any], Iterable[str]]) -> None:
+        self._values_of = values_of
+        self._of: list[dict[str, Read | tuple[Read, ...]]] = new_partitions()
+        self._readers: Table[Read, _Readers] = {}
+        self._kinds: dict[int, dict[str, int]] = {}  # of each source: the number of different reads of each kind
+        self._selectors: dict[int, _Selectors] = {}
+        self._parsed: dict[Read, LabelSelector] = {}
+
+    def __len__(self) -> int:
+        """The number of dependencies: pairs of a value and a read."""
+        return sum(1 if type(read) is Read else len(read) for part in self._of for read in part.values())
+
+    def selector(self, source: int, selector: LabelSelector, namespace: str) -> Read:
+        """Return the read of a collection by a selector in a namespace, `""` for all, to be recorded."""
+        read = Read(source, SELECTOR, f"{namespace}\n{selector}")
+        self._parsed.setdefault(read, selector)
+        return read
+
+    def record(self, key: str, reads: Iterable[Read]) -> None:
+        """Note that the value of `key` was computed from these reads, and no longer from those of before."""
+        number = hash(key) & 255
+        before = self._of[number].get(key)
+        now: Read | tuple[Read, ...] | None = tuple(dict.fromkeys(reads)) or None
+        if now is not None and len(now) == 1:
+            now = now[0]
+        if now == before:
+            return
+        was, is_now = _each(before), _each(now)
+        for read in is_now:
+            if read not in was:
+                self._add(read, key)
+        for read in was:
+            if read not in is_now:
+                self._remove(read, key)
+        if now is None:
+            del self._of[number][key]
+        else:
+            self._of[number][key] = now
+
+    def forget(self, key: str) -> None:
+        """Note that `key` has no value any more."""
+        if key in self._of[hash(key) & 255]:
+            self.record(key, ())
+
+    def concerned(self, source: int, change: Change) -> Iterator[str]:
+        """The keys of the values that a change in a collection concerns, some of them perhaps twice."""
+        kinds = self._kinds.get(source)
+        if not kinds:
+            return
+        key, old, new = change
+        for kind in kinds:
+            if kind == KEY:
+                yield from self._behind(Read(source, KEY, key))
+            elif kind == ALL:
+                yield from self._behind(Read(source, ALL, ""))
+            elif kind == OWNER:
+                for uid in {*owners_of(old), *owners_of(new)}:
+                    yield from self._behind(Read(source, OWNER, uid))
+            elif kind == SELECTOR:
+                for text in self._selectors[source].matching(old, new):
+                    yield from self._behind(Read(source, SELECTOR, text))
+            else:
+                index = kind.removeprefix(_INDEX)
+                values = self._values_of(source, index, new) if new is not None else ()
+                before = self._values_of(source, index, old) if old is not None else ()
+                for value in dict.fromkeys((*before, *values)):
+                    yield from self._behind(Read(source, kind, value))
+
+    def sources(self) -> set[int]:
+        """The numbers of the collections that some value was computed from."""
+        return {source for source, kinds in self._kinds.items() if kinds}
+
+    def _behind(self, read: Read) -> Iterable[str]:
+        readers = self._readers.get(read)
+        if readers is None:
+            return ()
+        return (readers,) if type(readers) is str else list(readers)
+
+    def _add(self, read: Read, key: str) -> None:
+        readers = self._readers.get(read)
+        if readers is None:
+            self._readers = stored(self._readers, read, key)
+            kinds = self._kinds.setdefault(read.source, {})
+            kinds[read.kind] = kinds.get(read.kind, 0) + 1
+            if read.kind == SELECTOR:
+                self._selectors.setdefault(read.source, _Selectors()).add(read.value, self._parsed[read])
+        elif isinstance(readers, str):
+            self._readers[read] = {readers: None, key: None}
+        else:
+            grown = stored(readers, key, None)
+            if grown is not readers:
+                self._readers[read] = grown
+
+    def _remove(self, read: Read, key: str) -> None:
+        readers = self._readers[read]
+        if not isinstance(readers, str):
+            del readers[key]
+            if readers:
+                return
+        del self._readers[read]
+        kinds = self._kinds[read.source]
+        kinds[read.kind] -= 1
+        if not kinds[read.kind]:
+            del kinds[read.kind]
+        if read.kind == SELECTOR:
+            self._selectors[read.source].remove(read.value, self._parsed.pop(read))
+
+
+class _Selectors:
+    """The selectors by which one collection is read, found by the labels of an object without trying each of them.
+
+    A selector with a requirement `label = value` is tried only for objects with that label and value.
+    """
+
+    __slots__ = ("_by_label", "_others")
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[str, LabelSelector]] = {}
+        self._others: dict[str, LabelSelector] = {}
+
+    def add(self, text: str, selector: LabelSelector) -> None:
+        self._table(selector)[text] = selector
+
+    def remove(self, text: str, selector: LabelSelector) -> None:
+        table = self._table(selector)
+        del table[text]
+        label = _required(selector)
+        if label is not None and not table:
+            del self._by_label[label]
+
+    def matching(self, old: object, new: object) -> Iterator[str]:
+        """The texts of the selectors that match one of two states of an object."""
+        states = [(labels_of(state), namespace_of(state)) for state in (old, new) if state is not None]
+        if len(states) == 2 and states[0] == states[1]:
+            del states[0]
+        for labels, namespace in states:
+            tables = [self._others, *(self._by_label[label] for label in labels.items() if label in self._by_label)]
+            for table in tables:
+                for text, selector in table.items():
+                    wanted = text.partition("\n")[0]
+                    if (not wanted or wanted == namespace) and selector.matches(labels):
+                        yield text
+
+    def _table(self, selector: LabelSelector) -> dict[str, LabelSelector]:
+        label = _required(selector)
+        return self._others if label is None else self._by_label.setdefault(label, {})
+
+
+def _required(selector: LabelSelector) -> tuple[str, str] | None:
+    """Return a label that every object has that the selector matches, if one can be told."""
+    for requirement in selector.requirements:
+        if requirement.operator == "=" and len(requirement.values) == 1:
+            return requirement.key, requirement.values[0]
+    return None
+
+
+def _each(reads: Read | tuple[Read, ...] | None) -> tuple[Read, ...]:
+    if reads is None:
+        return ()
+    return (reads,) if isinstance(reads, Read) else reads

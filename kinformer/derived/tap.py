@@ -1,0 +1,162 @@
+"""The tap: the input of a derived collection from one collection that it reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer.derived.entries import owners_of
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
+from kinformer.processor.publisher import Readable
+
+__all__ = ["OWNER_INDEX", "Change", "Tap"]
+
+OWNER_INDEX = "kinformer.owner"
+"""The name of the index by the uids of owners, which is added to a collection that is read by owner."""
+
+_AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
+
+Change = tuple[str, Any, Any]
+
+
+class Tap:
+    """Receives the changes of one collection, and keeps them until its engine works.
+
+    Args:
+        source: The collection.
+        number: Names it in the reads of the engine.
+        wake: Has the engine work soon.
+        ended: Called with the error when the collection has been left, or has crashed.
+        with_state: Begin with all that is in the cache. Else only later changes come.
+    """
+
+    def __init__(
+        self,
+        source: Readable,
+        number: int,
+        *,
+        wake: Callable[[], None],
+        ended: Callable[[BaseException], None],
+        with_state: bool,
+    ) -> None:
+        self.source = source
+        self.number = number
+        self.is_synced = False
+        self._wake = wake
+        self._ended = ended
+        self._with_state = with_state
+        self._is_ready: bool | None = None
+        self._building: asyncio.Future[None] | None = None
+        self._replays: deque[Iterator[Any]] = deque()
+        self._calls: deque[Notification] = deque()
+
+    def attach(self) -> None:
+        """Begin to receive."""
+        self.source.publisher.attach(self)
+        self.source.publisher.on_settled.append(self._wake)
+
+    def detach(self) -> None:
+        """Receive nothing more."""
+        self.source.publisher.detach(self)
+        if self._wake in self.source.publisher.on_settled:
+            self.source.publisher.on_settled.remove(self._wake)
+        if self._building is not None:
+            self._building.cancel()
+        self._replays.clear()
+        self._calls.clear()
+
+    # --- the side of the collection ---------------------------------------------------------------
+
+    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None:
+        """Keep some changes, in their order."""
+        self._calls.extend(batch)
+        self._wake()
+
+    def replay(self, objects: ChunkedList[Any], /) -> None:
+        """Keep the state that the collection begins with."""
+        if self._with_state and len(objects):
+            self._replays.append(iter(objects))
+            self._wake()
+
+    def upstream_synced(self) -> None:
+        """Note that the state is complete."""
+        self.is_synced = True
+        self._wake()
+
+    def fail(self, error: BaseException, /) -> None:
+        """Pass on that the collection has ended."""
+        self._ended(error)
+
+    # --- the side of the engine -------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """True while a cache behind the collection is ahead of what it has told."""
+        engine = self.source.engine
+        return self.source.publisher.is_settling or (engine is not None and engine.is_held)
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the collection is complete, and as new as everything that it was made of.
+
+        Looked up once in a turn of the engine, in which nothing else runs.
+        """
+        if self._is_ready is None:
+            engine = self.source.engine
+            is_new = not self.is_held and (engine is None or not engine.has_work)
+            self._is_ready = self.is_synced and not self.is_building and is_new
+        return self._is_ready
+
+    @property
+    def is_building(self) -> bool:
+        """True while an index that is read is being built."""
+        return self._building is not None and not self._building.done()
+
+    def begin_turn(self) -> None:
+        """Look up `is_ready` anew."""
+        self._is_ready = None
+
+    def index_owners(self) -> None:
+        """Have the collection indexed by the uids of owners: at once if it is small, else it is not ready meanwhile."""
+        cache = self.source.publisher.cache
+        if OWNER_INDEX in cache.index_names or self._building is not None:
+            return
+        if len(cache) <= _AT_ONCE:
+            cache.add_indexers({OWNER_INDEX: owners_of})
+            return
+        self._building = asyncio.ensure_future(cache.build_indexers({OWNER_INDEX: owners_of}))
+        self._building.add_done_callback(self._built)
+        self._is_ready = False
+
+    def _built(self, building: asyncio.Future[None]) -> None:
+        if not building.cancelled() and (error := building.exception()) is not None:
+            self._ended(error)
+        self._wake()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing waits here."""
+        return not self._calls and not self._replays
+
+    def take(self, count: int) -> Iterable[Change]:
+        """Take up to `count` changes: the state that there was first, then what came after it."""
+        while self._replays:
+            taken = [(entry.key, None, entry) for entry in islice(self._replays[0], count)]
+            if taken:
+                return taken
+            self._replays.popleft()
+        calls = self._calls
+        return [_change(calls.popleft()) for _ in range(min(count, len(calls)))]
+
+
+def _change(call: Notification) -> Change:
+    kind, key, old, new, _ = call
+    if kind == DELETE:
+        return key, old, None
+    if kind in (ADD, SYNC):
+        return key, None if kind == ADD else new, new
+    return key, old, new

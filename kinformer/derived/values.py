@@ -1,0 +1,198 @@
+"""The values of a derived collection: its cache, what handlers are told of it, and its first complete state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.clock import YieldBudget
+from kinformer.cache.index import IndexFunc
+from kinformer.cache.indexer import Indexer
+from kinformer.cache.store import new_partitions
+from kinformer.derived.entries import value_of
+from kinformer.objects.keyed_value import KeyedValue
+from kinformer.objects.object import KubeObject
+from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
+from kinformer.processor.publisher import Publisher, Receiver
+from kinformer.processor.resync_schedule import ResyncSchedule
+
+__all__ = ["ValueIndexers", "Values"]
+
+_LOOK = 64  # entries between two looks at the clock
+
+ValueIndexers = dict[str, IndexFunc[Any] | str]
+
+
+class OfValue:
+    """An index function over entries that calls one over values; equal if that is."""
+
+    __slots__ = ("func",)
+
+    def __init__(self, func: Callable[[Any], Iterable[str]]) -> None:
+        self.func = func
+
+    def __call__(self, entry: Any) -> Iterable[str]:
+        return self.func(value_of(entry))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OfValue) and self.func == other.func
+
+    def __hash__(self) -> int:
+        return hash(self.func)
+
+    def __repr__(self) -> str:
+        return repr(self.func)
+
+
+class Values(Publisher):
+    """The cache of a derived collection, and the calls that its changes cause.
+
+    The first values are collected beside the cache, and come into it in one step: until then readers see nothing, and
+    from then on all of it.
+
+    Attributes:
+        is_live: True once the first values are in the cache.
+    """
+
+    def __init__(self) -> None:
+        self.schedule = ResyncSchedule(self._resync)
+        indexer: Indexer[Any] = Indexer(attrgetter("key"))
+        super().__init__(indexer, self.schedule)
+        self.indexer = indexer
+        self.is_live = False
+        self.wake: Callable[[], None] = _nothing
+        self._first: list[dict[str, Any]] = new_partitions()
+        self._publishing: Iterator[None] | None = None
+        self._calls: list[Notification] = []
+        self._resyncing: Iterator[str] = iter(())
+        self._resynced: Sequence[Receiver] = ()
+
+    def add_indexers(self, indexers: ValueIndexers) -> None:
+        """Add indexes over the values; see `Indexer.add_indexers`."""
+        self.indexer.add_indexers(over_values(indexers))
+
+    # --- the writer's side ------------------------------------------------------------------------
+
+    def get(self, key: str) -> Any:
+        """The entry of a key, be it in the cache or still beside it; None if there is none."""
+        return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 255].get(key)
+
+    def all_keys(self) -> list[str]:
+        """The keys of all values, be they in the cache or still beside it."""
+        return self.indexer.list_keys() if self.is_live else [key for part in self._first for key in part]
+
+    def set(self, key: str, value: Any) -> None:
+        """Give a key its value; nothing happens if it has an equal one."""
+        old = self.get(key)
+        if old is not None and _is_same(value_of(old), value):
+            return
+        entry = _entry(key, value)
+        if not self.is_live:
+            self._first[hash(key) & 255][key] = entry
+            return
+        self.indexer.put(key, entry)
+        if old is None:
+            self._calls.append((ADD, key, None, entry, False))
+        elif type(old) is KubeObject and type(entry) is KubeObject and old.uid != entry.uid:
+            self._calls.append((DELETE, key, old, old, True))  # another object has its name, as of an informer
+            self._calls.append((ADD, key, None, entry, False))
+        else:
+            self._calls.append((UPDATE, key, old, entry, False))
+
+    def remove(self, key: str) -> None:
+        """Take the value of a key away, if it has one."""
+        if not self.is_live:
+            self._first[hash(key) & 255].pop(key, None)
+            return
+        old = self.indexer.pop(key)
+        if old is not None:
+            self._calls.append((DELETE, key, old, old, False))
+
+    def hand_out(self) -> None:
+        """Tell the receivers of the changes since the last call, all of which are in the cache."""
+        if self._calls:
+            calls, self._calls = self._calls, []
+            self.events.update(call[0] for call in calls)
+            for receiver in self._receivers:
+                receiver.put(calls)
+
+    @property
+    def is_publishing(self) -> bool:
+        """True while the first values are on their way into the cache, and may not change."""
+        return self._publishing is not None and not self.is_live
+
+    def publish(self, budget: YieldBudget) -> bool:
+        """Bring the first values into the cache, in slices and at last one step; return True once they are in it."""
+        if self._publishing is None:
+            self._publishing = self._steps()
+        return all(not budget.exhausted() for _ in self._publishing)
+
+    def _steps(self) -> Iterator[None]:
+        rebuild = self.indexer.rebuild()
+        entries: ChunkedList[Any] = ChunkedList()
+        for part in self._first:
+            for entry in part.values():
+                rebuild.add(entry)
+                entries.append(entry)
+                if len(entries) % _LOOK == 0:
+                    yield
+        rebuild.commit()  # nothing was in the cache before, so nothing has to be freed in steps
+        self._first = []
+        self.is_live = True
+        self._start(tuple(self._receivers), entries)
+        self._open()
+
+    # --- resyncs ----------------------------------------------------------------------------------
+
+    def _resync(self) -> None:
+        self._resynced = (*self._resynced, *self.schedule.take_due())
+        self._resyncing = iter(self.indexer.list_keys())
+        self.wake()
+
+    def replay(self, budget: YieldBudget) -> bool:
+        """Hand out the cache to the handlers that are due for a resync; return True when that is done.
+
+        Each object is read when its turn comes, so no handler is told of an older state after a newer one.
+        """
+        calls: list[Notification] = []
+        is_done = True
+        for key in self._resyncing:
+            entry = self.indexer.get_by_key(key)
+            if entry is not None:
+                calls.append((SYNC, key, entry, entry, False))
+            if len(calls) == _LOOK and budget.exhausted():
+                is_done = False
+                break
+        if calls:
+            self.events[SYNC] += len(calls)
+            for receiver in self._resynced:
+                receiver.put(calls)
+        if is_done:
+            self._resynced = ()
+        return is_done
+
+
+def over_values(indexers: ValueIndexers) -> ValueIndexers:
+    """Return indexers over entries for indexers over values. A path stays a path: it reads both."""
+    return {name: func if isinstance(func, str) else OfValue(func) for name, func in indexers.items()}
+
+
+def _entry(key: str, value: Any) -> Any:
+    if isinstance(value, KubeObject) and value.key == key:
+        return value
+    return KeyedValue(key, value)
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    if old is new:
+        return True
+    try:
+        return bool(old == new)
+    except Exception:  # noqa: BLE001 - values that cannot be compared count as changed
+        return False
+
+
+def _nothing() -> None:
+    """Stand in for `wake` until the collection is entered."""

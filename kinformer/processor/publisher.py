@@ -1,0 +1,174 @@
+"""The publisher: a cache with its receivers, who are told of each change after the cache has it.
+
+An informer's `Processor` is one, which applies what a server told. A derived collection has another, which applies what
+a function returned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, Protocol
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.waiters import Latch
+from kinformer.cache.indexer import Indexer
+from kinformer.objects.object import KubeObject, view
+from kinformer.processor.mailbox import ADD, Notification
+from kinformer.processor.resync_schedule import ResyncSchedule
+
+__all__ = ["Computed", "Publisher", "Readable", "Receiver"]
+
+
+class Receiver(Protocol):
+    """What is told of the changes of a cache: the mailbox of a handler, or the input of a derived collection."""
+
+    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None: ...
+    def replay(self, objects: ChunkedList[KubeObject], /) -> None: ...
+    def upstream_synced(self) -> None: ...
+    def fail(self, error: BaseException, /) -> None: ...
+
+
+class Publisher:
+    """A cache and its receivers. It has one writer, a subclass, which puts a change into the cache and hands it out.
+
+    Args:
+        indexer: The cache.
+        resyncs: Tells which receivers a resync is for; None if no handler gets one.
+
+    Attributes:
+        events: The number of changes that were applied, by type.
+        synced: Open once the cache is complete for the first time.
+        is_settling: True while the cache is ahead of its receivers: they hear of a relist in slices, after the swap.
+        on_settled: Called each time when `is_settling` has become False.
+    """
+
+    def __init__(self, indexer: Indexer, resyncs: ResyncSchedule | None = None) -> None:
+        self.events: Counter[str] = Counter()
+        self.synced = Latch()
+        self.is_settling = False
+        self.on_settled: list[Callable[[], None]] = []
+        self._indexer = indexer
+        self._resyncs = resyncs
+        self._receivers: list[Receiver] = []
+
+    @property
+    def cache(self) -> Indexer:
+        """The cache, for reads and for indexes of readers."""
+        return self._indexer
+
+    # --- receivers --------------------------------------------------------------------------------
+
+    def attach(self, receiver: Receiver) -> None:
+        """Replay the cache to `receiver` as initial adds, and tell it of every later change.
+
+        It runs between two changes, like everything else on the loop, so no change is missed or delivered twice.
+        """
+        receiver.replay(ChunkedList(self._indexer.tables()))
+        if self.synced.is_open:
+            receiver.upstream_synced()
+        self._receivers.append(receiver)
+
+    def detach(self, receiver: Receiver) -> None:
+        """Tell `receiver` nothing more."""
+        if receiver in self._receivers:
+            self._receivers.remove(receiver)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise `error` in each task that waits for the cache to be complete, because it will not be."""
+        self.synced.fail(error)
+        for receiver in tuple(self._receivers):
+            receiver.fail(error)
+
+    # --- the writer's side ------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Record that the cache is complete for the first time."""
+        self.synced.open()
+        for receiver in self._receivers:
+            receiver.upstream_synced()
+
+    def _start(self, receivers: Sequence[Receiver], objects: ChunkedList[KubeObject]) -> None:
+        """Have receivers start with objects that came into the cache at once."""
+        self.events[ADD] += len(objects)
+        for receiver in receivers:
+            receiver.replay(objects)
+
+    def _settled(self) -> None:
+        self.is_settling = False
+        for call in tuple(self.on_settled):
+            call()
+
+
+class Computed(Protocol):
+    """What computes a collection that is made of others."""
+
+    height: int
+    has_members: bool
+
+    @property
+    def is_held(self) -> bool: ...
+    @property
+    def has_work(self) -> bool: ...
+    async def settled(self) -> None: ...
+    def roots(self) -> list[Any]: ...
+    def way_to(self, engine: Any, /) -> list[str] | None: ...
+    def read_by(self, engine: Any, /) -> None: ...
+    def left_by(self, engine: Any, /) -> None: ...
+
+
+class _Read(Protocol):
+    """What a collection offers to those that are derived from it."""
+
+    name: str
+
+    @property
+    def indexer(self) -> Any: ...
+    def health(self) -> Any: ...
+    def _usable(self, what: str, /) -> None: ...
+    def _unlisted_reason(self) -> str: ...
+
+
+class Readable:
+    """A collection, as one that is derived from it reads it.
+
+    Args:
+        collection: An informer, or a derived collection.
+        publisher: Its cache, with those that are told of its changes.
+        engine: What computes it; None of an informer.
+
+    Attributes:
+        name: Of the collection.
+        indexer: The reads of its cache.
+        usable: Raises if it has ended, or belongs to another event loop; called with what was asked.
+        health: Returns how well it follows what it is made of.
+        unsynced_reason: Returns why it is not complete; "" if it is.
+        view: Returns what a function gets for an entry of the cache.
+    """
+
+    def __init__(self, collection: _Read, publisher: Publisher, engine: Computed | None = None) -> None:
+        self.name = collection.name
+        self.indexer = collection.indexer
+        self.publisher = publisher
+        self.engine = engine
+        self.usable = collection._usable
+        self.health = collection.health
+        self.unsynced_reason = collection._unlisted_reason
+        self.view: Callable[[Any], Any] = view
+        self._collection = collection
+
+    @property
+    def has_members(self) -> bool:
+        """True if its keys begin with the name of a member, as those of a union do."""
+        return self.engine is not None and self.engine.has_members
+
+    def roots(self) -> list[Any]:
+        """Return the informers behind it, each once; itself, if it is one."""
+        return [self._collection] if self.engine is None else self.engine.roots()
+
+    def seen_as(self, indexer: Any, view: Callable[[Any], Any]) -> Readable:
+        """Return the same collection with other reads, such as those with a model."""
+        seen = copy(self)
+        seen.indexer, seen.view = indexer, view
+        return seen

@@ -1,0 +1,317 @@
+"""Derived collections: what they promise, one behaviour at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kinformer import (
+    ConfigError,
+    Controller,
+    KubeObject,
+    NotSyncedError,
+    Request,
+    SharedInformer,
+    StoppedError,
+    YieldBudget,
+    derive,
+    group_by,
+    union,
+)
+from tests.support.memory_source import MemorySource
+from tests.support.waiting import settle, until
+
+pytestmark = pytest.mark.virtual_time
+
+
+def informer(source: MemorySource, name: str = "pods", **options: Any) -> SharedInformer[Any]:
+    return SharedInformer(source, name=name, **options)
+
+
+class Hesitant(YieldBudget):
+    """A budget that is always exhausted: who has it lets all others finish what they can."""
+
+    def exhausted(self) -> bool:
+        return True
+
+    async def pause(self) -> None:
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+
+async def test_no_value_is_made_of_half_a_relist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kinformer.processor.processor.YieldBudget", Hesitant)
+    source = MemorySource()
+    for number in range(800):
+        source.set(f"p{number}")
+    torn: list[str] = []
+    async with informer(source) as pods:
+        versions = pods.map(lambda pod: pod.resource_version)
+
+        def both(pod: KubeObject, fetch: Any) -> str | None:
+            number = (int(pod.name[1:]) + 400) % 800
+            other = fetch(pods, key=f"default/p{number}")
+            version = fetch(versions, key=f"default/p{number}")
+            if version != (other.resource_version if other else None):
+                torn.append(pod.key)
+            return version
+
+        async with versions, derive(pods, both) as collection:
+            await collection.wait_synced(60)
+            for number in range(800):
+                source.set(f"p{number}")
+            source.expire()
+            await until(lambda: collection.statistics().waiting == 0 and pods.health().relists == 1)
+            await asyncio.sleep(60)
+            expected = {
+                key: source.objects[f"default/p{(int(key[9:]) + 400) % 800}"].resource_version for key in source.objects
+            }
+            assert dict(collection.by_key) == expected
+    assert torn == []
+
+
+async def test_a_function_runs_again_for_the_objects_that_a_change_concerns_and_no_others() -> None:
+    pod_source, node_source = MemorySource(), MemorySource()
+    for name in "abc":
+        node_source.set(name)
+        pod_source.set(f"on-{name}", data={"to": name})
+    ran: list[str] = []
+    async with informer(pod_source, indexers={"to": "data.to"}) as pods, informer(node_source, "nodes") as nodes:
+
+        def count(node: KubeObject, fetch: Any) -> int:
+            ran.append(node.name)
+            return len(fetch(pods, index=("to", node.name)))
+
+        async with derive(nodes, count) as counts:
+            await counts.wait_synced(10)
+            assert sorted(ran) == ["a", "b", "c"]
+            ran.clear()
+            pod_source.set("on-b", data={"to": "c"})
+            await until(lambda: counts.by_key["default/c"] == 2)
+            assert sorted(ran) == ["b", "c"]
+            ran.clear()
+            node_source.set("a")
+            await settle()
+            assert ran == ["a"]
+
+
+async def test_a_change_that_leaves_a_value_equal_is_not_told() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    async with informer(source) as pods, pods.map(lambda pod: pod["data"]["v"]) as values:
+        await values.wait_synced(10)
+        async with values.events() as events:
+            assert (await anext(events)).object == "1"
+            source.set("a", data={"v": "1"}, labels={"x": "y"})
+            source.set("a", data={"v": "2"})
+            event = await anext(events)
+            assert (event.type, event.key, event.old, event.object) == ("UPDATED", "default/a", "1", "2")
+
+
+async def test_a_handler_that_reads_the_cache_finds_the_change_it_is_told_of() -> None:
+    source = MemorySource()
+    source.set("a")
+    seen: list[bool] = []
+    async with informer(source) as pods, pods.map(lambda pod: pod.resource_version) as versions:
+        await versions.wait_synced(10)
+        versions.add_event_handler(on_update=lambda old, new: seen.append(versions.by_key["default/a"] == new))
+        for _ in range(5):
+            source.set("a")
+            await settle()
+    assert seen == [True] * 5
+
+
+async def test_it_is_synced_when_all_that_it_reads_is_and_shows_nothing_before() -> None:
+    pod_source, node_source = MemorySource(), MemorySource()
+    node_source.set("a")
+    pod_source.hang = True
+    pods, nodes = informer(pod_source), informer(node_source, "nodes")
+    async with pods, nodes, derive(nodes, lambda node, fetch: len(fetch(pods))) as counts:
+        with pytest.raises(NotSyncedError, match="pods: "):
+            await counts.wait_synced(30)
+        assert not counts.has_synced
+        assert len(counts) == 0
+        pod_source.hang = False
+        pod_source.set("a")
+        await counts.wait_synced(300)
+        assert dict(counts.by_key) == {"default/a": 1}
+
+
+async def test_the_first_values_come_in_one_step() -> None:
+    source = MemorySource()
+    for number in range(2000):
+        source.set(f"p{number}")
+    sizes: set[int] = set()
+    async with informer(source) as pods, pods.map(lambda pod: pod.name) as names:
+        while not names.has_synced:
+            sizes.add(len(names))
+            await asyncio.sleep(0)
+        sizes.add(len(names))
+    assert sizes <= {0, 2000}
+
+
+async def test_a_function_that_raises_leaves_its_value_out_and_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    source = MemorySource()
+    for name in "ab":
+        source.set(name, data={"v": "1"})
+
+    def number(pod: KubeObject, fetch: Any) -> int:
+        return int(pod["data"]["v"])
+
+    async with informer(source) as pods, derive(pods, number, name="numbers") as numbers:
+        await numbers.wait_synced(10)
+        source.set("a", data={"v": "one"})
+        source.set("b", data={"v": "2"})
+        await settle()
+        assert dict(numbers.by_key) == {"default/b": 2}
+        assert numbers.statistics().failures == 1
+        source.set("a", data={"v": "3"})
+        await settle()
+        assert dict(numbers.by_key) == {"default/a": 3, "default/b": 2}
+    assert "numbers: its function failed on default/a" in caplog.text
+
+
+async def test_a_collection_that_would_be_made_of_itself_is_refused() -> None:
+    source = MemorySource()
+    source.set("a")
+    async with informer(source) as pods:
+        later: list[Any] = []
+        first = derive(pods, lambda _, fetch: fetch(later[0], key="default/a"), name="first")
+        later.append(first.map(str, name="second"))
+        with pytest.raises(ConfigError, match="first reads second reads first"):
+            async with later[0], first:
+                await first.wait_synced(10)
+    assert isinstance(first.health().last_error, ConfigError)
+
+
+async def test_it_ends_when_what_it_reads_is_left_first() -> None:
+    source = MemorySource()
+    source.set("a")
+    pods = informer(source)
+    async with pods.map(lambda pod: pod.name) as names:
+        async with pods:
+            await names.wait_synced(10)
+            stream = names.events()
+            await stream.__aenter__()
+        assert [event.object async for event in stream] == ["a"]
+        assert dict(names.by_key) == {"default/a": "a"}
+        assert not names.health().live
+        with pytest.raises(StoppedError, match="because pods was left"):
+            names.add_event_handler(on_add=print)
+
+
+async def test_a_filter_keeps_the_objects_themselves_and_finds_them_by_label_and_namespace() -> None:
+    source = MemorySource()
+    source.set("a", labels={"app": "x"})
+    source.set("b", namespace="other", labels={"app": "x"})
+    source.set("c")
+    async with informer(source) as pods, pods.filter(lambda pod: pod.labels) as labelled:
+        await labelled.wait_synced(10)
+        assert labelled.get_by_key("default/a") is pods.get_by_key("default/a")
+        assert {pod.key for pod in labelled.list("app=x")} == {"default/a", "other/b"}
+        assert {pod.key for pod in labelled.list(namespace="other")} == {"other/b"}
+        assert labelled.lister.get("a", namespace="default") is not None
+
+
+async def test_members_of_a_union_come_and_go() -> None:
+    east_source, west_source = MemorySource(), MemorySource()
+    east_source.set("a")
+    west_source.set("a")
+    east, west = informer(east_source, "east"), informer(west_source, "west")
+    async with east, west, union({"east": east}) as pods:
+        await pods.wait_synced(10)
+        assert list(pods.by_key) == ["east/default/a"]
+        pods.add("west", west)
+        await settle()
+        assert set(pods.by_key) == {"east/default/a", "west/default/a"}
+        gone: list[str] = []
+        pods.add_event_handler(on_delete=lambda pod, *, key: gone.append(key))
+        pods.remove("west")
+        await settle()
+        assert gone == ["west/default/a"]
+        assert pods.members == ("east",)
+        with pytest.raises(ConfigError, match="has a member 'east' already"):
+            pods.add("east", west)
+
+
+async def test_an_index_over_values_follows_them() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    grouped: dict[str, Any] = {"by": lambda members: [str(len(members))]}
+    async with informer(source) as pods, group_by(pods, "data.v", indexers=grouped) as groups:
+        await groups.wait_synced(10)
+        source.set("b", data={"v": "1"})
+        await settle()
+        assert [len(members) for members in groups.by_index("by", "2")] == [2]
+        assert groups.by_index("by", "1") == []
+
+
+async def test_an_owner_finds_what_it_owns() -> None:
+    owner_source, owned_source = MemorySource(), MemorySource()
+    owner = owner_source.set("a", uid="uid-of-a")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": owner.uid}
+    owned_source.set("x", ownerReferences=[reference])
+    async with informer(owner_source, "owners") as owners, informer(owned_source, "owned") as owned:
+        names = derive(owners, lambda obj, fetch: sorted(child.name for child in fetch(owned, owner=obj.uid)))
+        async with names:
+            await names.wait_synced(10)
+            assert dict(names.by_key) == {"default/a": ["x"]}
+            owned_source.set("y", ownerReferences=[reference])
+            owned_source.set("x", ownerReferences=[])
+            await settle()
+            assert dict(names.by_key) == {"default/a": ["y"]}
+
+
+async def test_a_coroutine_function_is_refused_when_it_is_declared() -> None:
+    async def slow(pod: Any, fetch: Any) -> None: ...
+
+    with pytest.raises(TypeError, match="slow is a coroutine function"):
+        derive(informer(MemorySource()), slow)
+
+
+async def test_fetch_is_refused_after_the_run_that_it_belongs_to() -> None:
+    source = MemorySource()
+    source.set("a")
+    kept: list[Any] = []
+    async with informer(source) as pods, derive(pods, lambda _, fetch: kept.append(fetch) or 1) as ones:
+        await ones.wait_synced(10)
+        with pytest.raises(RuntimeError, match="belongs to one run"):
+            kept[0](pods)
+
+
+async def test_a_handler_gets_the_values_again_at_each_resync() -> None:
+    source = MemorySource()
+    source.set("a")
+    updates: list[tuple[Any, Any]] = []
+    async with informer(source) as pods, pods.map(lambda pod: pod.name) as names:
+        await names.wait_synced(10)
+        names.add_event_handler(on_update=lambda old, new: updates.append((old, new)), resync_period=60)
+        await asyncio.sleep(150)
+    assert updates == [("a", "a"), ("a", "a")]
+
+
+async def test_a_controller_runs_on_a_derived_collection_and_reads_one_state() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    seen: list[tuple[Request, Any, str]] = []
+    pods = informer(source)
+    versions = pods.map(lambda pod: pod["data"]["v"])
+    async with pods, versions, union({"east": versions}) as values:
+
+        async def reconcile(request: Request) -> None:
+            pod = pods.get_by_key(f"{request.namespace}/{request.name}")
+            assert pod is not None
+            seen.append((request, values.get_by_key(request.key), pod["data"]["v"]))
+
+        task = asyncio.ensure_future(Controller(reconcile).for_(values).run())
+        await until(lambda: len(seen) == 1)
+        source.set("a", data={"v": "2"})
+        await until(lambda: len(seen) == 2)
+        task.cancel()
+        await asyncio.wait({task})
+    assert [(request.cluster, request.key, value, own) for request, value, own in seen] == [
+        ("east", "east/default/a", "1", "1"),
+        ("east", "east/default/a", "2", "2"),
+    ]

@@ -272,7 +272,7 @@ class Client:
             DecodeError: The response is not a JSON object (use `text` for those), or longer than 1 GiB.
             LeadershipLostError: The caller runs within `LeaderElector.leading()` and leads no longer, which is checked
                 before each attempt.
-            ValueError: `retries` is no whole number, or below 0.
+            ValueError: `retries` is not a whole number, or below 0.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
         note_write(method.upper(), path, answer, params=params, body=body)

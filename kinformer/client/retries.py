@@ -66,7 +66,7 @@ class Exchange:
         limit: The limit that it waits for; None while it does not.
 
     Raises:
-        ValueError: `retries` is no whole number, or below 0.
+        ValueError: `retries` is not a whole number, or below 0.
     """
 
     __slots__ = ("attempts", "error", "limit", "method", "retries", "url")

@@ -14,7 +14,7 @@ Object: TypeAlias = Mapping[str, Any]
 
 
 class Check(Protocol):
-    """A condition that is false of None, which is no object: so `wait_for` with it returns an object."""
+    """A condition that is false of None, which is not an object: so `wait_for` with it returns an object."""
 
     false_of_none: Literal[True]
 

@@ -69,7 +69,7 @@ class Finalizer:
         return await self._change_finalizers(obj, self._finalizers_with)
 
     async def remove(self, obj: KubeObject) -> None:
-        """Remove the finalizer; an object that is gone is no error.
+        """Remove the finalizer; an object that is gone causes no error.
 
         Raises:
             ConflictError: Others keep changing it.

@@ -24,7 +24,7 @@ class FailFast:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def note(self, error: BaseException) -> None:
-        """Record an error that ended a request or a stream; one that is no refusal takes the last refusal back."""
+        """Record an error that ended a request or a stream; another error takes the last refusal back."""
         if not isinstance(error, APIError) or error.status not in _DENIED:
             self._answer = None
             return

@@ -54,7 +54,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
     tasks of one loop. (client-go, tools/cache/shared_informer.go)
 
     It promises that the cache has a change before any handler is called for it; that a handler's calls are in
-    order and never overlap; that a slow or failing handler delays nothing but itself; and that a handler that is
+    order and never overlap; that a slow or failing handler delays only itself; and that a handler that is
     added late starts with the cached objects as adds and misses nothing after that.
 
     Args:

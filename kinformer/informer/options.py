@@ -91,7 +91,7 @@ class ResourceOptions(InformerOptions):
 
     @staticmethod
     def _refuse_unknown(keywords: Iterable[str]) -> None:
-        """Raise ConfigError for a keyword that is no option."""
+        """Raise ConfigError for a keyword that is not an option."""
         options = sorted(option.name for option in fields(ResourceOptions))
         for keyword in keywords:
             if keyword not in options:

@@ -1,4 +1,4 @@
-"""The type of conditions that are false of None: what one of them is true of is an object."""
+"""The type of conditions that are false of None, so that they are true of objects only."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class EventStream(Generic[M]):
         """Wait until `has_synced`, while another task reads.
 
         Raises:
-            StoppedError: The informer has been left; what it crashed of, if it crashed.
+            StoppedError: The informer has been left. If it has crashed, its error is raised instead.
         """
         await self._mailbox.wait_synced()
 

@@ -41,7 +41,7 @@ class Handler:
 
     Attributes:
         name: For the log and statistics.
-        has_plain: True if one of the callbacks, at least, is no coroutine function: it may hold the event loop.
+        has_plain: True if one of the callbacks, at least, is a plain function, which may hold the event loop.
 
     Raises:
         ConfigError: There is no callback, or both a handler and callbacks.

@@ -174,7 +174,7 @@ def _judge_initial_stream(error: Exception, *, opened: bool) -> tuple[bool, bool
         # Not 403: list and watch are separate verbs, and a cache that cannot follow the server is better than none.
         busy = isinstance(error, (UnauthorizedError, NotFoundError, TooManyRequestsError))
         return False, not busy and error.status != 503
-    # A server that cannot be reached would not respond to a LIST either, so this is no evidence against the stream.
+    # A server that cannot be reached would not respond to a LIST either, so this is not evidence against the stream.
     unreachable = not opened and isinstance(error, OSError) and not isinstance(error, TimeoutError)
     return False, not unreachable
 

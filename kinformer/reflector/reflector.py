@@ -151,7 +151,7 @@ class Reflector:
 
     @property
     def progress(self) -> str:
-        """How far the full list that is being made has come, in words; "no answer yet" if none is."""
+        """The progress of the full list that is being made, in words; "no answer yet" if none is."""
         return self._collecting.progress if self._collecting is not None else "no answer yet"
 
     def health(self) -> InformerHealth:

@@ -20,7 +20,7 @@ from kinformer.reflector.watch_list import WatchListChoice
 
 __all__ = ["FIRST", "PAGE_SIZE", "ListRun", "RelistPlan", "reaches"]
 
-FIRST = "first"  # the cause of the list that is no relist
+FIRST = "first"  # the cause of the list that is not a relist
 
 PAGE_SIZE = 500  # client-go, tools/pager/pager.go, defaultPageSize
 
@@ -66,7 +66,7 @@ class ListRun:
 
     @property
     def progress(self) -> str:
-        """How far the list has come."""
+        """The progress of the list."""
         if self.page == 1 and not self.received:
             return "no answer yet"
         return f"still listing: page {self.page}, {self.received:,} objects so far"

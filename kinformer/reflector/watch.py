@@ -155,7 +155,7 @@ class Follower:
                 batches, busy = 0, 0.0
 
     async def room(self, timeout: IdleTimeout | None = None) -> None:
-        """Wait while the store is full; that is no silence of the stream that `timeout` belongs to."""
+        """Wait while the store is full; this is not silence of the stream, to which `timeout` applies."""
         if self.streaming is None or not self.streaming.is_full():
             return
         with timeout.paused() if timeout is not None else nullcontext():

@@ -97,7 +97,7 @@ class InitialEvents:
 
     @property
     def progress(self) -> str:
-        """How far the stream has come."""
+        """The progress of the stream."""
         if not self.received:
             return "the initial stream is open, and no object has come yet"
         return f"still listing: {self.received:,} objects of the initial stream so far"
@@ -122,7 +122,7 @@ class InitialEvents:
         return None
 
     def _is_end(self, kind: str, obj: object) -> bool:
-        """True if this is the end bookmark, whose version is kept; WatchError if it is no bookmark."""
+        """True if this is the end bookmark, whose version is kept; WatchError if it is not a bookmark."""
         if kind != "BOOKMARK":
             raise WatchError(f"an event of the initial stream has the unknown type {kind!r}")
         if not ends_initial_events(obj):

@@ -100,5 +100,5 @@ def _assigned(replica: str, rivals: frozenset[str]) -> frozenset[int]:
 
 @lru_cache(maxsize=1024)
 def _weights(replica: str) -> tuple[tuple[bytes, str], ...]:
-    # With the name, so that equal hashes are no tie. Not FNV: names that differ in one digit must differ in all slots.
+    # With the name, so that equal hashes do not tie. Not FNV: names that differ in one digit must differ in all slots.
     return tuple((blake2b(f"{slot}/{replica}".encode(), digest_size=8).digest(), replica) for slot in range(SLOTS))

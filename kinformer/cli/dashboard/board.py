@@ -66,7 +66,7 @@ class Board:
         if not running:
             self.troubles.end()
         self._following = asyncio.Lock()
-        self._looked_at: dict[str, float] = {}  # when a page last asked for a resource that was opened, by its name
+        self._looked_at: dict[str, float] = {}  # the last request of a page for an opened resource, by its name
         self._timer: asyncio.TimerHandle | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._began = time.time()

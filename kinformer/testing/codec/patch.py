@@ -46,7 +46,7 @@ def patch_kind(content_type: str, resource: ResourceType, subresource: str = "")
 
 
 def patch_function(kind: str, patch: Any, node: Node) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """The function that makes the new object of the old. A 400 `StatusError` for what is no patch of this kind."""
+    """The function that makes the new object of the old. A 400 `StatusError` for a body of another kind."""
     if kind == "json":
         return lambda obj: json_patch(obj, patch)
     if not isinstance(patch, dict):
@@ -84,7 +84,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for what is no patch."""
+    """RFC 6902. A 422 `StatusError` for an operation that fails, 400 for a body that is not a patch."""
     if not isinstance(operations, list):
         text = f"json: cannot unmarshal {go_kind(operations)} into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {text}")
@@ -106,7 +106,7 @@ def json_patch(target: Any, operations: Any) -> Any:
 
 
 def _check_operation(operation: Any) -> None:
-    """The types of an operation. A 400 `StatusError`; null passes, and is no operation that could be done."""
+    """The types of an operation. A 400 `StatusError`; null passes, although it cannot be performed."""
     wrong = ""
     if not isinstance(operation, dict):
         wrong = "" if operation is None else f"{go_kind(operation)} into Go value of type handlers.jsonPatchOp"

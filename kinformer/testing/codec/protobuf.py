@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no protobuf of the kind that they name."""
+    """Bytes that are not protobuf of the kind that they name."""
 
 
 def decode_protobuf(body: bytes) -> Object:

@@ -112,7 +112,7 @@ class Call:
         await self.response.send_json(status, status=201)
 
     async def send_object(self, value: Object, *, status: int = 200) -> None:
-        """An object that is no stored one."""
+        """An object that is not a stored one."""
         await self.send(dumps(value) + b"\n", negotiate(self.request.headers, tables=False), status)
 
     async def send_written(self, resource: ResourceType, written: WriteResult, options: WriteOptions) -> None:

@@ -35,7 +35,7 @@ def check_duration(text: str) -> str:
 
 
 def check_timeout(info: RequestInfo, params: Mapping[str, str]) -> None:
-    """Refuse a `timeout` that is no duration, except of a request that takes its time anyway (request_deadline.go)."""
+    """Refuse a `timeout` that is not a duration, except of requests that take long anyway (request_deadline.go)."""
     text = params.get("timeout", "")
     if not text or info.verb in ("watch", "proxy") or info.subresource in _LONG_RUNNING:
         return

@@ -22,7 +22,7 @@ def recorded() -> dict[str, Any]:
     return document
 
 
-# Kinds that are no resources of their own, in whatever version they come.
+# Kinds that are not resources, in whatever version they come.
 _EXTRA = {
     "Scale": "autoscaling.v1.Scale",
     "Eviction": "policy.v1.Eviction",

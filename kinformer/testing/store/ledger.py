@@ -131,7 +131,7 @@ def _without(metadata: Object) -> Object:
 
 
 def same_content(old: Object, new: Object) -> bool:
-    """True if a write would change nothing but resourceVersion and managedFields."""
+    """True if a write would change only resourceVersion and managedFields."""
     return _without(old["metadata"]) == _without(new["metadata"]) and _rest(old, ()) == _rest(new, ())
 
 

@@ -32,7 +32,9 @@ _JOBS = ("report", "backup", "import")
 _NODES = 5
 _TICK = 0.1  # seconds between two steps
 _EVENTS = 200  # Events that are kept; a real cluster forgets them after an hour
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes: without vowels, so that no words are formed
+_SUFFIX = (
+    "bcdfghjklmnpqrstvwxz2456789"  # as in Kubernetes, without vowels; fewer of them, so that names fit on a terminal
+)
 
 _API_VERSIONS = {"Deployment": "apps/v1", "Job": "batch/v1", "Node": "v1", "Pod": "v1", "ReplicaSet": "apps/v1"}
 
@@ -83,7 +85,7 @@ class LivingCluster:
         self._down: dict[str, float] = {}  # node -> the time when it is back
         self._next_scale, self._next_job, self._next_outage = 1.0, 0.5, 4.0
         self._uids: dict[tuple[str, str, str], str] = {}  # by kind, namespace and name
-        self._replica_sets = {key: f"{key[1]}-{self._suffix(2)}" for key in self._replicas}
+        self._replica_sets = {key: f"{key[1]}-{self._suffix(1)}" for key in self._replicas}
         self._events: deque[tuple[str, str]] = deque()  # namespace and name, the oldest first
 
     def populate(self) -> None:
@@ -195,9 +197,9 @@ class LivingCluster:
     def _start(self, namespace: str, owner: str) -> None:
         is_job = owner in _JOBS
         kind, parent = (
-            ("Job", f"{owner}-{self._suffix(2)}") if is_job else ("ReplicaSet", self._replica_sets[namespace, owner])
+            ("Job", f"{owner}-{self._suffix(1)}") if is_job else ("ReplicaSet", self._replica_sets[namespace, owner])
         )
-        name = f"{parent}-{self._suffix()}"
+        name = f"{parent}-{self._suffix(3)}"
         if any(pod.namespace == namespace and name.startswith(pod.name) for pod in self._pods):
             return  # the next step tries another name
         if is_job:
@@ -344,7 +346,7 @@ class LivingCluster:
             self._uids[key] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         return self._uids[key]
 
-    def _suffix(self, length: int = 5) -> str:
+    def _suffix(self, length: int) -> str:
         return "".join(self._chance.choices(_SUFFIX, k=length))
 
     def _tell(

@@ -121,8 +121,14 @@ class StreamFollower:
                 found = self._events.health().relists
                 self.relists, relists = self.relists + found - relists, found
                 if self._stalled:
-                    seconds, self._stalled = self._stalled, 0.0
-                    await asyncio.sleep(seconds)
+                    await self._stall()
+
+    async def _stall(self) -> None:
+        """Do not read, until the server goes back in time: a stream that asks nothing then cannot notice it."""
+        seconds, self._stalled = self._stalled, 0.0
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end and self._rewinds() == self._agreed:
+            await asyncio.sleep(0.05)
 
     def _keep(self) -> None:
         assert self._events is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -126,9 +127,8 @@ class StreamFollower:
     async def _stall(self) -> None:
         """Do not read, until the server goes back in time: a stream that asks nothing then cannot notice it."""
         seconds, self._stalled = self._stalled, 0.0
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end and self._rewinds() == self._agreed:
-            await asyncio.sleep(0.05)
+        with suppress(TimeoutError):
+            await until(lambda: self._rewinds() != self._agreed, seconds)
 
     def _keep(self) -> None:
         assert self._events is not None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from kinformer.exceptions import StoppedError
 
 __all__ = ["Awaited", "LoopThread"]
+
+_ENDING = 5.0  # seconds that a loop which ends by itself takes at most
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,9 +39,12 @@ class LoopThread:
         self._lock = threading.Lock()  # so that no call begins while the portal ends
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
-        self._thread: int | None = None
+        self._thread: threading.Thread | None = None
+        self._died: BaseException | None = None  # of what the loop has ended without being left
         self._process = 0
         self._closed = False
+        self._leaving = False  # True from when leaving begins
+        self._dying = False  # True from when the loop ends without it
 
     def open(self, running: AbstractAsyncContextManager[object]) -> None:
         """Start the thread, and enter `running` on its loop.
@@ -47,28 +53,45 @@ class LoopThread:
             RuntimeError: It was opened before.
             BaseException: Entering raised it; the thread has ended.
         """
-        if self._process:
-            raise RuntimeError(f"{self._owner} can be entered once; make another one")
-        self._process = os.getpid()
+        with self._lock:
+            if self._process:
+                raise RuntimeError(f"{self._owner} can be entered once; make another one")
+            self._process = os.getpid()
+        started: Future[BlockingPortal] = Future()
+        # Not `start_blocking_portal`, which does not tell of what its loop has ended.
+        self._thread = threading.Thread(target=self._run, args=(started,), name="kinformer event loop", daemon=True)
         with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal("asyncio"))
-            stack.callback(self._end, portal)
-            self._thread = portal.call(_name_thread)
-            stack.enter_context(portal.wrap_async_context_manager(running))
+            stack.callback(self._end, started)
+            self._thread.start()
+            portal = started.result()
+            stack.enter_context(portal.wrap_async_context_manager(self._observed(running)))
             self._stack = stack.pop_all()
         self._portal = portal
 
     def close(self, error: BaseException | None = None) -> None:
         """Leave what runs, cancel the calls that other threads still wait for, and end the thread.
 
-        Calls are accepted while what runs is left, because handlers may need them to finish.
+        Calls are accepted while what runs is left, because handlers may need them to finish. In a forked process this
+        does nothing: the thread is the parent's.
 
         Raises:
-            RuntimeError: Called on the loop's own thread, or in a forked process.
+            RuntimeError: Called on the loop's own thread.
+            StoppedError: The loop has ended before, by itself; not if there is an error already.
         """
+        if self._process and os.getpid() != self._process:
+            return
         self._refuse_own_thread("leaving")
         with self._lock:
             stack = self._stack.pop_all()  # of two threads that leave, one does
+            died = self._dying and not self._closed
+            self._leaving = True
+        if died:
+            stack.pop_all()  # there is nothing left to leave
+            ended = self._ended("leaving")
+            self._closed = True
+            if error is None:
+                raise ended
+            return
         stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
     @overload
@@ -86,21 +109,41 @@ class LoopThread:
         """
         self._refuse_own_thread(what)
         with self._lock:
-            if self._closed:
-                raise self._left(what)
+            if self._closed or self._dying:
+                raise self._ended(what)
             if self._portal is None:
                 raise RuntimeError(f"{what}: {self._owner} has not been entered; use it inside `with`")
-            future: Future[Any] = self._portal.start_task_soon(function)
+            try:
+                future: Future[Any] = self._portal.start_task_soon(function)
+            except RuntimeError:  # it is ending by itself
+                raise self._ended(what) from None
         try:
             return future.result()
         except CancelledError:
-            raise self._left(what) from None
+            raise self._ended(what) from None
         except BaseException:
             future.cancel()
             raise
 
-    def _left(self, what: str) -> StoppedError:
-        return StoppedError(f"{what}: {self._owner} has been left")
+    @asynccontextmanager
+    async def _observed(self, running: AbstractAsyncContextManager[object]) -> AsyncIterator[None]:
+        async with running:
+            try:
+                yield
+            finally:
+                self._dying = not self._leaving
+
+    def _ended(self, what: str) -> StoppedError:
+        if not self._closed and self._thread is not None:
+            self._thread.join(_ENDING)  # it knows the reason when it is over
+        if self._died is None:
+            return StoppedError(f"{what}: {self._owner} has been left")
+        error = StoppedError(
+            f"{what}: the event loop of {self._owner} has ended, because a function that runs there raised "
+            f"{type(self._died).__name__}"
+        )
+        error.__cause__ = self._died
+        return error
 
     def _refuse_own_thread(self, what: str) -> None:
         if self._process and os.getpid() != self._process:
@@ -108,21 +151,38 @@ class LoopThread:
                 f"{what}: {self._owner} was entered in the process {self._process}, and its thread has not come along "
                 "into this one; enter another one after the fork"
             )
-        if self._thread == threading.get_ident():
+        if self._thread is threading.current_thread():
             raise RuntimeError(
                 f"{what}: called on the thread of the event loop of {self._owner}, which would wait for itself; "
                 "conditions, filters, index functions and transforms run there, and must not block"
             )
 
-    def _end(self, portal: BlockingPortal) -> None:
+    def _run(self, started: Future[BlockingPortal]) -> None:
+        """Run the loop, in its thread. An exception that ends it is kept for those who call, as it has no caller."""
+        try:
+            anyio.run(self._serve, started)
+        except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a function on the loop
+            self._died = error
+            if not started.done():
+                started.set_exception(error)
+
+    async def _serve(self, started: Future[BlockingPortal]) -> None:
+        async with BlockingPortal() as portal:
+            started.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    def _end(self, started: Future[BlockingPortal]) -> None:
+        portal, thread = started.result(), self._thread
+        assert thread is not None
+        self._leaving = True
         with self._lock:
             self._closed = True
-        portal.call(partial(portal.stop, cancel_remaining=True))
-
-
-def _name_thread() -> int:
-    threading.current_thread().name = "kinformer event loop"
-    return threading.get_ident()
+        try:
+            portal.call(partial(portal.stop, cancel_remaining=True))
+        except (RuntimeError, CancelledError):
+            if self._died is None and thread.is_alive():
+                raise
+        thread.join()
 
 
 class _OnLoop(Protocol):

@@ -384,6 +384,94 @@ async def test_leaving_while_a_handler_never_returns_ends_within_the_deadline(
     assert not loop_threads()
 
 
+@pytest.mark.parametrize("reason", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
+@pytest.mark.parametrize("place", ["condition", "filter"])
+async def test_a_loop_that_a_function_ends_ends_every_call_with_the_reason(
+    server: APIServer, place: str, reason: BaseException
+) -> None:
+    make(server, "a")
+    ended: list[tuple[str, str]] = []
+
+    def end_it(obj: object) -> bool:
+        raise reason
+
+    def attempt(what: str, call: Callable[[], object]) -> None:
+        try:
+            call()
+            ended.append((what, ""))
+        except BaseException as error:
+            ended.append((what, f"{type(error).__name__}: {error}"))
+
+    def program() -> None:
+        informers = blocking.Informers(url=server.url)
+        with informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            maps.wait_synced(10)
+            waits: dict[str, Callable[[], object]] = {
+                "version": lambda: maps.wait_for_resource_version("100000"),
+                "object": lambda: informers.wait_for("v1/configmaps", "default/never", lambda obj: obj),
+                "events": lambda: list(maps.events()),
+            }
+            threads = [threading.Thread(target=attempt, args=wait) for wait in waits.items()]
+            for thread in threads:
+                thread.start()
+            time.sleep(0.3)
+            if place == "filter":
+                maps.add_event_handler(on_add=print, filter=end_it)
+            else:
+                with pytest.raises(type(reason)):
+                    maps.wait_for("default/a", end_it, timeout=10)
+            for thread in threads:
+                thread.join(10)
+            assert sorted(what for what, _ in ended) == ["events", "object", "version"]
+            attempt("later", lambda: informers.request("GET", "/version"))
+            assert [obj.name for obj in maps.lister.list()] == ["a"]  # reads need no loop
+
+    with pytest.raises(StoppedError, match=r"leaving: the event loop of blocking\.Informers has ended"):
+        await in_thread(program)
+    assert len(ended) == 4
+    assert ("events", "") in ended  # an iteration ends as with any leaving
+    for what, text in ended:
+        if what == "events":
+            continue
+        assert text.startswith("StoppedError: "), what
+        assert f"because a function that runs there raised {type(reason).__name__}" in text
+    assert not loop_threads()
+
+
+async def test_of_threads_that_enter_and_leave_at_once_one_does_each(server: APIServer) -> None:
+    make(server, "a")
+
+    def program() -> None:
+        for _ in range(20):
+            informers = blocking.Informers(url=server.url)
+            barrier, entered, refused = threading.Barrier(8), [], []
+
+            def enter(barrier: threading.Barrier = barrier, one: blocking.Informers = informers) -> None:
+                barrier.wait()
+                try:
+                    one.__enter__()
+                    entered.append(1)  # noqa: B023
+                except RuntimeError as error:
+                    refused.append(str(error))  # noqa: B023
+
+            def leave(barrier: threading.Barrier = barrier, one: blocking.Informers = informers) -> None:
+                barrier.wait()
+                one.__exit__(None, None, None)
+
+            for target in (enter, leave):
+                threads = [threading.Thread(target=target) for _ in range(8)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(20)
+            assert (len(entered), len(refused)) == (1, 7)
+            assert all("entered once" in text for text in refused)
+            assert not loop_threads()
+
+    await in_thread(program, 60)
+
+
 async def test_an_error_within_goes_on_and_the_thread_ends(server: APIServer) -> None:
     def program() -> None:
         with blocking.Informers(url=server.url) as informers:

@@ -208,3 +208,30 @@ async def test_a_forked_child_is_told_to_enter_another_and_ends(server: APIServe
     assert await run.status(30) == 0, run.errors
     assert run.said.count("enter another one after the fork") == 2
     assert "own\nchild 0\n" in run.said
+
+
+@pytest.mark.parametrize(("end", "status"), [("sys.exit(5)", 5), ("raise LookupError('mine')", 1), ("pass", 0)])
+async def test_a_forked_child_leaves_by_its_own_end_and_the_parent_goes_on(
+    server: APIServer, end: str, status: int
+) -> None:
+    run = await Running.start(
+        server,
+        f"""
+        import warnings
+        warnings.simplefilter("ignore")  # of forks beside threads
+        child = None
+        with informers:
+            maps = informers.for_resource("v1/configmaps", namespace="default")
+            maps.wait_synced(10)
+            child = os.fork()
+            if child == 0:
+                {end}
+            else:
+                say("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                maps.wait_for("default/a", lambda obj: obj, timeout=10)
+                say("goes on", informers.request("GET", "/api/v1/namespaces/default")["metadata"]["name"])
+        """,
+    )
+    assert await run.status(30) == 0, run.errors
+    assert run.said == f"child {status}\ngoes on default\n"
+    assert "RuntimeError" not in run.errors

@@ -18,7 +18,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
@@ -197,7 +197,7 @@ def lister_of(
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
-def error_handlers() -> dict[Any, Callable[[Request, Any], Awaitable[Response]]]:
+def error_handlers() -> dict[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]]:
     """Return handlers for what a request can be at fault for, or come too early for, as JSON ``{"detail": text}``.
 
     ``app = FastAPI(lifespan=..., exception_handlers=error_handlers())``; Starlette takes them too. A `SelectorError`

@@ -84,6 +84,7 @@ class Fetch:
         if self.read is None:
             raise RuntimeError("fetch() belongs to one run of the function, which has ended")
         selects = selector is not None or namespace is not None
+        parsed = LabelSelector.parse(selector) if selects else None
         if (key is not None) + (index is not None) + (owner is not None) + selects > 1:
             raise TypeError("fetch(): pass one of key=, index=, owner= and selector= (which may have a namespace=)")
         tap = self._tap_of(collection._readable)
@@ -95,8 +96,7 @@ class Fetch:
         elif owner is not None:
             self.read.append(Read(number, OWNER, owner))
             tap.index_owners()
-        elif selects:
-            parsed = LabelSelector.parse(selector)
+        elif parsed is not None:
             self.read.append(self._reads.selector(number, parsed, namespace or ""))
         else:
             self.read.append(Read(number, ALL, ""))
@@ -108,6 +108,6 @@ class Fetch:
             return indexer.by_index(*index)
         if owner is not None:
             return indexer.by_index(OWNER_INDEX, owner)
-        if selects:
+        if parsed is not None:
             return indexer.select(parsed.matches, namespace or None)
         return indexer.list()

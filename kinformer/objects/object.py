@@ -405,11 +405,7 @@ def view(obj: KubeObject) -> ObjectView: ...
 @overload
 def view(obj: T) -> T: ...
 def view(obj: object) -> object:
-    """Make a view of an object for one handler, with nothing decoded yet; 0.2 us.
-
-    Of a `KeyedValue` the value is returned. Any other object, which a source of the program's own may return, is
-    returned as it is.
-    """
+    """Make a view of an object for one reader, nothing decoded yet; what is no object is returned, without its key."""
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))
     if type(obj) is KeyedValue:

@@ -30,7 +30,7 @@ KNOWN = [
     Difference(
         "objects::a_name_has_to_be_a_dns_name",
         r"^\[13\]\.answer\.(message|details\.causes)",
-        "Services get no cluster addresses, so nothing is said of the allocator that would refuse one",
+        "Services get no cluster addresses, so there are no errors of the allocator that would refuse one",
     ),
     Difference(
         "objects::a_namespace_that_is_being_deleted",
@@ -40,7 +40,7 @@ KNOWN = [
     Difference(
         "objects::what_cannot_be_changed",
         r"^\[3\]\.answer\.(message|details\.causes\[0\]\.message)",
-        "The refusal of a change to a Pod's spec names the fields, where a real server prints a diff of Go structs",
+        "The refusal of a change to a Pod's spec names the fields; a real server prints a diff of Go structs",
     ),
     Difference(
         "patches::a_merge_patch_adds",
@@ -50,7 +50,7 @@ KNOWN = [
     Difference(
         "patches::apply_takes_yaml",
         r"^\[1\]\.answer\.message",
-        "What is wrong with a YAML text is said in the words of another parser",
+        "Errors in a YAML text have the words of another parser",
     ),
 ]
 

@@ -134,7 +134,7 @@ def build(folder: Path, site: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=300,
         check=False,
     )
 
@@ -170,6 +170,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.timeout(360)  # the fixture builds the site
 @pytest.mark.tools
 @pytest.mark.process
 @needs_mkdocs
@@ -187,6 +188,7 @@ def test_the_site_builds_strictly_and_needs_no_network_to_be_read(site: Path) ->
     assert (site / "search" / "search_index.json").stat().st_size > 100_000
 
 
+@pytest.mark.timeout(360)  # the fixture builds the site
 @pytest.mark.tools
 @pytest.mark.process
 @needs_mkdocs
@@ -210,6 +212,7 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Log nothing."""
 
 
+@pytest.mark.timeout(360)  # the fixture builds the site
 @pytest.mark.tools
 @pytest.mark.process
 @needs_mkdocs

@@ -28,6 +28,7 @@ NAMES = (
     "latency",
     "growth",
     "fan_out",
+    "derived",
     "reads",
     "many",
     "peers",

@@ -13,9 +13,8 @@ from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.tasks import Tasks, require_loop
 from kinformer.cache.lister import Lister
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import value_of
+from kinformer.derived.entries import ValuesByKey, ValueView, value_of
 from kinformer.derived.statistics import DerivedStatistics
-from kinformer.derived.value_view import ValuesByKey, ValueView
 from kinformer.derived.values import ValueIndexers, over_values
 from kinformer.exceptions import NotSyncedError, StoppedError
 from kinformer.informer.collection import CollectionReads

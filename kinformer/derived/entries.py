@@ -1,14 +1,20 @@
-"""The entries of a cache, as a derived collection reads them: a `KubeObject`, or a value with its key."""
+"""The entries of a cache as a derived collection reads them: objects, or values with keys; and the reads of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
+from kinformer.cache.indexer import Indexer
+from kinformer.cache.key_view import KeyView
+from kinformer.cache.label_groups import Matches
+from kinformer.cache.store import Keys, Objects
 from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.object import KubeObject
 
-__all__ = ["labels_of", "namespace_of", "owners_of", "value_of"]
+__all__ = ["ValueView", "ValuesByKey", "labels_of", "namespace_of", "owners_of", "value_of"]
+
+V = TypeVar("V")
 
 
 def value_of(entry: Any) -> Any:
@@ -33,3 +39,69 @@ def owners_of(entry: Any) -> tuple[str, ...]:
     """Return the uids of the owners of an entry; none if its value is no object of Kubernetes."""
     value = value_of(entry)
     return tuple(owner.uid for owner in value.owner_references) if isinstance(value, KubeObject) else ()
+
+
+class ValueView(Generic[V]):
+    """The values of a cache; every read is a snapshot and may come from any thread, as of `IndexView`."""
+
+    def __init__(self, indexer: Indexer[Any]) -> None:
+        self._indexer = indexer
+        self.any_key: Callable[[], str | None] = indexer.any_key
+        self.list_keys: Callable[[], Keys] = indexer.list_keys
+        self.index_keys: Callable[[str, str], Keys] = indexer.index_keys
+        self.index_values: Callable[[str], Keys] = indexer.index_values
+
+    def get_by_key(self, key: str) -> V | None:
+        """Return the value of a key, or None."""
+        entry = self._indexer.get_by_key(key)
+        value: V | None = entry.value if type(entry) is KeyedValue else entry
+        return value
+
+    def list(self) -> Objects[V]:
+        """Return all values, in no order."""
+        return _values(self._indexer.list())
+
+    def items(self) -> Objects[tuple[str, V]]:
+        """Return all keys and values of one moment, in no order."""
+        return [(entry.key, value_of(entry)) for entry in self._indexer.list()]
+
+    def by_index(self, name: str, value: str) -> Objects[V]:
+        """Return the values that have `value` in the index `name`, in no order.
+
+        Raises:
+            IndexNotFoundError: There is no such index.
+        """
+        return _values(self._indexer.by_index(name, value))
+
+    def in_namespace(self, namespace: str) -> Objects[V]:
+        """Return the values of one namespace: that of their object, else their key up to the last slash."""
+        return [value_of(entry) for entry in self._indexer.list() if namespace_of(entry) == namespace]
+
+    def select(self, matches: Matches, namespace: str | None = None) -> Objects[V]:
+        """Return the values for whose labels `matches` returns True, of one namespace or all."""
+        found = self._indexer.select(matches)
+        return [value_of(entry) for entry in found if namespace is None or namespace_of(entry) == namespace]
+
+    def sample(self, count: int) -> Sequence[V]:
+        """Return some `count` values, or all if there are fewer."""
+        return _values(self._indexer.sample(count))
+
+    def __len__(self) -> int:
+        return len(self._indexer)
+
+
+def _values(entries: Sequence[Any]) -> list[Any]:
+    return [entry.value if type(entry) is KeyedValue else entry for entry in entries]
+
+
+class ValuesByKey(KeyView[Any]):
+    """A derived collection as a mapping from key to value: see `KeyView`."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: ValueView[Any]) -> None:
+        super().__init__(values)
+        self._values = values
+
+    def _snapshot(self) -> dict[str, Any]:
+        return dict(self._values.items())

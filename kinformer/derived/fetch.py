@@ -90,16 +90,16 @@ class Fetch:
         tap = self._tap_of(collection._readable)
         number, indexer = tap.number, tap.source.indexer
         if key is not None:
-            self.read.append(Read(number, KEY, key))
+            self.read.append((number, KEY, key))
         elif index is not None:
-            self.read.append(Read(number, by_index(index[0]), index[1]))
+            self.read.append((number, by_index(index[0]), index[1]))
         elif owner is not None:
-            self.read.append(Read(number, OWNER, owner))
+            self.read.append((number, OWNER, owner))
             tap.index_owners()
         elif parsed is not None:
             self.read.append(self._reads.selector(number, parsed, namespace or ""))
         else:
-            self.read.append(Read(number, ALL, ""))
+            self.read.append((number, ALL, ""))
         if not tap.is_ready:
             raise NotReady(tap)
         if key is not None:

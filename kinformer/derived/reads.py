@@ -7,7 +7,7 @@ key. So an object that comes later, and would have been found, concerns its read
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, TypeGuard, cast
 
 from kinformer._runtime.partitioned_dict import Table, stored
 from kinformer.cache.store import new_partitions
@@ -27,15 +27,12 @@ def by_index(name: str) -> str:
     return _INDEX + name
 
 
-class Read(NamedTuple):
-    """One read: the number of the collection, the kind of the question, and what was asked for.
+Read = tuple[int, str, str]
+"""One read: the number of the collection, the kind of the question, and what was asked for.
 
-    Of a selector it is the canonical text behind the namespace and a line feed; of `ALL` the empty text.
-    """
-
-    source: int
-    kind: str
-    value: str
+Of a selector that is the canonical text behind the namespace and a line feed; of `ALL` the empty text. A plain tuple,
+which the garbage collector stops tracking once it has seen it: there may be one for each value.
+"""
 
 
 _Readers = str | Table[str, None]  # one key, or several: most reads have one reader, and a text costs nothing
@@ -58,11 +55,11 @@ class Reads:
 
     def __len__(self) -> int:
         """The number of dependencies: pairs of a value and a read."""
-        return sum(1 if type(read) is Read else len(read) for part in self._of for read in part.values())
+        return sum(len(_each(reads)) for part in self._of for reads in part.values())
 
     def selector(self, source: int, selector: LabelSelector, namespace: str) -> Read:
         """Return the read of a collection by a selector in a namespace, `""` for all, to be recorded."""
-        read = Read(source, SELECTOR, f"{namespace}\n{selector}")
+        read = (source, SELECTOR, f"{namespace}\n{selector}")
         self._parsed.setdefault(read, selector)
         return read
 
@@ -100,21 +97,21 @@ class Reads:
         key, old, new = change
         for kind in kinds:
             if kind == KEY:
-                yield from self._behind(Read(source, KEY, key))
+                yield from self._behind((source, KEY, key))
             elif kind == ALL:
-                yield from self._behind(Read(source, ALL, ""))
+                yield from self._behind((source, ALL, ""))
             elif kind == OWNER:
                 for uid in {*owners_of(old), *owners_of(new)}:
-                    yield from self._behind(Read(source, OWNER, uid))
+                    yield from self._behind((source, OWNER, uid))
             elif kind == SELECTOR:
                 for text in self._selectors[source].matching(old, new):
-                    yield from self._behind(Read(source, SELECTOR, text))
+                    yield from self._behind((source, SELECTOR, text))
             else:
                 index = kind.removeprefix(_INDEX)
                 values = self._values_of(source, index, new) if new is not None else ()
                 before = self._values_of(source, index, old) if old is not None else ()
                 for value in dict.fromkeys((*before, *values)):
-                    yield from self._behind(Read(source, kind, value))
+                    yield from self._behind((source, kind, value))
 
     def sources(self) -> set[int]:
         """The numbers of the collections that some value was computed from."""
@@ -130,10 +127,10 @@ class Reads:
         readers = self._readers.get(read)
         if readers is None:
             self._readers = stored(self._readers, read, key)
-            kinds = self._kinds.setdefault(read.source, {})
-            kinds[read.kind] = kinds.get(read.kind, 0) + 1
-            if read.kind == SELECTOR:
-                self._selectors.setdefault(read.source, _Selectors()).add(read.value, self._parsed[read])
+            kinds = self._kinds.setdefault(read[0], {})
+            kinds[read[1]] = kinds.get(read[1], 0) + 1
+            if read[1] == SELECTOR:
+                self._selectors.setdefault(read[0], _Selectors()).add(read[2], self._parsed[read])
         elif isinstance(readers, str):
             self._readers[read] = {readers: None, key: None}
         else:
@@ -148,12 +145,12 @@ class Reads:
             if readers:
                 return
         del self._readers[read]
-        kinds = self._kinds[read.source]
-        kinds[read.kind] -= 1
-        if not kinds[read.kind]:
-            del kinds[read.kind]
-        if read.kind == SELECTOR:
-            self._selectors[read.source].remove(read.value, self._parsed.pop(read))
+        kinds = self._kinds[read[0]]
+        kinds[read[1]] -= 1
+        if not kinds[read[1]]:
+            del kinds[read[1]]
+        if read[1] == SELECTOR:
+            self._selectors[read[0]].remove(read[2], self._parsed.pop(read))
 
 
 class _Selectors:
@@ -207,4 +204,10 @@ def _required(selector: LabelSelector) -> tuple[str, str] | None:
 def _each(reads: Read | tuple[Read, ...] | None) -> tuple[Read, ...]:
     if reads is None:
         return ()
-    return (reads,) if isinstance(reads, Read) else reads
+    if _is_one(reads):
+        return (reads,)
+    return cast("tuple[Read, ...]", reads)
+
+
+def _is_one(reads: Read | tuple[Read, ...]) -> TypeGuard[Read]:
+    return isinstance(reads[0], int)

@@ -192,10 +192,6 @@ def get(context: typer.Context) -> None:
 @app.command(cls=Command, epilog=_WAIT_ENDS)
 def wait(
     resource: ResourceArgument,
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="NAME", help="The objects.", autocompletion=complete_name, show_default=False),
-    ],
     condition: Annotated[
         str,
         typer.Option(
@@ -205,6 +201,15 @@ def wait(
             show_default=False,
         ),
     ],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="The objects; none if RESOURCE is pods/NAME, which may be followed by others of that form.",
+            autocompletion=complete_name,
+            show_default=False,
+        ),
+    ] = None,
     namespace: NamespaceOption = None,
     timeout: Annotated[
         str,
@@ -219,12 +224,14 @@ def wait(
     """Wait until a condition holds for objects, as kubectl wait does, but through outages of the server."""
     from kinformer.cli.commands.wait import Awaited, seconds_of
     from kinformer.cli.commands.wait import wait as command
-    from kinformer.cli.target import Selection, Server
+    from kinformer.cli.target import Server, selections_of
 
     target = Server(url=server, kubeconfig=kubeconfig, context=context)
-    selection = Selection(resource=resource, namespace=namespace)
+    selections = selections_of([resource, *(names or ())], namespace, False, None, None)
+    if not all(selection.names for selection in selections):
+        raise UsageError("argument NAME is missing; pass names behind the resource, or pods/NAME")
     awaited, limit = Awaited(condition), seconds_of(timeout)
-    launch(lambda: command(target, selection, names, awaited, timeout=limit), terminated=TERMINATED)
+    launch(lambda: command(target, selections, awaited, timeout=limit), terminated=TERMINATED)
 
 
 @app.command(cls=Command, epilog=_ENDS)

@@ -70,6 +70,22 @@ async def test_what_holds_already_holds(server: APIServer, kinformer: CommandLin
     )
 
 
+async def test_objects_are_named_with_their_resource_as_kubectl_takes_them(
+    server: APIServer, kinformer: CommandLine
+) -> None:
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+    ended = await kinformer("wait", "pod/web-1", "cm/a", "--for=create", "--timeout=0")
+    assert (ended.status, ended.err) == (0, "")
+    assert sorted(ended.out.splitlines()) == ["configmap/a condition met", "pod/web-1 condition met"]
+
+
+@pytest.mark.parametrize("words", [("pods",), ("pods,cm",), ("pod/web-1", "web-2")])
+async def test_objects_without_a_name_are_a_wrong_command_line(kinformer: CommandLine, words: tuple[str, ...]) -> None:
+    ended = await kinformer("wait", *words, "--for=delete")
+    assert ended.status == 2
+    assert "NAME" in ended.err
+
+
 async def test_a_timeout_is_said_in_kubectls_words_and_says_how_the_object_is(kinformer: CommandLine) -> None:
     ended = await kinformer("wait", "pods", "web-1", "--for=condition=Ready", "--timeout=0.3")
     assert (ended.status, ended.out) == (1, "")

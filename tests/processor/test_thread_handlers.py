@@ -268,6 +268,34 @@ async def test_the_informers_of_a_client_share_the_limiter_of_threads(server: AP
     assert most == 1
 
 
+async def test_a_call_that_takes_the_last_thread_delays_other_handlers_and_loses_nothing(
+    server: APIServer, client: Client
+) -> None:
+    server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+    client.handler_limiter.total_tokens = 1
+    stuck, inside = threading.Event(), threading.Event()
+    other = Blocking()
+
+    def hold(obj: KubeObject) -> None:
+        inside.set()
+        stuck.wait(20)
+
+    async with SharedInformerFactory(client) as factory:
+        maps = factory.for_resource("v1/configmaps", namespace="default")
+        maps.add_event_handler(on_add=hold, thread=True)
+        await until(inside.is_set)
+        maps.add_event_handler(other, thread=True)
+        for number in range(5):
+            server.update(server.get("v1/configmaps", "default", "a") | {"data": {"v": str(number)}})
+        latest = server.get("v1/configmaps", "default", "a")["metadata"]["resourceVersion"]
+        await until(lambda: maps.by_key["default/a"].resource_version == latest)
+        assert other.calls == []
+        stuck.set()
+        await until(lambda: bool(other.calls) and other.calls[-1][2] == latest)
+    assert other.overlaps == 0
+    assert [what for what, _, _ in other.calls] == ["initial", "update", "update", "update", "update", "update"]
+
+
 async def test_a_typed_handler_gets_its_model_in_the_thread(server: APIServer, client: Client) -> None:
     class ConfigMap(msgspec.Struct):
         data: dict[str, str]

@@ -103,27 +103,29 @@ def seconds_of(text: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
-async def wait(server: Server, selection: Selection, names: Sequence[str], awaited: Awaited, *, timeout: float) -> int:
+async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited, *, timeout: float) -> int:
     """Wait until the condition holds for each object, and print a line for each.
 
     Args:
         server: The server.
-        selection: The resource and the namespace.
-        names: The names of the objects.
+        selections: The resources, each with the names of its objects.
         awaited: The condition.
         timeout: Seconds for all of them; 0 asks once.
 
     Returns:
         0; 1 if the condition does not hold for one of them in time, or another failure, after the others have ended.
     """
-    for name in names:
-        check_name(name)
+    for selection in selections:
+        for name in selection.names:
+            check_name(name)
     async with server.client() as client:
-        resource, namespace = await selection.find(client)
-        if "watch" not in resource.verbs:
-            raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
-        one_by_one = [_wait_for_one(client, resource, namespace, name, awaited, timeout) for name in names]
-        failed = await asyncio.gather(*one_by_one)
+        waits = []
+        for selection in selections:
+            resource, namespace = await selection.find(client)
+            if "watch" not in resource.verbs:
+                raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
+            waits += [(resource, namespace, name) for name in selection.names]
+        failed = await asyncio.gather(*(_wait_for_one(client, *one, awaited, timeout) for one in waits))
     return 1 if any(failed) else 0
 
 

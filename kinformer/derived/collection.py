@@ -86,9 +86,9 @@ class DerivedCollection(CollectionReads[V], Generic[V]):
         if self._loop is not None:
             raise RuntimeError(f"derived collection {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
+        self._engine.start()  # raises if what it reads has ended: then there is no task to end
         self._tasks.start(self._values.schedule.run(), f"kinformer resync of {self.name}")
         self._handlers.start()
-        self._engine.start()
 
     @shielded_from_scopes
     async def _leave(self, deadline: float) -> None:

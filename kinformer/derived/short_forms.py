@@ -242,6 +242,7 @@ class Union(DerivedCollection[V]):
 
         Raises:
             ConfigError: The name is taken, empty or has a slash.
+            RuntimeError: The union has not been entered.
         """
         self._usable("add")
         self._union.add(name, collection._readable)

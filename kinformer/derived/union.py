@@ -65,7 +65,10 @@ class UnionEngine(Engine):
 
         Raises:
             ConfigError: The name is taken.
+            RuntimeError: The union has not been entered.
         """
+        if self._propagation is None:
+            raise RuntimeError(f"{self.name} has not been entered; members are added while it runs")
         if check_member(name) in self._taps_by_name:
             raise ConfigError(f"union: {self.name} has a member {name!r} already")
         tap = self._tap(member, with_state=True)

@@ -315,3 +315,21 @@ async def test_a_controller_runs_on_a_derived_collection_and_reads_one_state() -
         ("east", "east/default/a", "1", "1"),
         ("east", "east/default/a", "2", "2"),
     ]
+
+
+async def test_a_collection_of_what_was_left_cannot_be_entered_and_leaves_no_task() -> None:
+    pods = informer(MemorySource())
+    async with pods:
+        await pods.wait_synced(10)
+    names = pods.map(lambda pod: pod.name)
+    before = asyncio.all_tasks()
+    with pytest.raises(StoppedError, match="pods has been left"):
+        async with names:
+            raise AssertionError("it was entered")
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_member_cannot_be_added_before_the_union_is_entered() -> None:
+    pods = union({"east": informer(MemorySource())})
+    with pytest.raises(RuntimeError, match="has not been entered"):
+        pods.add("west", informer(MemorySource()))

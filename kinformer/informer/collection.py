@@ -96,6 +96,11 @@ class Collection(Protocol[T]):
 class ComputedCollection(Collection[T], Protocol[T]):
     """A collection that is computed from others, as `derive` makes it: ``async with`` starts and stops it."""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the collections that it reads."""
+        ...
+
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
+from kinformer.informer.collection import ComputedCollection
 from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject, view
 from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream
 
 __all__ = ["Followed", "is_gone", "wait_for"]
+
+V = TypeVar("V")
 
 Condition = Callable[[KubeObject | None], object]
 
@@ -47,9 +50,11 @@ async def wait_for(
 async def wait_for(
     informer: Followed, key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None: ...
+@overload
 async def wait_for(
-    informer: Followed, key: str, condition: Condition, timeout: float | None = None
-) -> KubeObject | None:
+    informer: ComputedCollection[V], key: str, condition: Callable[[V | None], object], timeout: float | None = None
+) -> V | None: ...
+async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], timeout: float | None = None) -> Any:
     """Wait until `condition` is true of the object with this key, as an informer's cache has it.
 
     ::
@@ -61,7 +66,7 @@ async def wait_for(
     once, it costs a pass over the keys of the cache, in slices. Cancelling it is safe.
 
     Args:
-        informer: One that follows the resource; entered, perhaps not yet synced.
+        informer: One that follows the resource, or a derived collection; entered, perhaps not yet synced.
         key: `"namespace/name"` or `"name"`.
         condition: A plain function of the object, or of None while there is none. Its exceptions are raised unchanged.
         timeout: Seconds; None waits for ever.
@@ -76,7 +81,7 @@ async def wait_for(
         TypeError: The condition cannot be called with an object, or is a coroutine function.
     """
     check_callback(condition, "condition", "obj", f"wait_for {informer.name} {key}", plain=True)
-    seen: KubeObject | None = None
+    seen: Any = None
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
@@ -84,16 +89,21 @@ async def wait_for(
             seen = _viewed(informer.indexer.get_by_key(key))
             if condition(seen):
                 return seen
-            of_key = informer.events(filter=lambda obj: obj.key == key, name=f"wait_for {key}", queue_size=None)
+            # A filter spares an informer the events of all other objects; values of a program do not know their keys.
+            only = None if _is_computed(informer) else (lambda obj: obj.key == key)
+            of_key = informer.events(filter=only, name=f"wait_for {key}", queue_size=None)
             async with of_key as stream:
                 async for event in stream:
+                    if event.key != key:
+                        continue
                     seen = None if event.type == "DELETED" else event.object
                     if condition(seen):
                         return seen
     except TimeoutError:
         if not limit.expired():
             raise  # the condition's own
-        state = "is absent" if seen is None else f"is at resourceVersion {seen.resource_version}"
+        version = getattr(seen, "resource_version", None)
+        state = "is absent" if seen is None else f"is at resourceVersion {version}" if version else f"is {seen!r}"
         name = getattr(condition, "__name__", "the condition")
         raise TimeoutError(f"{informer.name} {key}: no {name} within {timeout:g} s; it {state}") from None
     raise StoppedError(f"{informer.name} was left while something waited for {key}")
@@ -108,5 +118,10 @@ def is_gone(uid: str | None = None) -> Condition:
     return gone
 
 
-def _viewed(obj: KubeObject | None) -> KubeObject | None:
+def _is_computed(informer: object) -> bool:
+    readable = getattr(informer, "_readable", None)
+    return readable is not None and readable.engine is not None
+
+
+def _viewed(obj: Any) -> Any:
     return None if obj is None else view(obj)

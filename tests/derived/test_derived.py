@@ -19,6 +19,7 @@ from kinformer import (
     derive,
     group_by,
     union,
+    wait_for,
 )
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle, until
@@ -333,3 +334,18 @@ async def test_a_member_cannot_be_added_before_the_union_is_entered() -> None:
     pods = union({"east": informer(MemorySource())})
     with pytest.raises(RuntimeError, match="has not been entered"):
         pods.add("west", informer(MemorySource()))
+
+
+async def test_a_value_is_waited_for_as_an_object_is() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "1"})
+    source.set("b", data={"v": "1"})
+    async with informer(source) as pods, pods.map(lambda pod: int(pod["data"]["v"])) as numbers:
+        waiting = asyncio.ensure_future(wait_for(numbers, "default/a", lambda number: number == 3, 60))
+        for number in (2, 3):
+            source.set("b", data={"v": "3"})
+            source.set("a", data={"v": str(number)})
+            await settle()
+        assert await waiting == 3
+        with pytest.raises(TimeoutError, match="it is 3"):
+            await wait_for(numbers, "default/a", lambda number: number == 4, 1)

@@ -119,13 +119,15 @@ async def wait(server: Server, selections: Sequence[Selection], awaited: Awaited
         for name in selection.names:
             check_name(name)
     async with server.client() as client:
-        waits = []
+        waits: list[tuple[APIResource, str | None, str]] = []
         for selection in selections:
             resource, namespace = await selection.find(client)
             if "watch" not in resource.verbs:
                 raise ConfigError(f"{resource} cannot be watched; the server offers {', '.join(resource.verbs)}")
             waits += [(resource, namespace, name) for name in selection.names]
-        failed = await asyncio.gather(*(_wait_for_one(client, *one, awaited, timeout) for one in waits))
+        failed = await asyncio.gather(
+            *(_wait_for_one(client, resource, namespace, name, awaited, timeout) for resource, namespace, name in waits)
+        )
     return 1 if any(failed) else 0
 
 

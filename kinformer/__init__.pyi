@@ -38,6 +38,7 @@ from kinformer.controller.reconcile import Result as Result
 from kinformer.controller.reconcile import TerminalError as TerminalError
 from kinformer.controller.status import write_status as write_status
 from kinformer.derived.collection import DerivedCollection as DerivedCollection
+from kinformer.derived.engine import DerivedStatistics as DerivedStatistics
 from kinformer.derived.fetch import Fetch as Fetch
 from kinformer.derived.short_forms import Joined as Joined
 from kinformer.derived.short_forms import Union as Union
@@ -45,7 +46,6 @@ from kinformer.derived.short_forms import derive as derive
 from kinformer.derived.short_forms import group_by as group_by
 from kinformer.derived.short_forms import join as join
 from kinformer.derived.short_forms import union as union
-from kinformer.derived.statistics import DerivedStatistics as DerivedStatistics
 from kinformer.exceptions import AlreadyExistsError as AlreadyExistsError
 from kinformer.exceptions import APIError as APIError
 from kinformer.exceptions import BadRequestError as BadRequestError

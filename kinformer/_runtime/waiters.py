@@ -1,11 +1,16 @@
-"""Waiting tasks: a FIFO from which they are woken one at a time or all at once, and a latch that opens once."""
+"""Waiting tasks: a FIFO from which they are woken one at a time or all at once, a latch that opens once, warnings."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-__all__ = ["Latch", "WaiterQueue"]
+__all__ = ["NEXT_WARNING", "Latch", "WaiterQueue", "warnings_while"]
+
+FIRST_WARNING = 5.0  # seconds of a wait
+NEXT_WARNING = 10.0
 
 
 class WaiterQueue:
@@ -110,3 +115,21 @@ class Latch:
         if not self._opened:
             self._error = error
             self._waiters.fail(error)
+
+
+@contextmanager
+def warnings_while(warn: Callable[[], None]) -> Iterator[None]:
+    """Call `warn` 5 s after entering, and every 10 s from then on, until the context is left."""
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle
+
+    def due() -> None:
+        nonlocal timer
+        timer = loop.call_later(NEXT_WARNING, due)
+        warn()
+
+    timer = loop.call_later(FIRST_WARNING, due)
+    try:
+        yield
+    finally:
+        timer.cancel()

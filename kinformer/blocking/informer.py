@@ -14,7 +14,7 @@ from kinformer.informer.collection import CacheReads
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.wait_for import wait_for
-from kinformer.objects.narrowing import Narrowing
+from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate

@@ -21,8 +21,8 @@ from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.informer.statistics import InformerStatistics
+from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth

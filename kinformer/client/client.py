@@ -30,8 +30,8 @@ from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.exceptions import DecodeError
+from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
-from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.request_context import logged_writes
 from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.waiters import warnings_while
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites

@@ -15,5 +15,5 @@ the manager know collections by the Protocol `Collection` alone.
 
 May import: `informer` and below.
 Reading order: short_forms, collection; propagation, engine, tap; function_engine, fetch, reads, many; values,
-entries; group, union; statistics.
+entries; group, union.
 """

@@ -9,12 +9,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.tasks import Tasks, require_loop
+from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.lister import Lister
-from kinformer.derived.engine import Engine
+from kinformer.derived.engine import DerivedStatistics, Engine
 from kinformer.derived.entries import ValuesByKey, ValueView, value_of
-from kinformer.derived.statistics import DerivedStatistics
 from kinformer.derived.values import ValueIndexers, over_values
 from kinformer.exceptions import NotSyncedError, StoppedError
 from kinformer.informer.collection import CollectionReads

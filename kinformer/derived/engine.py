@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.statistics import DerivedStatistics
 from kinformer.derived.tap import Change, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.publisher import Readable
 
-__all__ = ["Engine"]
+__all__ = ["DerivedStatistics", "Engine"]
 
 log = get_logger("kinformer.derived")
 
 _LOOK = 16  # changes between two looks at the clock: each may run an index function of the program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedStatistics:
+    """Counts since the collection was entered, but for those that are said to be of this moment.
+
+    Attributes:
+        objects: The values, at this moment.
+        reads: The names of the collections that it reads, at this moment.
+        runs: The calls of its function.
+        failures: Those of them that raised.
+        dependencies: Pairs of a value and something that it was computed from, at this moment.
+        waiting: The objects whose values have to be computed anew, at this moment.
+        events: The changes of values, by type.
+        pending: The calls that wait, by the name of the handler, at this moment.
+        coalesced: The calls that were folded into another because a handler was too slow for its `queue_size`.
+        handler_errors: The calls of handlers and filters that raised.
+        index_errors: The values left out of an index because its function raised.
+    """
+
+    objects: int = 0
+    reads: tuple[str, ...] = ()
+    runs: int = 0
+    failures: int = 0
+    dependencies: int = 0
+    waiting: int = 0
+    events: Mapping[str, int] = field(default_factory=dict)
+    pending: Mapping[str, int] = field(default_factory=dict)
+    coalesced: int = 0
+    handler_errors: int = 0
+    index_errors: int = 0
 
 
 class Engine(ABC):

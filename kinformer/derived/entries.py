@@ -9,8 +9,8 @@ from kinformer.cache.indexer import Indexer
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
-from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import KeyedValue
 
 __all__ = ["ValueView", "ValuesByKey", "labels_of", "namespace_of", "owners_of", "value_of"]
 

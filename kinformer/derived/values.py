@@ -12,8 +12,8 @@ from kinformer.cache.index import IndexFunc
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import value_of
-from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.object import KubeObject
+from kinformer.objects.types import KeyedValue
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule

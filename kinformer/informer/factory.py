@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.tasks import require_loop, wait_for_end
+from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.long_waits import NEXT_WARNING, warnings_while
+from kinformer._runtime.waiters import NEXT_WARNING, warnings_while
 from kinformer.exceptions import ConnectError, NotFoundError, NotSyncedError, describe
 from kinformer.informer.fail_fast import FailFast
 from kinformer.informer.wiring import Scope, Wiring

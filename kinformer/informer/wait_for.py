@@ -10,7 +10,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
 from kinformer.informer.collection import ComputedCollection
-from kinformer.objects.narrowing import Narrowing
+from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject, view
 from kinformer.processor.callbacks import Filter
 from kinformer.processor.event_stream import EventStream

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.objects.object import KubeObject
 
-__all__ = ["Condition", "condition_of", "has_condition", "with_conditions"]
+__all__ = ["Condition", "Narrowing", "condition_of", "has_condition", "with_conditions"]
 
 # apimachinery, pkg/apis/meta/v1/types.go, Condition: the rules of the server's validation.
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])")
@@ -115,3 +115,15 @@ def _generation(obj: Mapping[str, object]) -> int:
 
 def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _FalseOfNone(Protocol):
+    """A condition of `kinformer.conditions` that is false of None."""
+
+    false_of_none: Literal[True]
+
+    def __call__(self, obj: Mapping[str, Any] | None, /) -> bool: ...
+
+
+Narrowing: TypeAlias = _FalseOfNone | Callable[[KubeObject | None], TypeGuard[KubeObject]]
+"""A condition that is false of None, so that what it is true of is an object."""

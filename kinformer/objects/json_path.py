@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kinformer.exceptions import MALFORMED, ConfigError, DecodeError
-from kinformer.objects.keyed_value import KeyedValue
-from kinformer.objects.types import JSON
+from kinformer.objects.types import JSON, KeyedValue
 
 __all__ = [
     "ALWAYS_KEPT",

@@ -20,10 +20,9 @@ from kinformer._runtime.json_depth import bounded
 from kinformer.exceptions import MALFORMED, DecodeError
 from kinformer.objects.attribute_hints import HINTS, add_hints
 from kinformer.objects.json_path import PathValues, parse_path, path_value
-from kinformer.objects.keyed_value import KeyedValue
 from kinformer.objects.meta import OwnerReference, decode_owner_references
 from kinformer.objects.models import decode_as
-from kinformer.objects.types import JSON, M_co
+from kinformer.objects.types import JSON, KeyedValue, M_co
 
 __all__ = ["KubeObject", "ObjectView", "OwnerReference", "decode_bookmark", "fields_of", "force_setattr", "view"]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -24,7 +26,7 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
     ObjectT = TypeVar("ObjectT")
 
-__all__ = ["JSON", "ApiModel", "ApiObject", "M", "M_co", "M_contra", "NoModel", "ObjectT"]
+__all__ = ["JSON", "ApiModel", "ApiObject", "KeyedValue", "M", "M_co", "M_contra", "NoModel", "ObjectT"]
 
 
 class NoModel:
@@ -52,3 +54,20 @@ class ApiModel(Protocol):
 
 ApiObject: TypeAlias = Mapping[str, object] | ApiModel
 """An object of the API; a `KubeObject` is such a mapping."""
+
+
+class KeyedValue(msgspec.Struct, frozen=True, eq=False):
+    """A value under its key, as the cache of a derived collection holds it.
+
+    It may hold anything, so the garbage collector tracks it if it tracks the value: not for a text, a number or a
+    `KubeObject`.
+    """
+
+    key: str
+    value: Any
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the value, by which selectors find it; none if it has no attribute of this name."""
+        labels = getattr(self.value, "labels", None)
+        return labels if isinstance(labels, Mapping) else {}

@@ -11,8 +11,8 @@ from types import CoroutineType
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.long_waits import warnings_while
 from kinformer._runtime.signatures import check_callback, is_coroutine_function, name_of, takes, takes_by_name
+from kinformer._runtime.waiters import warnings_while
 from kinformer.exceptions import ConfigError, NotSyncedError, StoppedError
 from kinformer.objects.object import KubeObject, ObjectView, fields_of, view
 from kinformer.processor.mailbox import ADD, DELETE, UPDATE, Mailbox, Notification

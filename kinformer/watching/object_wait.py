@@ -14,8 +14,8 @@ from kinformer.client.discovery import is_namespaced
 from kinformer.exceptions import APIError, DeletedError, describe
 from kinformer.list_watcher import ListOptions, WatchEvent
 from kinformer.listwatch.list_watch import ListWatch
+from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource, split_meta_namespace_key
-from kinformer.objects.narrowing import Narrowing
 from kinformer.objects.object import KubeObject, UndecodableObject, view
 from kinformer.objects.pod_status import PodState
 from kinformer.objects.selectors import FieldSelector

@@ -34,6 +34,10 @@ class Distributions:
     def metadata(self) -> Message:
         return metadata(self.wheel)
 
+    @property
+    def classifiers(self) -> list[str]:
+        return self.metadata.get_all("Classifier", [])
+
     def in_wheel(self) -> set[str]:
         with zipfile.ZipFile(self.wheel) as archive:
             return set(archive.namelist())

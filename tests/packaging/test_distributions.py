@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ from tests.packaging.building import ROOT, Distributions, build, copy_sources, f
 pytestmark = [pytest.mark.tools, pytest.mark.process]
 
 pytest.importorskip("hatchling")
+pytest.importorskip("hatch_fancy_pypi_readme")
 
 PAGE = "kinformer/cli/dashboard/page"
 # What a wheel that lacks it would only show when it is used: the page, the kinds, the types, the stubs of public names.
@@ -73,6 +75,34 @@ def test_the_metadata_names_python_the_licence_and_each_extra(distributions: Dis
     assert {re.split(r"[^\w-]", one)[0].lower() for one in plain} == {
         re.split(r"[^\w-]", one)[0].lower() for one in project["dependencies"]
     }
+
+
+def test_the_classifiers_name_the_pythons_of_the_matrix(distributions: Distributions) -> None:
+    found = (re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in distributions.classifiers)
+    named = [one[1] for one in found if one]
+    (matrix,) = re.findall(r"^PYTHONS = (\[.*\])", (ROOT / "noxfile.py").read_text(), re.MULTILINE)
+    assert named == [one for one in ast.literal_eval(matrix) if not one.endswith("t")]
+    assert distributions.metadata["Requires-Python"] == f">={named[0]}"
+
+
+def test_the_page_of_an_index_has_no_link_that_only_a_checkout_resolves(distributions: Distributions) -> None:
+    assert distributions.metadata["Description-Content-Type"] == "text/markdown"
+    page = str(distributions.metadata.get_payload())
+    prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]*)|^\[[^\]]+\]:\s*(\S+)|(?:src|srcset|href)=\"([^\"]*)", prose, re.MULTILINE)
+    assert [one for one in map("".join, links) if not one.startswith("https://")] == []
+    assert "<!--" not in page
+
+
+def test_the_page_of_an_index_says_how_to_install_and_what_the_readme_promises(distributions: Distributions) -> None:
+    page, readme = str(distributions.metadata.get_payload()), (ROOT / "README.md").read_text()
+    headings = re.findall(r"^## .*", readme, re.MULTILINE)
+    assert headings[-1] == "## Documentation"
+    assert re.findall(r"^## .*", page, re.MULTILINE) == headings[:-1]
+    assert "pip install -q 'kinformer[cli]'" in page
+    assert "'.[" not in page, "that installs a checkout"
+    for block in re.findall(r"^```python\n.*?^```|^- \*\*.*?\*\*", readme, re.MULTILINE | re.DOTALL):
+        assert block in page
 
 
 def sha256(path: Path) -> str:

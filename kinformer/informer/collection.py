@@ -158,7 +158,7 @@ class CacheReads(Generic[T]):
         return True  # an empty collection is a collection
 
 
-class CollectionReads(CacheReads[T], Generic[T]):
+class CollectionReads(CacheReads[T], Collection[T]):
     """The reads of a collection, and the short forms of what is derived from it."""
 
     def filter(self, predicate: Callable[[T], object], *, name: str | None = None) -> ComputedCollection[T]:

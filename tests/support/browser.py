@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -55,15 +55,31 @@ async def browsing() -> AsyncIterator[Any]:
             await browser.close()
 
 
+@contextmanager
+def missing_elements() -> Iterator[None]:
+    """Pass over the error of a script that reads an element that is not there."""
+    from playwright.async_api import Error
+
+    try:
+        yield
+    except Error as error:
+        if "of null" not in str(error):
+            raise
+
+
 async def shows(page: Any, script: str, holds: Callable[[Any], Any] = bool, seconds: float = 20.0) -> Any:
     """Evaluate `script` in the page until its value holds, and return the value.
 
-    The page's policy forbids what playwright's own waiting does, which is to evaluate text inside of it.
+    The page's policy forbids what playwright's own waiting does, which is to evaluate text inside of it. An element
+    that is not in the page yet is waited for.
     """
     value: Any = None
     try:
         async with asyncio.timeout(seconds):
-            while not holds(value := await page.evaluate(script)):  # noqa: ASYNC110 - see above
+            while True:
+                with missing_elements():
+                    if holds(value := await page.evaluate(script)):
+                        break
                 await asyncio.sleep(0.03)
     except TimeoutError:
         raise AssertionError(f"{script} was {value!r} after {seconds} s") from None

@@ -28,7 +28,20 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+def _simulated() -> Clock | None:
+    # A loop of `kinformer.testing.explore` has clocks of its own; no other loop has the attribute.
+    return getattr(asyncio._get_running_loop(), "simulated_clock", None)
+
+
+def _wall_time() -> float:
+    simulated = _simulated()
+    return time.time() if simulated is None else simulated.wall()
+
+
 def _boot_time() -> float:
+    simulated = _simulated()
+    if simulated is not None:
+        return simulated.boot()
     clock = getattr(time, "CLOCK_BOOTTIME", None)  # Linux; elsewhere the monotonic clock is the best there is
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -38,7 +51,7 @@ class Clock:
     """A set of clocks, each a callable that returns seconds; except for `wall` only differences are meaningful."""
 
     loop: Callable[[], float] = _loop_time
-    wall: Callable[[], float] = time.time
+    wall: Callable[[], float] = _wall_time
     boot: Callable[[], float] = _boot_time
     perf: Callable[[], float] = time.perf_counter
 
@@ -99,6 +112,8 @@ class YieldBudget:
     __slots__ = ("_perf", "_seconds", "_turn", "rested")
 
     def __init__(self, seconds: float = YIELD_SECONDS, *, clock: Clock = SYSTEM) -> None:
+        if clock is SYSTEM:
+            clock = _simulated() or SYSTEM
         self._seconds = seconds
         self._perf = clock.perf
         self._turn = _turns.turn if clock is SYSTEM else _Turn(clock.perf)

@@ -7,6 +7,7 @@ import os
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 from urllib.parse import urlsplit
@@ -296,6 +297,7 @@ def check_user_agent(user_agent: object) -> None:
     header_text(user_agent, where="user_agent")
 
 
+@cache
 def installed_version() -> str:
     """Return the version of kinformer, for the user agent."""
     import importlib.metadata  # 10 ms, needed only for connecting

@@ -8,7 +8,7 @@ Selectors of `add`: `verb` (`"get"`, `"list"`, `"watch"`, `"create"`, ...), `res
 `after_events` (the fault strikes a watch behind that many ADDED, MODIFIED and DELETED lines, other requests at once),
 `times` (then it is spent). Without selectors a fault strikes every request, discovery included.
 Of several that fit, the one that was added first strikes. Watches that are open already are struck too, at once or
-with their next line; only `status` and `delay` without `after_events` are for requests that come in later.
+with their next line; only `stale`, and `status` and `delay` without `after_events`, are for requests that come later.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ __all__ = [
     "reset",
     "rewind",
     "silent_close",
+    "stale",
     "stall",
     "status",
 ]
@@ -140,6 +141,15 @@ def rewind(revisions: int) -> Fault:
     `times` says more.
     """
     return Fault("rewind", revisions=revisions)
+
+
+def stale(revisions: int) -> Fault:
+    """A list or a watch from `resourceVersion="0"` begins with the state of so many revisions ago.
+
+    That is what an API server does whose watch cache is behind; a watch tells the changes since then at once. Requests
+    that ask for the newest state, or for one at least as new as a revision, are passed by.
+    """
+    return Fault("stale", revisions=revisions)
 
 
 # Faults that only a watch can have; a request that is not a watch passes by them.

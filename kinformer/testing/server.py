@@ -18,7 +18,7 @@ from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.logs import get_logger
 from kinformer.testing.api.bootstrap import make_bootstrap_objects
-from kinformer.testing.api.request import RequestInfo, read_request
+from kinformer.testing.api.request import read_request
 from kinformer.testing.faults import STREAM_ONLY, FaultHandle, Faults
 from kinformer.testing.features import Features
 from kinformer.testing.http.auth import AccessControl, User
@@ -338,11 +338,11 @@ class APIServer(State):
             try:
                 check_timeout(info, params)
                 user = self._access.authenticate(request.headers, identity_of(request.transport))
-                await self._strike_before_response(request, info, response)
+                call = Call(request, params, info, response, user)
+                await self._strike_before_response(call)
                 self._access.authorize(user, info)
-                handler = self._resources if info.plural else self._documents
                 with self._metrics.in_progress(info):
-                    await handler.handle(Call(request, params, info, response, user))
+                    await self._serve(call)
             except StatusError as error:
                 await response.send_error(error, yaml="yaml" in request.headers.get("Accept", ""))
             except (ConnectionCut, ConnectionError):
@@ -360,16 +360,18 @@ class APIServer(State):
         assert response.stream is not None, "every request is answered"
         return response.stream
 
+    async def _serve(self, call: Call) -> None:
+        await (self._resources if call.info.plural else self._documents).handle(call)
+
     def _metrics_text(self) -> str:
         stored = [one for one in self._registry if one.is_storage]
         return self._metrics.text(
             (one.group, one.plural, len(self._ledger.collection(one).objects)) for one in stored if "list" in one.verbs
         )
 
-    async def _strike_before_response(
-        self, request: web.BaseRequest, info: RequestInfo, response: ResponseWriter
-    ) -> None:
+    async def _strike_before_response(self, call: Call) -> None:
         """The faults that strike before there is an answer, or change it as a whole."""
+        info, response = call.info, call.response
         for handle in self.faults.for_request(info):
             if info.verb == "watch" and not self._strikes_before_response(handle):
                 continue
@@ -383,11 +385,13 @@ class APIServer(State):
                 await asyncio.sleep(fault.seconds)
             elif fault.kind == "garble":
                 response.garble = True
+            elif fault.kind == "stale":
+                call.behind = fault.revisions
             elif fault.kind == "close_mid_line":
                 response.cut_body = True
             elif fault.kind == "rewind":
                 try:
-                    self._rewind_for(fault.revisions, request)
+                    self._rewind_for(fault.revisions, call.request)
                 except ValueError as error:
                     raise failure(500, f"the fault cannot strike: {error}") from error
             else:
@@ -395,7 +399,7 @@ class APIServer(State):
 
     @staticmethod
     def _strikes_before_response(handle: FaultHandle) -> bool:
-        return handle.fault.kind in ("status", "delay", "rewind") and handle.after_events is None
+        return handle.fault.kind in ("status", "delay", "rewind", "stale") and handle.after_events is None
 
 
 async def _stop_accepting(listener: asyncio.Server) -> None:

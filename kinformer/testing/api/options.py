@@ -40,6 +40,7 @@ class Options:
     initial_events: bool | None = None
     shards: Shards | None = None
     promoted: bool = True  # a watch from nowhere is one with initial events
+    as_of: int = 0  # the revision of a cache that is behind; 0: it is not
 
 
 class ContinueToken(NamedTuple):

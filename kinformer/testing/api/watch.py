@@ -100,9 +100,11 @@ class Watcher:
         self._collection.watchers[self.offer] = None
 
     def _start_with_state(self) -> None:
-        self._position = self._storage.revision
+        self._position = self._options.as_of or self._storage.revision
         # A snapshot never changes; its events are written while it is sent, not all at once.
-        self._initial = iter(self._collection.snapshot().within(self._filter.namespace).items)
+        self._initial = iter(self._collection.at(self._position).within(self._filter.namespace).items)
+        for change in self._collection.since(self._position):
+            self.offer(change)
 
     def _initial_batch(self, most: int) -> list[Line]:
         batch: list[Line] = []

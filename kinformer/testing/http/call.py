@@ -63,6 +63,7 @@ class Call:
     response: ResponseWriter
     user: User
     features: Features = _USUAL
+    behind: int = 0  # revisions that a cache lacks: for reads that take what it has
 
     @property
     def content_type(self) -> str:

@@ -12,7 +12,7 @@ from aiohttp import web
 from kinformer.testing.api.delete import Deleter
 from kinformer.testing.api.filters import Filter
 from kinformer.testing.api.list import chunks, read_page, wait_for_revision
-from kinformer.testing.api.options import Options, bad_version, read_options
+from kinformer.testing.api.options import EXACT, Options, bad_version, read_options
 from kinformer.testing.api.request import RequestInfo
 from kinformer.testing.api.watch import Watcher
 from kinformer.testing.api.write import Writer
@@ -37,6 +37,7 @@ from kinformer.testing.kinds.status import (
 )
 from kinformer.testing.store.forms import View
 from kinformer.testing.store.ownership import FieldManager
+from kinformer.testing.store.storage import Collection
 
 __all__ = ["ResourceEndpoints"]
 
@@ -168,8 +169,10 @@ class ResourceEndpoints:
 
     async def _list(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         options = read_options(call.params, features=self._features)
-        selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
+        if call.behind and options.revision == 0:
+            options = replace(options, revision=self._past(collection, call.behind), match=EXACT)
+        selected = Filter(resource, call.namespace(resource), options)
         page = await read_page(self._storage, collection, selected, options)
         if view.form == "table":
             await call.send(view.table(page.items, page.metadata()), wanted)
@@ -179,13 +182,18 @@ class ResourceEndpoints:
         else:
             await call.response.send_chunks(chunks(resource, view, page))
 
+    def _past(self, collection: Collection, behind: int) -> int:
+        return max(self._storage.revision - behind, collection.undoable, 1)
+
     async def _watch(self, call: Call, resource: ResourceType, view: View, wanted: Wanted) -> None:
         options = read_options(call.params, forced_watch=True, features=self._features)
         if call.info.forced_watch and call.info.name:  # the deprecated path of a single object
             terms = [one for one in (options.field_selector, f"metadata.name={call.info.name}") if one]
             options = replace(options, field_selector=",".join(terms))
-        selected = Filter(resource, call.namespace(resource), options)
         collection = self._ledger.collection(resource)
+        if call.behind and options.revision == 0:
+            options = replace(options, revision=None, as_of=self._past(collection, call.behind))
+        selected = Filter(resource, call.namespace(resource), options)
         watcher = Watcher(self._storage, collection, resource, view, selected, options)
         stream = WatchStream(
             call.response,

@@ -8,7 +8,7 @@ import json
 import socket
 import struct
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -51,6 +51,8 @@ class ResponseWriter:
         self.status = 0
         self.garble = False  # the body comes out as no JSON
         self.cut_body = False  # the connection closes within the body
+        self.before_head: Callable[[int], Awaitable[None]] | None = None  # once: is told the status; may raise
+        self.before_data: Callable[[bytes], Awaitable[bytes]] | None = None  # returns what is sent of it
         self.warnings: list[str] = []
         self._members = False  # every write is a gzip member of its own
         self._stream: web.StreamResponse | None = None
@@ -179,6 +181,9 @@ class ResponseWriter:
 
     async def _open(self, response: web.StreamResponse) -> None:
         await self._gate.wait()
+        before, self.before_head = self.before_head, None
+        if before is not None:
+            await before(response.status)
         self._stream = response
         self.status = response.status
         self._on_head(response.status)
@@ -199,6 +204,12 @@ class ResponseWriter:
         if not data or self._request.method == "HEAD":
             return
         await self._gate.wait()
+        if self.before_data is not None:
+            data = await self.before_data(data)
+        await self.write_now(data)
+
+    async def write_now(self, data: bytes) -> None:
+        """Sends some bytes of the body whatever `before_data` says of them."""
         assert self._stream is not None, "the head is written first"
         await self._stream.write(gzip.compress(data, GZIP_LEVEL) if self._members else data)
 

@@ -12,7 +12,7 @@ import yaml
 
 from kinformer.exceptions import ConfigError
 
-__all__ = ["read_crds"]
+__all__ = ["read_crds", "read_documents"]
 
 KIND = "CustomResourceDefinition"
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -30,7 +30,9 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
     """
     found: list[dict[str, Any]] = []
     for source in sources:
-        crds = [copy.deepcopy(dict(source))] if isinstance(source, Mapping) else _read(Path(source).expanduser())
+        crds = (
+            [copy.deepcopy(dict(source))] if isinstance(source, Mapping) else read_documents(Path(source).expanduser())
+        )
         crds = [crd for crd in crds if crd.get("kind") == KIND]
         if not crds:
             origin = f"kind {source.get('kind')!r}" if isinstance(source, Mapping) else str(source)
@@ -39,7 +41,9 @@ def read_crds(*sources: str | os.PathLike[str] | Mapping[str, Any]) -> list[dict
     return found
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def read_documents(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """All objects in a file, or in the files of a folder, in order. Raises ConfigError if it cannot be read."""
+    path = Path(path)
     if path.is_dir():
         files = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)
     elif path.is_file():

@@ -1,0 +1,297 @@
+"""The director of one history: counts the points that the replicas come to, and has the faults strike there."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from kinformer.exceptions import APIError
+from kinformer.testing.explore.faults import BY_NAME
+from kinformer.testing.explore.replica import Replica
+from kinformer.testing.explore.schedule import Point, Schedule, Strike
+from kinformer.testing.explore.server import ACTOR, ExploredServer
+from kinformer.testing.explore.trace import Trace
+from kinformer.testing.http.call import Call
+from kinformer.testing.kinds.status import conflict, failure
+
+__all__ = ["PLACE_HEADER", "Director"]
+
+PLACE_HEADER = "X-Explored-Place"
+_SPREAD = 0.001  # seconds over which requests of the same instant arrive
+_SILENCE = 120.0  # seconds without an answer: longer than any client waits
+_FOREIGN = "kinformer.dev/another-client"
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    resourceVersion: str = ""  # noqa: N815 - its name on the wire
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: _Object
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+_EVENTS = ("ADDED", "MODIFIED", "DELETED")
+
+
+class Director:
+    """Serves the requests of one history.
+
+    Args:
+        schedule: The faults.
+        trace: Where it writes what happens.
+        now: The virtual time.
+        disturbed: Is called with the time until which a fault lasts.
+        make_definitions: Makes the definitions again that a fault deleted.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        trace: Trace,
+        now: Callable[[], float],
+        disturbed: Callable[[float], None],
+        definition_deleted: Callable[[str, float], None],
+    ) -> None:
+        self._seed = schedule.seed
+        self._trace = trace
+        self._now = now
+        self._disturbed = disturbed
+        self._definition_deleted = definition_deleted
+        self._foreign = 0
+        self._strikes: dict[Point, list[Strike]] = {}
+        for strike in schedule.strikes:
+            self._strikes.setdefault(strike.at, []).append(strike)
+        self.replicas: dict[str, Replica] = {}  # by name
+        self.server: ExploredServer | None = None
+        self.struck = 0
+
+    def _come_to(self, replica: Replica, verb: str, resource: str) -> list[Strike]:
+        number = replica.counts[verb, resource]
+        replica.counts[verb, resource] = number + 1
+        if not replica.faulty:
+            return []
+        return self._strikes.pop(Point(replica.index, verb, resource, number), [])
+
+    def _jitter(self, replica: Replica, verb: str, resource: str) -> float:
+        number = replica.counts[verb, resource]
+        return zlib.crc32(f"{self._seed} {replica.name} {verb} {resource} {number}".encode()) / 2**32 * _SPREAD
+
+    def _strike(self, strike: Strike, replica: Replica, where: str) -> None:
+        self.struck += 1
+        fault = BY_NAME[strike.fault]
+        variant = f" ({strike.variant})" if strike.variant else ""
+        lasting = f", {strike.seconds:g} s" if strike.seconds else ""
+        self._trace.add(
+            self._now(), replica.name, "fault", f"** {fault.name}{variant} at {where}: {fault.text}{lasting}"
+        )
+        self._disturbed(self._now() + strike.seconds)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def serve(self, call: Call, handle: Callable[[], Awaitable[None]]) -> None:
+        """Answer a request."""
+        transport = call.request.transport
+        owner = "" if transport is None else transport.get_extra_info("process", "")
+        replica = self.replicas.get(owner.partition("#")[0])
+        if replica is None or not call.info.plural:
+            await handle()
+            return
+        ACTOR.set(replica.name)
+        info = call.info
+        await asyncio.sleep(self._jitter(replica, info.verb, info.resource))
+        strikes = self._come_to(replica, info.verb, info.resource)
+        where = _target(call)
+        call.response.before_head = self._note_status(replica, call, where)
+        if replica.behind and info.verb in ("list", "watch"):
+            self._fall_behind(replica, call, replica.behind, 5.0)
+        if info.verb == "watch":
+            call.response.before_data = self._watch_lines(replica, call)
+        for strike in strikes:
+            await self._strike_request(strike, replica, call, where)
+        await handle()
+
+    def _note_status(self, replica: Replica, call: Call, where: str) -> Callable[[int], Awaitable[None]]:
+        async def note(status: int) -> None:
+            self._trace_request(replica, call, f"{where}: {status}")
+
+        return note
+
+    def _trace_request(self, replica: Replica, call: Call, text: str) -> None:
+        place = call.request.headers.get(PLACE_HEADER, "")
+        self._trace.add(self._now(), replica.name, "request", text, _objects(call), place)
+
+    async def _strike_request(self, strike: Strike, replica: Replica, call: Call, where: str) -> None:
+        fault, variant, seconds = strike.fault, strike.variant, strike.seconds
+        self._strike(strike, replica, where)
+        if fault == "LostAnswer":  # and what would tell the replica that it was done comes late
+            replica.late_until[_base(call)] = self._now() + seconds
+        if fault == "LostAnswer" or (fault == "Restart" and variant == "after"):
+            call.response.before_head = self._lose_answer(strike, replica, call, where)
+        elif fault == "Restart":
+            replica.behind = 3 if variant == "stale" else 0
+            replica.kill(seconds)
+            await call.response.close()
+        elif fault == "Slow" and variant == "after":
+            note = call.response.before_head
+
+            async def slowly(status: int) -> None:
+                await asyncio.sleep(seconds)
+                if note is not None:
+                    await note(status)
+
+            call.response.before_head = slowly
+        elif fault == "Slow":
+            await asyncio.sleep(seconds)
+        elif fault == "LostRequest":
+            if variant == "silence":
+                await asyncio.sleep(_SILENCE)
+            await call.response.close()
+        elif fault == "Refused":
+            raise failure(
+                int(variant), "refused by a fault", details={"retryAfterSeconds": 1} if variant == "429" else None
+            )
+        elif fault == "Conflict":
+            raise conflict(call.info.group, call.info.plural, call.info.name, "the object has been modified")
+        elif fault == "Stale":
+            self._fall_behind(replica, call, int(variant), seconds)
+        elif fault == "Pause":
+            replica.pause(seconds)
+        elif fault == "Stop":
+            replica.stop(seconds)
+        elif fault == "ClockJump":
+            replica.jump(seconds if variant == "+" else -seconds)
+        else:
+            self._change_world(fault, call, seconds)
+
+    def _lose_answer(
+        self, strike: Strike, replica: Replica, call: Call, where: str
+    ) -> Callable[[int], Awaitable[None]]:
+        async def lose(status: int) -> None:
+            self._trace_request(replica, call, f"{where}: {status}, but there is no answer")
+            if strike.fault == "Restart":
+                replica.kill(strike.seconds)
+            elif strike.variant == "504":
+                raise failure(504, "the server was unable to return a response in the time allotted")
+            elif strike.variant == "silence":
+                await asyncio.sleep(_SILENCE)
+            await call.response.close()
+
+        return lose
+
+    def _fall_behind(self, replica: Replica, call: Call, revisions: int, seconds: float) -> None:
+        if call.params.get("resourceVersion") == "0":
+            call.behind = revisions
+            replica.late_until[call.info.resource] = self._now() + seconds
+            self._disturbed(self._now() + seconds)
+
+    def _change_world(self, fault: str, call: Call, seconds: float) -> None:
+        server, info = self.server, call.info
+        assert server is not None, "there is a server when requests come"
+        token = ACTOR.set("another client")
+        try:
+            base = _base(call)
+            if fault == "ForeignChange":
+                obj = server.get(base, info.namespace, info.name)
+                if obj is not None:
+                    self._foreign += 1
+                    obj["metadata"].setdefault("annotations", {})[_FOREIGN] = str(self._foreign)
+                    server.update(obj)
+            elif fault == "NamespaceDeleted" and info.namespace:
+                server.delete("v1/namespaces", None, info.namespace)
+            elif fault == "DefinitionDeleted":
+                self._definition_deleted(base, seconds)
+        except APIError as error:
+            self._trace.add(self._now(), "another client", "write", f"could not: {error}")
+        finally:
+            ACTOR.reset(token)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def _watch_lines(self, replica: Replica, call: Call) -> Callable[[bytes], Awaitable[bytes]]:
+        resource = call.info.resource
+        stream = call.response
+
+        async def pace(data: bytes) -> bytes:
+            ready: list[bytes] = []
+            for line in data.splitlines(keepends=True):
+                try:
+                    event = _decode_event(line)
+                except msgspec.MsgspecError:
+                    ready.append(line)  # an error
+                    continue
+                metadata = event.object.metadata
+                version = metadata.resourceVersion
+                if event.type in _EVENTS:
+                    strikes = self._come_to(replica, "event", resource)
+                    held = replica.late_until.get(resource, 0.0) - self._now()
+                    if ready and (strikes or held > 0):
+                        await stream.write_now(b"".join(ready))
+                        ready.clear()
+                    if held > 0 and not call.behind:
+                        await asyncio.sleep(held)
+                    key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+                    for strike in strikes:
+                        await self._strike_event(strike, replica, call, f"{event.type} {resource} {key}", line)
+                    text = f"is told {event.type} {resource} {key} at {version}"
+                    self._trace.add(self._now(), replica.name, "event", text, (f"{resource} {key}",))
+                elif call.behind:
+                    call.behind = 0  # the initial state has been told; what follows is late
+                if version.isdigit():
+                    replica.seen[resource] = int(version)
+                ready.append(line)
+            return b"".join(ready)
+
+        return pace
+
+    async def _strike_event(self, strike: Strike, replica: Replica, call: Call, where: str, line: bytes) -> None:
+        fault, variant = strike.fault, strike.variant
+        self._strike(strike, replica, where)
+        if fault == "LateEvents":
+            await asyncio.sleep(strike.seconds)
+        elif fault == "Pause":
+            replica.pause(strike.seconds)
+        elif fault == "CutWatch":
+            if variant == "line":
+                await call.response.write_now(line[: len(line) // 2])
+            elif variant == "410":
+                gone: dict[str, Any] = failure(410, "too old resource version").body  # type: ignore[assignment]
+                await call.response.write_now(b'{"type":"ERROR","object":%s}\n' % msgspec.json.encode(gone))
+            await call.response.close()
+        elif fault == "Folded":
+            assert self.server is not None, "there is a server when events go"
+            await asyncio.sleep(strike.seconds)
+            self.server.storage.compact()
+            await call.response.close()
+
+
+def _target(call: Call) -> str:
+    info = call.info
+    name = "/".join(part for part in (info.namespace if info.plural != "namespaces" else "", info.name) if part)
+    version = call.params.get("resourceVersion")
+    since = f" from {version}" if version is not None and info.verb in ("list", "watch") else ""
+    return f"{info.verb} {info.resource}{f' {name}' if name else ''}{since}"
+
+
+def _base(call: Call) -> str:
+    """Return the resource of a request, without a subresource."""
+    return f"{call.info.api_version}/{call.info.plural}"
+
+
+def _objects(call: Call) -> tuple[str, ...]:
+    info = call.info
+    if not info.name:
+        return (info.resource,)
+    key = f"{info.namespace}/{info.name}" if info.namespace and info.plural != "namespaces" else info.name
+    return (f"{_base(call)} {key}",)

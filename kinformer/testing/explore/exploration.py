@@ -1,0 +1,256 @@
+"""The decorator: explores the histories of a program, and tells the shortest one that goes wrong."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from kinformer.exceptions import ConfigError
+from kinformer.testing.explore.faults import ALL, Fault
+from kinformer.testing.explore.findings import Finding
+from kinformer.testing.explore.history import History
+from kinformer.testing.explore.schedule import (
+    Point,
+    Schedule,
+    decode_schedule,
+    draw_schedule,
+    single_strikes,
+)
+from kinformer.testing.explore.sites import places_noted
+from kinformer.testing.explore.steps import Step
+from kinformer.testing.explore.story import tell
+from kinformer.testing.explore.world import World
+
+__all__ = ["ExplorationError", "explore", "reproduce"]
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+_REPRODUCED = "__kinformer_reproduced__"
+_RULES = frozenset({"errors", "rest", "lead", "finalizers", "leftovers", "fields"})
+_SHARE = 0.5  # of the schedules with one fault each, tried in order, before hypothesis combines them
+_EXAMPLES = 10  # of a strategy for the script, of which the longest is the one for single faults
+
+
+class ExplorationError(AssertionError):
+    """A history in which a check failed, or a rule was broken; its text is the story.
+
+    Attributes:
+        finding: What was wrong.
+        schedule: By which it happens.
+        tried: The number of histories until it was found.
+    """
+
+    def __init__(self, story: str, finding: Finding, schedule: Schedule, tried: int) -> None:
+        super().__init__(story)
+        self.finding = finding
+        self.schedule = schedule
+        self.tried = tried
+
+
+def explore(
+    *,
+    schedules: int = 500,
+    faults: Iterable[Fault] = ALL,
+    ignore: Iterable[str] = (),
+    seed: int | None = None,
+) -> Callable[[Test], Callable[..., None]]:
+    """Make a test of an operator under every order of events: ``async def test(world)`` declares, and this explores.
+
+    The first history has no fault. Then come those with one fault each, at each point that the first one came to, and
+    then combinations, which hypothesis chooses and shrinks.
+
+    Args:
+        schedules: How many histories to try.
+        faults: The faults to choose from.
+        ignore: Rules that are not checked: "errors", "rest", "lead", "finalizers", "leftovers", "fields".
+        seed: For hypothesis; None: another one in each run.
+
+    Raises:
+        ConfigError: A rule does not exist, or `schedules` is below 1.
+    """
+    chosen, ignored = tuple(faults), frozenset(ignore)
+    if unknown := ignored - _RULES:
+        raise ConfigError(
+            f"explore(ignore=...): no such rule: {', '.join(sorted(unknown))}; there are {sorted(_RULES)}"
+        )
+    if schedules < 1:
+        raise ConfigError(f"explore: invalid schedules={schedules!r}: expected 1 or more")
+
+    def decorate(test: Test) -> Callable[..., None]:
+        @functools.wraps(test)
+        def explored(*args: Any, **fixtures: Any) -> None:
+            exploration = _Exploration(functools.partial(test, *args, **fixtures), chosen, ignored)
+            with _quietly():
+                text = getattr(explored, _REPRODUCED, None) or getattr(test, _REPRODUCED, None)
+                if text is not None:
+                    exploration.reproduce(decode_schedule(text))
+                else:
+                    exploration.explore(schedules, seed)
+
+        signature = inspect.signature(test)
+        if "world" not in signature.parameters:
+            raise ConfigError(f"explore: {test.__name__} has no parameter `world`")
+        fixtures = [one for name, one in signature.parameters.items() if name != "world"]
+        explored.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
+        del explored.__wrapped__  # type: ignore[attr-defined] # pytest would look for fixtures there
+        return explored
+
+    return decorate
+
+
+def reproduce(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Have a test of `explore` play the one history of this text, which a story ends with."""
+    decode_schedule(text)
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(test, _REPRODUCED, text)
+        return test
+
+    return decorate
+
+
+class _Exploration:
+    def __init__(self, test: Callable[..., Coroutine[Any, Any, None]], faults: tuple[Fault, ...], ignored: Any) -> None:
+        self._test = test
+        self._faults = faults
+        self._ignored = ignored
+        self._tried = 0
+        self._strategies: list[Any] = []
+        self._examples: list[list[Step]] = []
+
+    def explore(self, schedules: int, seed: int | None) -> None:
+        plain = Schedule()
+        history = self._play(plain, self._example)
+        self._check(history, plain, "in the first history")
+        points = history.points
+        for schedule in single_strikes(self._faults, points, int((schedules - 1) * _SHARE)):
+            self._check(self._play(schedule, self._example), schedule, "with single faults")
+        left = schedules - self._tried
+        if left > 0:
+            self._search(points, left, seed)
+
+    def reproduce(self, schedule: Schedule) -> None:
+        steps = None if schedule.steps is None else msgspec.convert(schedule.steps, list[list[Step]])
+        drawn = iter(steps or [])
+        self._check(self._play(schedule, lambda _: next(drawn)), schedule, "reproduced")
+
+    # -- one history ----------------------------------------------------------------------------------------------
+
+    def _world(self, draw: Callable[[Any], Any]) -> World:
+        world = World(draw)
+        declaring = self._test(world=world)
+        try:
+            declaring.send(None)
+        except StopIteration:
+            return world
+        declaring.close()
+        raise ConfigError("a test of `explore` declares, and awaits nothing; what awaits belongs into the programs")
+
+    def _play(self, schedule: Schedule, draw: Callable[[Any], Any]) -> History:
+        self._tried += 1
+        history = History(self._world(draw).plan, schedule, self._ignored)
+        history.play()
+        return history
+
+    def _check(self, history: History, schedule: Schedule, where: str) -> None:
+        if history.finding is None:
+            return
+        steps = [msgspec.to_builtins(steps) for steps in self._examples] or None
+        self._fail(msgspec.structs.replace(schedule, steps=schedule.steps or steps), where)
+
+    def _fail(self, schedule: Schedule, where: str) -> None:
+        drawn = iter(msgspec.convert(schedule.steps or [], list[list[Step]]))
+        tried = self._tried
+        with places_noted():
+            history = self._play(schedule, lambda _: next(drawn))
+        finding = history.finding
+        if finding is None:
+            raise RuntimeError("the history that failed does not fail again: the program does not act alike each time")
+        story = tell(finding, schedule, history.trace, f"found {where}, after {tried} histories")
+        raise ExplorationError(story, finding, schedule, tried) from finding.error
+
+    def _example(self, strategy: Any) -> list[Step]:
+        for known, steps in zip(self._strategies, self._examples, strict=True):
+            if repr(known) == repr(strategy):
+                return steps
+        self._strategies.append(strategy)
+        self._examples.append(_longest(strategy))
+        return self._examples[-1]
+
+    # -- many -----------------------------------------------------------------------------------------------------
+
+    def _search(self, points: dict[Point, int], left: int, seed: int | None) -> None:
+        import hypothesis
+        from hypothesis import strategies as st
+
+        failed: list[Schedule] = []
+
+        @hypothesis.settings(
+            max_examples=left,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(hypothesis.HealthCheck),
+            report_multiple_bugs=False,
+            phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        )
+        @hypothesis.given(st.data())
+        def search(data: Any) -> None:
+            steps: list[list[Step]] = []
+
+            def draw(strategy: Any) -> list[Step]:
+                steps.append(data.draw(strategy))
+                return steps[-1]
+
+            world = self._world(draw)
+            schedule = draw_schedule(data.draw, self._faults, points, len(world.plan.steps))
+            if steps:
+                schedule = msgspec.structs.replace(schedule, steps=msgspec.to_builtins(steps))
+            self._tried += 1
+            history = History(world.plan, schedule, self._ignored)
+            if history.play() is not None:
+                failed.append(schedule)
+                raise _FoundError
+
+        if seed is not None:
+            search = hypothesis.seed(seed)(search)
+        try:
+            search()
+        except _FoundError:
+            pass
+        else:
+            return
+        self._fail(failed[-1], "by hypothesis, and shrunk")
+
+
+class _FoundError(Exception):
+    """A history went wrong."""
+
+
+def _longest(strategy: Any) -> list[Step]:
+    import hypothesis
+
+    examples: list[list[Step]] = []
+
+    @hypothesis.settings(max_examples=_EXAMPLES, derandomize=True, database=None, deadline=None)
+    @hypothesis.given(strategy)
+    def collect(steps: list[Step]) -> None:
+        examples.append(list(steps))
+
+    collect()
+    return max(examples, key=len)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Log nothing below CRITICAL: programs under faults log much."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,298 @@
+"""One history: a cluster, the replicas of some programs, and people, from the first start until all is at rest."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kinformer.exceptions import APIError
+from kinformer.testing.explore.director import Director
+from kinformer.testing.explore.findings import Finding, Rules, is_bookkeeping
+from kinformer.testing.explore.replica import Main, Replica
+from kinformer.testing.explore.schedule import PACES, Point, Schedule
+from kinformer.testing.explore.sealed import sealed
+from kinformer.testing.explore.server import ACTOR, ExploredServer
+from kinformer.testing.explore.simulation import EPOCH, Simulation
+from kinformer.testing.explore.state import ClusterState
+from kinformer.testing.explore.steps import PEOPLE, Step
+from kinformer.testing.explore.trace import Trace
+from kinformer.testing.kinds.resources import ResourceType
+
+__all__ = ["Goal", "History", "Plan", "Program"]
+
+_START = 2.0  # seconds until people begin
+_SLICE = 2.0  # seconds between two looks at whether it is over
+_REST = 12.0  # seconds without a write after which a history is over; more than most retries take
+_DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
+Check = Callable[[ClusterState], object]
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and its replicas."""
+
+    main: Main
+    replicas: int
+    name: str
+    faulty: bool
+    may_raise: tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A check that has to hold in the end, and by when."""
+
+    check: Check
+    within: float
+
+
+@dataclass
+class Plan:
+    """What a test declares."""
+
+    objects: list[Object] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    always: list[Check] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+
+
+class History:
+    """Plays a plan by a schedule.
+
+    Attributes:
+        trace: What happened.
+        finding: What was wrong; None: nothing.
+        points: How often the replicas came to each point.
+    """
+
+    def __init__(self, plan: Plan, schedule: Schedule, ignored: Iterable[str] = ()) -> None:
+        self.trace = Trace()
+        self.finding: Finding | None = None
+        self._plan = plan
+        self._schedule = schedule
+        self._simulation = simulation = Simulation()
+        self._disturbed_until = 0.0
+        self._last_write = 0.0
+        self._steps_left = len(plan.steps)
+        self._director = Director(
+            schedule, self.trace, lambda: simulation.now, self._disturbed, self._delete_definition
+        )
+        self._process = simulation.process("apiserver")
+        self._server = ExploredServer(self._process.clock, self._director.serve, simulation.later)
+        self._director.server = self._server
+        self._state = ClusterState(self._server)
+        self._rules = Rules(self._server, self._director.replicas, frozenset(ignored))
+        self._ignored = frozenset(ignored)
+        self._numbers = itertools.count(1)
+
+    @property
+    def points(self) -> dict[Point, int]:
+        """The points of the replicas that faults may strike, with how often they came there."""
+        return {
+            Point(replica.index, verb, resource): count
+            for replica in self._director.replicas.values()
+            if replica.faulty
+            for (verb, resource), count in replica.counts.items()
+        }
+
+    def play(self) -> Finding | None:
+        """Play it, and return what was wrong."""
+        simulation = self._simulation
+        with sealed(self._schedule.seed, EPOCH) as move:
+            simulation.before_each_turn = move
+            simulation.after_each_turn = self._look
+            try:
+                self._prepare()
+                self._settle()
+            finally:
+                simulation.closing = True
+                simulation.close()
+        return self.finding
+
+    # -- the cluster ----------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        for obj in self._plan.objects:
+            self._make(obj)
+        self._server.on_change(self._note_write)
+        self._process.start(self._run_server())
+        self._simulation.run(0.0)
+        for program in self._plan.programs:
+            for number in range(1, program.replicas + 1):
+                self._start(program, f"{program.name} {number}")
+        at = _START
+        for number, step in enumerate(self._plan.steps):
+            paces = self._schedule.paces
+            at += paces[number] if number < len(paces) else PACES[0]
+            self._simulation.later(at - self._simulation.now, lambda step=step: self._do(step))  # type: ignore[misc]
+
+    async def _run_server(self) -> None:
+        async with self._server:
+            await asyncio.get_running_loop().create_future()
+
+    def _make(self, obj: Object) -> None:
+        if obj.get("kind") == "CustomResourceDefinition":
+            self._server.register_crd(obj)
+        else:
+            self._server.create(obj)
+
+    def _start(self, program: Program, name: str) -> None:
+        replica = Replica(
+            self._simulation,
+            self.trace,
+            next(self._numbers),
+            name,
+            program.main,
+            faulty=program.faulty,
+            may_raise=program.may_raise,
+            fail=self._crashed,
+        )
+        self._director.replicas[name] = replica
+        replica.start()
+
+    def _do(self, step: Step) -> None:
+        self._steps_left -= 1
+        self._disturbed(self._simulation.now)
+        token = ACTOR.set(PEOPLE)
+        try:
+            step.do(self._server)
+        except APIError as error:
+            self._trace(PEOPLE, "write", f"could not {step.text()}: {error.status} {error.reason}")
+        finally:
+            ACTOR.reset(token)
+
+    def _delete_definition(self, resource: str, seconds: float) -> None:
+        group, _, plural = resource.rpartition("/")
+        name = f"{plural}.{group.partition('/')[0]}"
+        found = [one for one in self._plan.objects if one.get("metadata", {}).get("name") == name]
+        if found and self._server.get(_DEFINITIONS, None, name) is not None:
+            self._server.delete(_DEFINITIONS, None, name)
+            self._simulation.later(seconds, lambda: self._make(found[0]))
+            self._disturbed(self._simulation.now + seconds)
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def _trace(self, actor: str, kind: str, text: str, objects: tuple[str, ...] = ()) -> None:
+        self.trace.add(self._simulation.now, actor, kind, text, objects)
+
+    def _disturbed(self, until: float) -> None:
+        self._disturbed_until = max(self._disturbed_until, until)
+        self._rules.writes = 0
+
+    def _note_write(self, resource: ResourceType, old: Object | None, new: Object | None) -> None:
+        actor = ACTOR.get()
+        obj = new or old
+        assert obj is not None, "a write has an object"
+        metadata = obj["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        if not is_bookkeeping(resource.name):
+            self._last_write = self._simulation.now
+        did = "creates" if old is None else "deletes" if new is None else "changes"
+        version = metadata.get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
+        where = f"{resource.name} {key}"
+        self._trace(actor, "write", f"{did} {where} ({version})", (where,))
+        for finding in self._rules.note(resource, old, new, actor):
+            self._found(finding)
+        if self.finding is None:
+            self._check_always()
+
+    def _check_always(self) -> None:
+        for check in self._plan.always:
+            try:
+                holds = check(self._state)
+            except AssertionError as error:
+                self._found(Finding("always", f"{_name(check)} does not hold: {_words(error)}", error=error))
+            else:
+                if holds is False:
+                    self._found(Finding("always", f"{_name(check)} does not hold"))
+
+    def _crashed(self, replica: Replica, error: BaseException) -> None:
+        if "errors" not in self._ignored:
+            where = "".join(traceback.format_exception(error)[-3:]).strip()
+            self._found(
+                Finding("errors", f"{replica.name} ended by {type(error).__name__}: {error}\n{where}", error=error)
+            )
+
+    def _found(self, finding: Finding) -> None:
+        if self.finding is None:
+            self.finding = finding
+            self._trace("check", "fault", f"!! {finding.text.splitlines()[0]}", finding.objects)
+            self._simulation.stop()
+
+    def _look(self) -> None:
+        storm = self._rules.storm()
+        if storm is not None:
+            self._found(storm)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        simulation = self._simulation
+        within = max((goal.within for goal in self._plan.goals), default=600.0)
+        while self.finding is None:
+            simulation.run(simulation.now + _SLICE)
+            if self.finding is not None or self._steps_left:
+                continue
+            since = max(self._disturbed_until, self._start_of_rest())
+            if simulation.now < self._disturbed_until or not self._all_run():
+                continue
+            unmet = self._unmet()
+            if not unmet and simulation.now - max(since, self._last_write) >= _REST:
+                self._finish()
+                return
+            if simulation.now - since > within:
+                self._give_up(unmet, within)
+
+    def _start_of_rest(self) -> float:
+        return _START
+
+    def _all_run(self) -> bool:
+        return all(one.is_running for one in self._director.replicas.values())
+
+    def _unmet(self) -> list[tuple[Goal, str]]:
+        unmet = []
+        for goal in self._plan.goals:
+            try:
+                holds = goal.check(self._state)
+            except (AssertionError, LookupError, TypeError) as error:
+                unmet.append((goal, _words(error)))
+            else:
+                if holds is False:
+                    unmet.append((goal, ""))
+        return unmet
+
+    def _give_up(self, unmet: list[tuple[Goal, str]], within: float) -> None:
+        for goal, words in unmet:
+            text = f"{_name(goal.check)} does not hold {within:g} s after the last change by others"
+            self._found(Finding("eventually", f"{text}: {words}" if words else text))
+        if not unmet and "rest" not in self._ignored:
+            self._found(Finding("rest", f"the program never comes to rest: it still writes after {within:g} s"))
+        self._finish()
+
+    def _finish(self) -> None:
+        if self.finding is None:
+            for finding in self._rules.at_rest():
+                self._found(finding)
+        if self.finding is None and "errors" not in self._ignored:
+            self._look_for_lost_errors()
+
+    def _look_for_lost_errors(self) -> None:
+        for replica in self._director.replicas.values():
+            for context in replica.process.loop.errors if replica.process is not None else ():
+                error = context.get("exception")
+                text = f"{replica.name}: {context.get('message')}: {error!r}"
+                self._found(Finding("errors", text, error=error))
+
+
+def _name(check: Callable[..., object]) -> str:
+    return getattr(check, "__name__", repr(check))
+
+
+def _words(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

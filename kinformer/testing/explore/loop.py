@@ -1,0 +1,138 @@
+"""An event loop without sockets, whose time is given to it, and which runs what is ready when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from kinformer._runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from kinformer.testing.explore.network import Network
+
+__all__ = ["SimulatedLoop"]
+
+
+class _NoSelector:
+    def select(self, timeout: float | None) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        return
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """The event loop of one simulated process.
+
+    Connections go to the network of the simulation; what would run in a thread of an executor runs at once.
+
+    Args:
+        now: The loop's clock.
+        network: Connects it with the others; None: it has no connections.
+        owner: Its name in the network.
+
+    Attributes:
+        simulated_clock: The clocks that kinformer reads while this loop runs.
+        errors: The contexts that its exception handler was called with.
+        signals: The handlers that the program has set.
+    """
+
+    def __init__(self, now: Callable[[], float], network: Network | None = None, owner: str = "") -> None:
+        super().__init__()
+        self._now = now
+        self._network = network
+        self._owner = owner
+        self._selector = _NoSelector()
+        self._clock_resolution = 0.0
+        self.simulated_clock = Clock()
+        self.errors: list[dict[str, Any]] = []
+        self._connecting: dict[int, Any] = {}  # the address that a socket would be connected to, by its number
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # `asyncio.all_tasks` would look at those of all loops
+        self.signals: dict[int, Callable[[], object]] = {}
+        self.set_exception_handler(lambda _, context: self.errors.append(context))
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._now()
+
+    @property
+    def next_due(self) -> float:
+        """The time, on this loop's clock, at which there is something to run."""
+        if self._ready:  # type: ignore[attr-defined]
+            return -math.inf
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        return scheduled[0].when() if scheduled else math.inf
+
+    def run_ready(self, round_up: Callable[[float], None]) -> None:
+        """Run until nothing is ready; `round_up` moves the clock by so many seconds."""
+        asyncio._set_running_loop(self)
+        try:
+            while (due := self.next_due) <= self.time() + 1e-9:
+                # Clocks of different speeds leave rounding errors: no timer may fire a picosecond before its time.
+                while due >= self.time():  # asyncio runs what is due before now
+                    round_up(1e-11)
+                self._run_once()  # type: ignore[attr-defined]
+        finally:
+            asyncio._set_running_loop(None)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        task = super().create_task(coro, **options)
+        self.tasks.add(task)
+        return task
+
+    # -- what asyncio asks of a loop ------------------------------------------------------------------------------
+
+    def _process_events(self, event_list: Any) -> None:
+        return
+
+    def _write_to_self(self) -> None:
+        return
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+        self.signals[int(sig)] = lambda: callback(*args)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self.signals.pop(int(sig), None) is not None
+
+    def send_signal(self, sig: signal.Signals) -> bool:
+        """Call the handler of a signal in the next turn; False if the program has set none."""
+        handler = self.signals.get(int(sig))
+        if handler is None:
+            return False
+        self.call_soon(handler)
+        return True
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+    # -- connections ----------------------------------------------------------------------------------------------
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        self._networked().check(self._owner, address)
+        self._connecting[sock.fileno()] = address
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        sock = options.get("sock")
+        address = (host, port)
+        if sock is not None:
+            address = self._connecting.pop(sock.fileno())
+            sock.close()
+        return self._networked().connect(self, self._owner, address, protocol_factory())
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # type: ignore[override]
+        return self._networked().listen(self, self._owner, (host, port), protocol_factory)
+
+    def _networked(self) -> Network:
+        if self._network is None:
+            raise OSError("this simulated process has no network")
+        return self._network

@@ -1,0 +1,235 @@
+"""The network of a simulation: connections between processes that carry bytes in order, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kinformer.testing.explore.loop import SimulatedLoop
+    from kinformer.testing.explore.simulation import Simulation
+
+__all__ = ["Listener", "Network", "Pipe"]
+
+LATENCY = 0.0005  # seconds that bytes take one way: a cluster's network
+Address = tuple[str, int]
+
+
+class Network:
+    """All connections of one simulation.
+
+    An address is that of a process that listens there in the same process or, of those on `shared`, in any.
+
+    Args:
+        simulation: Whose time bytes take.
+        shared: The addresses that every process can reach, such as the API server's.
+    """
+
+    def __init__(self, simulation: Simulation, shared: frozenset[str] = frozenset()) -> None:
+        self._simulation = simulation
+        self._shared = shared
+        self._listeners: dict[tuple[str, str, int], Listener] = {}
+        self._pipes: dict[Pipe, None] = {}
+        self._port = 40000
+
+    def check(self, owner: str, address: Any) -> Listener:
+        """Return the listener at an address.
+
+        Raises:
+            ConnectionRefusedError: Nothing listens there.
+        """
+        found = self._listeners.get(self._place(owner, address))
+        if found is None or not found.is_serving():
+            raise ConnectionRefusedError(111, f"nothing listens at {address[0]}:{address[1]} in the simulation")
+        return found
+
+    def listen(self, loop: SimulatedLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
+        """Make a listener; port 0 takes a free one."""
+        host, port = address[0] or "127.0.0.1", address[1]
+        if not port:
+            self._port += 1
+            port = self._port
+        listener = Listener(loop, (host, port), factory)
+        self._listeners[self._place(owner, (host, port))] = listener
+        return listener
+
+    def connect(self, loop: SimulatedLoop, owner: str, address: Any, protocol: Any) -> tuple[Pipe, Any]:
+        """Connect a process with the listener at an address."""
+        listener = self.check(owner, address)
+        near = Pipe(self, loop, protocol, {"peername": listener.address, "process": owner})
+        far = Pipe(self, listener.loop, listener.factory(), {"peername": ("10.1.0.1", 1), "process": owner})
+        near.peer, far.peer = far, near
+        for pipe in (near, far):
+            self._pipes[pipe] = None
+        protocol.connection_made(near)
+        # The server hears of it with the first bytes, and before them.
+        self._simulation.later(LATENCY, lambda: far.loop.call_soon(far.open))
+        return near, protocol
+
+    def cut(self, owner: str) -> None:
+        """Reset all connections of a process, as the kernel does for one that was killed; it hears nothing of it."""
+        for pipe in [one for one in self._pipes if one.get_extra_info("process") == owner]:
+            if pipe.peer is not None and not pipe.closed:
+                pipe.lose(ConnectionResetError(104, "Connection reset by peer"))
+
+    def later(self, at: float, call: Callable[[], None]) -> None:
+        """Call at a time."""
+        self._simulation.later(max(0.0, at - self._simulation.now), call)
+
+    @property
+    def now(self) -> float:
+        """The simulation's time."""
+        return self._simulation.now
+
+    def forget(self, pipe: Pipe) -> None:
+        """Drop a pipe that has ended."""
+        self._pipes.pop(pipe, None)
+
+    def _place(self, owner: str, address: Any) -> tuple[str, str, int]:
+        host, port = address[0] or "127.0.0.1", address[1]
+        return ("" if host in self._shared else owner, host, port)
+
+
+class Listener:
+    """What `create_server` returns."""
+
+    def __init__(self, loop: SimulatedLoop, address: Address, factory: Callable[[], Any]) -> None:
+        self.loop = loop
+        self.address = address
+        self.factory = factory
+        self.sockets = [self]  # asked for the name alone
+        self._serving = True
+
+    def getsockname(self) -> Address:
+        """The address."""
+        return self.address
+
+    def is_serving(self) -> bool:
+        """True until it is closed."""
+        return self._serving
+
+    async def start_serving(self) -> None:
+        """Does nothing: it serves from the beginning."""
+
+    def close(self) -> None:
+        """Refuse new connections."""
+        self._serving = False
+
+    async def wait_closed(self) -> None:
+        """Return at once."""
+
+
+class Pipe(asyncio.Transport):
+    """One end of a connection."""
+
+    def __init__(self, network: Network, loop: SimulatedLoop, protocol: Any, extra: dict[str, Any]) -> None:
+        super().__init__(extra)
+        self.loop = loop
+        self.peer: Pipe | None = None
+        self.closed = False  # no data goes in either direction any more
+        self._network = network
+        self._protocol = protocol
+        self._opened = False
+        self._sending: list[bytes] = []  # on their way to the peer
+        self._arrived: list[bytes] = []
+        self._paused = False
+        self._ending = False
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    def write(self, data: Any) -> None:
+        if self.closed or self._ending or not data:
+            return
+        self._sending.append(bytes(data))
+        if len(self._sending) == 1:
+            self._network.later(self._network.now + LATENCY, self._arrive)
+
+    def _arrive(self) -> None:
+        sent, self._sending = self._sending, []
+        peer = self.peer
+        if peer is not None and sent and not peer.closed:
+            peer._arrived += sent
+            peer.loop.call_soon(peer._deliver)
+
+    def write_eof(self) -> None:
+        self.close()
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        return
+
+    def is_closing(self) -> bool:
+        return self.closed or self._ending
+
+    def close(self) -> None:
+        """Send what is on its way, then the end."""
+        if self.closed or self._ending:
+            return
+        self._ending = True
+        self._network.later(self._network.now + LATENCY, lambda: self._end_peer(None))
+        self.loop.call_soon(self._lost, None)
+
+    def abort(self) -> None:
+        """End both sides at once."""
+        if not self.closed:
+            self._sending.clear()
+            self._ending = True
+            self._network.later(self._network.now + LATENCY, lambda: self._end_peer(ConnectionResetError(104, "reset")))
+            self.loop.call_soon(self._lost, None)
+
+    def lose(self, error: Exception) -> None:
+        """Tell the peer that the connection was reset; this end hears of nothing more."""
+        self.closed = True
+        self._network.forget(self)
+        self._network.later(self._network.now + LATENCY, lambda: self._end_peer(error))
+
+    def _end_peer(self, error: Exception | None) -> None:
+        self._arrive()
+        if self.peer is not None:
+            self.peer.loop.call_soon(self.peer._lost, error)
+
+    # -- receiving ------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Tell the protocol of a listener of its connection."""
+        if not self._opened and not self.closed:
+            self._opened = True
+            self._protocol.connection_made(self)
+
+    def _deliver(self) -> None:
+        if self._paused or self.closed:
+            return
+        arrived, self._arrived = self._arrived, []
+        if arrived:
+            self._protocol.data_received(b"".join(arrived))
+
+    def _lost(self, error: Exception | None) -> None:
+        if self.closed:
+            return
+        self._deliver()
+        self.closed = True
+        self._network.forget(self)
+        self._protocol.connection_lost(error)
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        if self._arrived:
+            self.loop.call_soon(self._deliver)
+
+    def is_reading(self) -> bool:
+        return not self._paused
+
+    def set_protocol(self, protocol: Any) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> Any:
+        return self._protocol

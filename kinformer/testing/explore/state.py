@@ -1,0 +1,32 @@
+"""What a check sees: the objects in the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kinformer.testing.explore.server import ExploredServer
+
+__all__ = ["ClusterState"]
+
+Object = dict[str, Any]
+
+
+class ClusterState:
+    """The state of the cluster at one moment. The dicts that it returns are shared, and are not to be changed."""
+
+    def __init__(self, server: ExploredServer) -> None:
+        self._server = server
+        self._lists: dict[tuple[str, str | None], tuple[int, list[Object]]] = {}
+
+    def list(self, resource: str, namespace: str | None = None) -> list[Object]:
+        """Return all objects of a resource, such as ``"apps/v1/deployments"``, in the order of their keys."""
+        revision = self._server.revision_of(self._server.find(resource))
+        known = self._lists.get((resource, namespace))
+        if known is None or known[0] != revision:
+            known = self._lists[resource, namespace] = (revision, self._server.list(resource, namespace))
+        return known[1]
+
+    def get(self, resource: str, key: str) -> Object | None:
+        """Return the object of a key, ``"namespace/name"`` or ``"name"``, or None."""
+        namespace, _, name = key.rpartition("/")
+        return self._server.get(resource, namespace, name)

@@ -1,0 +1,65 @@
+"""What people do meanwhile: the steps of a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kinformer.exceptions import NotFoundError
+
+if TYPE_CHECKING:
+    from kinformer.testing.explore.server import ExploredServer
+
+__all__ = ["PEOPLE", "Step"]
+
+PEOPLE = "people"
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step: a create, a patch (a merge patch), or a delete.
+
+    Attributes:
+        verb: "create", "patch" or "delete".
+        resource: Such as "v1/configmaps"; "" for a create.
+        key: "namespace/name" or "name"; "" for a create.
+        body: The object, or the patch.
+    """
+
+    verb: str
+    resource: str = ""
+    key: str = ""
+    body: dict[str, Any] | None = None
+
+    def do(self, server: ExploredServer) -> None:
+        """Do it. Raises the `APIError` that a client would get."""
+        namespace, _, name = self.key.rpartition("/")
+        if self.verb == "create":
+            server.create(self.body or {})
+        elif self.verb == "delete":
+            server.delete(self.resource, namespace, name)
+        else:
+            found = server.get(self.resource, namespace, name)
+            if found is None:
+                raise NotFoundError(404, "NotFound", f"{self.resource} {self.key} not found")
+            server.update(_merged(found, self.body))
+
+    def text(self) -> str:
+        """Return it in words."""
+        if self.verb == "create":
+            body = self.body or {}
+            return f"create {body.get('kind')} {body.get('metadata', {}).get('name')}"
+        return f"{self.verb} {self.resource} {self.key}"
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """Return a document with a merge patch applied (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merged(merged.get(name), value)
+    return merged

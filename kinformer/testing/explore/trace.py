@@ -1,0 +1,53 @@
+"""The trace of one history: everything that was sent, done and told, with its virtual time."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["Entry", "Trace"]
+
+
+class Entry(NamedTuple):
+    """One thing that happened.
+
+    Attributes:
+        at: Virtual seconds since the beginning.
+        actor: A replica, "people", or another part of the cluster.
+        kind: "request", "write", "event", "fault" or "life".
+        text: What happened.
+        objects: The objects concerned, as "resource namespace/name".
+        place: The place in the program, if it is known.
+    """
+
+    at: float
+    actor: str
+    kind: str
+    text: str
+    objects: tuple[str, ...] = ()
+    place: str = ""
+
+    def line(self) -> str:
+        """Return it as a line."""
+        place = f"   <- {self.place}" if self.place else ""
+        return f"{self.at:10.3f}  {self.actor:<10} {self.text}{place}"
+
+
+class Trace:
+    """The entries, in order."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def add(self, at: float, actor: str, kind: str, text: str, objects: tuple[str, ...] = (), place: str = "") -> None:
+        """Append an entry."""
+        self.entries.append(Entry(at, actor, kind, text, objects, place))
+
+    def text(self) -> str:
+        """Return all lines: equal for equal schedules, byte for byte."""
+        return "\n".join(entry.line() for entry in self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Any:
+        return iter(self.entries)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kinformer import LeaderElector
+from kinformer.testing.simulation.processes import Simulation
 from tests.leaderelection.test_leader_election_schedules import Candidate, Intervals, check_acts
 from tests.support.lease_server import LeaseServer, NetworkClient
-from tests.support.simulation import World
 
 Spec = dict[str, Any]
 
@@ -44,17 +44,17 @@ def play(seed: int, edit: Callable[[Spec], object]) -> Intervals:
     """Three candidates for 200 s, with an edit at four moments of the first 100."""
     lot, before = Random(seed), random.getstate()
     random.seed(seed)
-    world = World()
-    server = LeaseServer(world)
+    simulation = Simulation()
+    server = LeaseServer(simulation)
     candidates = []
     for name in ("c0", "c1", "c2"):
-        process = world.process(name, rate=lot.uniform(0.98, 1.02), wall=lot.uniform(-1e6, 1e6))
+        process = simulation.process(name, rate=lot.uniform(0.98, 1.02), wall=lot.uniform(-1e6, 1e6))
         client = NetworkClient(process, server, lot)
         elector = LeaderElector(client, namespace="ns", name="lock", identity=name, clock=process.clock)
         candidates.append(Candidate(process, client, elector))
         process.start(candidates[-1].campaign())
-    intervals = Intervals(world, candidates)
-    world.after_each_turn = intervals.look
+    intervals = Intervals(simulation, candidates)
+    simulation.after_each_turn = intervals.look
 
     def happens() -> None:
         lease = copy.deepcopy(server.leases["lock"])
@@ -62,12 +62,12 @@ def play(seed: int, edit: Callable[[Spec], object]) -> Intervals:
         server._write("kubectl", "lock", lease)
 
     for _ in range(4):
-        world.later(lot.uniform(5, 100), happens)
+        simulation.later(lot.uniform(5, 100), happens)
     try:
-        world.run(200)
+        simulation.run(200)
         intervals.finish()
     finally:
-        world.close()
+        simulation.close()
         random.setstate(before)
     return intervals
 
@@ -88,9 +88,9 @@ def test_the_transitions_stay_within_what_a_server_takes(transitions: int) -> No
     def edit(spec: Spec) -> None:
         spec.update(leaseTransitions=transitions, holderIdentity="another")
 
-    lot, world = Random(1), World()
-    server = LeaseServer(world)
-    process = world.process("c0")
+    lot, simulation = Random(1), Simulation()
+    server = LeaseServer(simulation)
+    process = simulation.process("c0")
     elector = LeaderElector(
         NetworkClient(process, server, lot), namespace="ns", name="lock", identity="c0", clock=process.clock
     )
@@ -99,23 +99,23 @@ def test_the_transitions_stay_within_what_a_server_takes(transitions: int) -> No
     server._write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": spec})
     process.start(Candidate(process, NetworkClient(process, server, lot), elector).campaign())
     try:
-        world.run(30)
+        simulation.run(30)
         assert elector.is_leader
         assert 0 <= server.leases["lock"]["spec"]["leaseTransitions"] < 2**31
     finally:
-        world.close()
+        simulation.close()
 
 
 def test_a_lease_that_was_made_ahead_of_its_use_is_taken_at_once() -> None:
-    world = World()
-    server = LeaseServer(world)
-    process = world.process("c0")
+    simulation = Simulation()
+    server = LeaseServer(simulation)
+    process = simulation.process("c0")
     client = NetworkClient(process, server, Random(1))
     elector = LeaderElector(client, namespace="ns", name="lock", identity="c0", clock=process.clock)
     server._write("kubectl", "lock", {"metadata": {"name": "lock"}, "spec": {}})
     process.start(Candidate(process, client, elector).campaign())
     try:
-        world.run(1)
+        simulation.run(1)
         assert elector.is_leader
     finally:
-        world.close()
+        simulation.close()

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from kinformer import LeaderElector, LeadershipLostError
 from kinformer._runtime.fence import check_fences
+from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
-from tests.support.simulation import Process, World
 
 pytestmark = pytest.mark.search
 
@@ -64,7 +64,7 @@ class Candidate:
     async def lead(self) -> None:
         for _ in range(60):
             check_fences()  # as `Client.request` does
-            self.acts.append(self.process.world.now)
+            self.acts.append(self.process.simulation.now)
             await asyncio.sleep(0.9)
 
 
@@ -72,14 +72,14 @@ class Candidate:
 class Intervals:
     """Who led from when to when, as `is_leader` said."""
 
-    world: World
+    simulation: Simulation
     candidates: list[Candidate]
     done: list[tuple[str, float, float]] = field(default_factory=list)
     open: dict[str, float] = field(default_factory=dict)
 
     def look(self) -> None:
         # Between two turns nobody can become a leader, only cease to be one; so looking after each one misses nothing.
-        now = self.world.now
+        now = self.simulation.now
         for candidate in self.candidates:
             name = candidate.process.name
             leads = not candidate.process.dead and candidate.elector.is_leader
@@ -92,7 +92,7 @@ class Intervals:
 
     def finish(self) -> None:
         for name, start in self.open.items():
-            self.done.append((name, start, self.world.now))
+            self.done.append((name, start, self.simulation.now))
         self.open.clear()
 
 
@@ -110,7 +110,7 @@ FAULTS = st.lists(
 
 
 def inject(
-    world: World, server: LeaseServer, candidates: list[Candidate], fault: tuple[float, str, int, float]
+    simulation: Simulation, server: LeaseServer, candidates: list[Candidate], fault: tuple[float, str, int, float]
 ) -> None:
     at, kind, which, amount = fault
     one = candidates[which % len(candidates)]
@@ -122,9 +122,9 @@ def inject(
             if sum(not c.process.dead for c in candidates) > 1:
                 one.process.kill()
         elif kind == "cut":
-            one.client.cut_until = world.now + amount
+            one.client.cut_until = simulation.now + amount
         elif kind == "server down":
-            server.down_until = world.now + amount
+            server.down_until = simulation.now + amount
         elif kind == "wall":
             one.process.jump_wall((amount - 22) * 1000)
         elif kind == "network":
@@ -135,7 +135,7 @@ def inject(
             lease = next(iter(server.leases.values()))
             server._write("kubectl", lease["metadata"]["name"], lease)
 
-    world.later(at, happens)
+    simulation.later(at, happens)
 
 
 def calm_down(server: LeaseServer, candidates: list[Candidate]) -> None:
@@ -148,31 +148,31 @@ def calm_down(server: LeaseServer, candidates: list[Candidate]) -> None:
 def play(number: int, seed: int, faults: list[Fault], *, same_name: bool = False) -> Intervals:
     """One schedule: the intervals in which somebody led."""
     random = Random(seed)
-    world = World()
-    server = LeaseServer(world)
+    simulation = Simulation()
+    server = LeaseServer(simulation)
     candidates = []
     for index in range(number):
-        process = world.process(f"c{index}", rate=random.uniform(0.98, 1.02), wall=random.uniform(-1e6, 1e6))
+        process = simulation.process(f"c{index}", rate=random.uniform(0.98, 1.02), wall=random.uniform(-1e6, 1e6))
         client = NetworkClient(process, server, random, lost=0.02, unanswered=0.02, failing=0.02, slow=0.02)
         identity = "the same" if same_name else process.name
         elector = LeaderElector(client, namespace="ns", name="lock", identity=identity, clock=process.clock)
         candidates.append(Candidate(process, client, elector))
         process.start(candidates[-1].campaign())
-    intervals = Intervals(world, candidates)
-    world.after_each_turn = intervals.look
+    intervals = Intervals(simulation, candidates)
+    simulation.after_each_turn = intervals.look
     for fault in faults:
-        inject(world, server, candidates, fault)
+        inject(simulation, server, candidates, fault)
     try:
-        world.run(FAULTY)
+        simulation.run(FAULTY)
         calm_down(server, candidates)
-        world.run(FAULTY + CALM)
+        simulation.run(FAULTY + CALM)
         intervals.finish()
         alive = [candidate for candidate in candidates if not candidate.process.dead]
         recent = [end for _, _, end in intervals.done if end > FAULTY]
         assert recent, f"nobody led within {CALM} s of calm; alive: {[c.process.name for c in alive]}"
         check_acts(intervals)
     finally:
-        world.close()
+        simulation.close()
     return intervals
 
 

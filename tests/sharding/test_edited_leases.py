@@ -70,7 +70,7 @@ def play(seed: int, edit: Callable[[Object], object]) -> None:
 
     for at, *_ in moves:
         for later in (0.3, 0.9, 1.5, 2.5, 3.5):
-            schedule.world.later(at + later, happens)
+            schedule.simulation.later(at + later, happens)
     try:
         schedule.play()
     finally:

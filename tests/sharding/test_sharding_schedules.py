@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from kinformer import Request, ShardedController
 from kinformer._runtime.fence import check_fences
 from kinformer.sharding.slots import slot_of
+from kinformer.testing.simulation.processes import Process, Simulation
 from tests.sharding.widget_server import WidgetServer, WidgetSource
 from tests.support.lease_server import LeaseServer, NetworkClient
-from tests.support.simulation import Process, World
 
 pytestmark = pytest.mark.search
 
@@ -88,7 +88,7 @@ class Replica:
         there = self.server.objects.get(key)
         remains = obj is not None and there is not None and there.uid == obj.uid
         if remains and self.controller.informer.indexer.get_by_key(key) is None:
-            self.lost.append((self.process.world.now, key))
+            self.lost.append((self.process.simulation.now, key))
 
     async def run(self) -> None:
         with suppress(asyncio.CancelledError):
@@ -103,7 +103,7 @@ class Replica:
 class Watcher:
     """Looks after each turn of each process whether anything has two owners."""
 
-    world: World
+    simulation: Simulation
     replicas: list[Replica]
 
     def look(self) -> None:
@@ -115,11 +115,13 @@ class Watcher:
                 continue
             for key in replica.running:
                 if key in owners:
-                    raise AssertionError(f"at {self.world.now:.3f} s {key} has two owners: {owners[key]} and {name}")
+                    raise AssertionError(
+                        f"at {self.simulation.now:.3f} s {key} has two owners: {owners[key]} and {name}"
+                    )
                 owners[key] = name
             held.append(membership.slots)
         if sum(map(len, held)) > len(frozenset().union(*held)):
-            raise AssertionError(f"at {self.world.now:.3f} s a slot has two holders")
+            raise AssertionError(f"at {self.simulation.now:.3f} s a slot has two holders")
 
 
 Fault = tuple[float, str, int, float]  # when, what, to whom, how long or how much
@@ -131,26 +133,26 @@ FAULTS = st.lists(
 
 
 class Schedule:
-    """One world with its replicas, its faults and its churn."""
+    """One simulation with its replicas, its faults and its churn."""
 
     def __init__(self, number: int, seed: int, faults: list[Fault], *, filters: bool) -> None:
         self.random = Random(seed)
-        self.world = World()
-        self.leases = LeaseServer(self.world)
-        self.widgets = WidgetServer(self.world, filters=filters)
+        self.simulation = Simulation()
+        self.leases = LeaseServer(self.simulation)
+        self.widgets = WidgetServer(self.simulation, filters=filters)
         self.replicas: list[Replica] = []
-        self.world.after_each_turn = Watcher(self.world, self.replicas).look
+        self.simulation.after_each_turn = Watcher(self.simulation, self.replicas).look
         for name in NAMES[:6]:
             self.widgets.put(name)
         for _ in range(number):
             self.join()
         for fault in faults:
-            self.world.later(fault[0], lambda fault=fault: self.inject(*fault[1:]))  # type: ignore[misc]
-        self.world.later(0.5, self.churn)
+            self.simulation.later(fault[0], lambda fault=fault: self.inject(*fault[1:]))  # type: ignore[misc]
+        self.simulation.later(0.5, self.churn)
 
     def join(self) -> None:
         random = self.random
-        process = self.world.process(
+        process = self.simulation.process(
             f"r{len(self.replicas)}", rate=random.uniform(0.98, 1.02), wall=random.uniform(-1e6, 1e6)
         )
         client = NetworkClient(process, self.leases, random, lost=0.02, unanswered=0.02, failing=0.02, slow=0.02)
@@ -160,13 +162,13 @@ class Schedule:
     def churn(self) -> None:
         name = self.random.choice(NAMES)
         self.random.choice([self.widgets.put, self.widgets.put, self.widgets.remove, self.replace])(name)
-        if self.world.now < FAULTY + 20:
-            self.world.later(self.random.uniform(0.05, 4.0), self.churn)
+        if self.simulation.now < FAULTY + 20:
+            self.simulation.later(self.random.uniform(0.05, 4.0), self.churn)
 
     def replace(self, name: str) -> None:
         """Deleted, and soon made again under its name."""
         self.widgets.remove(name)
-        self.world.later(self.random.choice([0.0, 0.01, 1.0]), lambda: self.widgets.put(name))
+        self.simulation.later(self.random.choice([0.0, 0.01, 1.0]), lambda: self.widgets.put(name))
 
     def inject(self, kind: str, which: int, amount: float) -> None:
         alive = [replica for replica in self.replicas if not replica.process.dead]
@@ -181,11 +183,11 @@ class Schedule:
         elif kind == "join" and len(alive) < 8:
             self.join()
         elif kind == "cut":
-            one.client.cut_until = self.world.now + amount
+            one.client.cut_until = self.simulation.now + amount
             for source in one.sources:
-                source.cut_until = self.world.now + amount
+                source.cut_until = self.simulation.now + amount
         elif kind == "server down":
-            self.leases.down_until = self.world.now + amount
+            self.leases.down_until = self.simulation.now + amount
         elif kind == "network":
             one.client.lost = one.client.unanswered = one.client.failing = one.client.slow = amount / 100
         elif kind == "wall":
@@ -193,7 +195,7 @@ class Schedule:
 
     def play(self) -> None:
         try:
-            self.world.run(FAULTY)
+            self.simulation.run(FAULTY)
             if all(replica.leaving for replica in self.living()):
                 self.join()
             self.leases.down_until = 0.0
@@ -202,11 +204,11 @@ class Schedule:
                 client.cut_until = client.lost = client.unanswered = client.failing = client.slow = 0.0
                 for source in replica.sources:
                     source.cut_until = 0.0
-            self.world.run(FAULTY + CALM)
+            self.simulation.run(FAULTY + CALM)
             assert not any(replica.lost for replica in self.replicas), [replica.lost for replica in self.replicas]
             self.check_all_is_done()
         finally:
-            self.world.close()
+            self.simulation.close()
 
     def living(self) -> list[Replica]:
         return [r for r in self.replicas if not r.process.dead and not r.process.tasks[0].done()]

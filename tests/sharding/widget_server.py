@@ -1,4 +1,4 @@
-"""A resource in a simulated world: lists that may be stale, watches that lag, streams that break."""
+"""A resource in a simulation: lists that may be stale, watches that lag, streams that break."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from kinformer import ExpiredError, KubeObject, ListOptions, ListPage, WatchEvent
 from kinformer.exceptions import ConnectError
 from kinformer.sharding.slots import shard_hash
-from tests.support.simulation import Process, World
+from kinformer.testing.simulation.processes import Process, Simulation
 
 _RANGE = re.compile(r"shardRange\(object\.metadata\.uid,'(0x[0-9a-f]{16,17})','(0x[0-9a-f]{16,17})'\)")
 
@@ -35,8 +35,8 @@ class WidgetServer:
         filters: It knows `shardSelector`.
     """
 
-    def __init__(self, world: World, *, filters: bool) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, *, filters: bool) -> None:
+        self.simulation = simulation
         self.filters = filters
         self.objects: dict[str, KubeObject] = {}
         self.history: list[tuple[float, WatchEvent]] = []
@@ -62,7 +62,7 @@ class WidgetServer:
             self._tell(WatchEvent("DELETED", _widget(name, old.uid, self.version)))
 
     def _tell(self, event: WatchEvent) -> None:
-        self.history.append((self.world.now, event))
+        self.history.append((self.simulation.now, event))
         for stream in list(self.streams):
             stream.event(event)
 
@@ -100,21 +100,21 @@ class WidgetSource:
         self.cut_until = 0.0
 
     async def list(self, options: ListOptions) -> ListPage:
-        world, future = self._process.world, self._process.loop.create_future()
+        simulation, future = self._process.simulation, self._process.loop.create_future()
 
         def arrive() -> None:
-            if world.now < self.cut_until:
+            if simulation.now < self.cut_until:
                 return
             # A list at resourceVersion 0 comes from a cache of the server that may lag; others are the newest.
             stale = self._random.uniform(0, 5) if options.resource_version == "0" else 0.0
-            objects, version = self._server.as_of(world.now - stale)
+            objects, version = self._server.as_of(simulation.now - stale)
             if options.resource_version not in (None, "", "0") and version < int(options.resource_version or 0):
-                objects, version = self._server.as_of(world.now)
+                objects, version = self._server.as_of(simulation.now)
             selector = options.shard_selector if self._server.filters else None
             objects = [obj for obj in objects if matches(selector, obj.uid)]
-            world.later(self._delay(), lambda: self._process.answer(future, ListPage(objects, str(version))))
+            simulation.later(self._delay(), lambda: self._process.answer(future, ListPage(objects, str(version))))
 
-        world.later(self._delay(), arrive)
+        simulation.later(self._delay(), arrive)
         try:
             async with asyncio.timeout(10):
                 page: ListPage = await future
@@ -125,7 +125,7 @@ class WidgetSource:
     @asynccontextmanager
     async def watch(self, options: ListOptions) -> AsyncIterator[AsyncIterator[builtins.list[WatchEvent]]]:
         await asyncio.sleep(self._delay())
-        if self._process.world.now < self.cut_until:
+        if self._process.simulation.now < self.cut_until:
             raise ConnectError("cut off")
         self._selector = options.shard_selector if self._server.filters else None
         self._queue = asyncio.Queue()
@@ -153,15 +153,15 @@ class WidgetSource:
         """The server sends an event on this stream: in order, some time later, or the stream breaks."""
         if not matches(self._selector, event.object.uid):
             return
-        world, queue = self._process.world, self._queue
-        broken = world.now < self.cut_until or self._random.random() < 0.02
-        self._last = max(self._last, world.now + self._delay())
+        simulation, queue = self._process.simulation, self._queue
+        broken = simulation.now < self.cut_until or self._random.random() < 0.02
+        self._last = max(self._last, simulation.now + self._delay())
 
         def arrive() -> None:
             assert queue is not None
             self._process.loop.call_soon(queue.put_nowait, None if broken else event)
 
-        world.later(self._last - world.now, arrive)
+        simulation.later(self._last - simulation.now, arrive)
 
     def _delay(self) -> float:
         return self._random.uniform(1.0, 8.0) if self._random.random() < 0.05 else self._random.uniform(0.001, 0.1)

@@ -1,4 +1,4 @@
-"""A server of Leases in a simulated world, with a network between it and each process."""
+"""A server of Leases in a simulation, with a network between it and each process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from kinformer import AlreadyExistsError, ConflictError, KubeObject, NotFoundError, ServerError
 from kinformer.exceptions import ConnectError
-from tests.support.simulation import Process, World
+from kinformer.testing.simulation.processes import Process, Simulation
 
 Object = dict[str, Any]
 
@@ -17,8 +17,8 @@ Object = dict[str, Any]
 class LeaseServer:
     """Leases by name, each write with the next resourceVersion; optimistic locking as an API server does it."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
         self.leases: dict[str, Object] = {}
         self.version = 0
         self.writes: list[tuple[float, str, Object]] = []  # time, caller, Lease
@@ -54,7 +54,7 @@ class LeaseServer:
         metadata = {**body["metadata"], "resourceVersion": str(self.version)}
         metadata.setdefault("uid", f"uid-{self.version}")
         self.leases[name] = {**body, "metadata": metadata}
-        self.writes.append((self.world.now, caller, self.leases[name]))
+        self.writes.append((self.simulation.now, caller, self.leases[name]))
         return KubeObject.from_dict(self.leases[name])
 
 
@@ -97,15 +97,15 @@ class NetworkClient:
         params: Mapping[str, str] | None = None,
         timeout: float = 30.0,
     ) -> Any:
-        world, random = self._process.world, self._random
-        self.sent.append((world.now, method, path))
+        simulation, random = self._process.simulation, self._random
+        self.sent.append((simulation.now, method, path))
         future: asyncio.Future[Any] = self._process.loop.create_future()
 
         def delay() -> float:
             return random.uniform(0.5, 20.0) if random.random() < self.slow else random.uniform(0.001, 0.05)
 
         def arrive() -> None:
-            if world.now < self._server.down_until or world.now < self.cut_until:
+            if simulation.now < self._server.down_until or simulation.now < self.cut_until:
                 return
             fails = random.random() < self.failing
             before = fails and random.random() < 0.5
@@ -114,10 +114,10 @@ class NetworkClient:
                 answer = self._server.answer(self._process.name, method, path, body, params or {})
                 result = result or answer
             if random.random() >= self.unanswered:
-                world.later(delay(), lambda: self._returns(future, result))
+                simulation.later(delay(), lambda: self._returns(future, result))
 
         if random.random() >= self.lost:
-            world.later(delay(), arrive)
+            simulation.later(delay(), arrive)
         try:
             async with asyncio.timeout(timeout):
                 return await future
@@ -125,5 +125,5 @@ class NetworkClient:
             raise ConnectError(f"{method} {path}: no answer within {timeout:g} s") from error
 
     def _returns(self, future: asyncio.Future[Any], result: Any) -> None:
-        if self._process.world.now >= self.cut_until:
+        if self._process.simulation.now >= self.cut_until:
             self._process.answer(future, result)

@@ -23,6 +23,7 @@ __all__ = ["PLACE_HEADER", "Director"]
 PLACE_HEADER = "X-Explored-Place"
 _SPREAD = 0.001  # seconds over which requests of the same instant arrive
 _SILENCE = 120.0  # seconds without an answer: longer than any client waits
+_BEHIND = 3  # revisions that the cache lacks which a killed replica finds when it comes back
 _FOREIGN = "kinformer.dev/another-client"
 
 
@@ -137,43 +138,51 @@ class Director:
         self._strike(strike, replica, where)
         if fault == "LostAnswer":  # and what would tell the replica that it was done comes late
             replica.late_until[_base(call)] = self._now() + seconds
-        if fault == "LostAnswer" or (fault == "Restart" and variant == "after"):
             call.response.before_head = self._lose_answer(strike, replica, call, where)
-        elif fault == "Restart":
-            replica.behind = 3 if variant == "stale" else 0
-            replica.kill(seconds)
-            await call.response.close()
-        elif fault == "Slow" and variant == "after":
-            note = call.response.before_head
-
-            async def slowly(status: int) -> None:
-                await asyncio.sleep(seconds)
-                if note is not None:
-                    await note(status)
-
-            call.response.before_head = slowly
-        elif fault == "Slow":
-            await asyncio.sleep(seconds)
-        elif fault == "LostRequest":
-            if variant == "silence":
-                await asyncio.sleep(_SILENCE)
-            await call.response.close()
-        elif fault == "Refused":
-            raise failure(
-                int(variant), "refused by a fault", details={"retryAfterSeconds": 1} if variant == "429" else None
-            )
-        elif fault == "Conflict":
-            raise conflict(call.info.group, call.info.plural, call.info.name, "the object has been modified")
         elif fault == "Stale":
             self._fall_behind(replica, call, int(variant), seconds)
-        elif fault == "Pause":
+        elif fault in ("Restart", "Pause", "Stop", "ClockJump"):
+            await self._strike_replica(strike, replica, call, where)
+        elif fault in ("Slow", "LostRequest"):
+            await self._hold(strike, call)
+        elif fault == "Refused":
+            details = {"retryAfterSeconds": 1} if variant == "429" else None
+            raise failure(int(variant), "refused by a fault", details=details)
+        elif fault == "Conflict":
+            raise conflict(call.info.group, call.info.plural, call.info.name, "the object has been modified")
+        else:
+            self._change_world(fault, call, seconds)
+
+    async def _strike_replica(self, strike: Strike, replica: Replica, call: Call, where: str) -> None:
+        fault, variant, seconds = strike.fault, strike.variant, strike.seconds
+        if fault == "Pause":
             replica.pause(seconds)
         elif fault == "Stop":
             replica.stop(seconds)
         elif fault == "ClockJump":
             replica.jump(seconds if variant == "+" else -seconds)
+        elif variant == "after":
+            call.response.before_head = self._lose_answer(strike, replica, call, where)
         else:
-            self._change_world(fault, call, seconds)
+            replica.behind = _BEHIND if variant == "stale" else 0
+            replica.kill(seconds)
+            await call.response.close()
+
+    async def _hold(self, strike: Strike, call: Call) -> None:
+        if strike.fault == "LostRequest":
+            await asyncio.sleep(_SILENCE if strike.variant == "silence" else 0.0)
+            await call.response.close()
+        elif strike.variant == "before":
+            await asyncio.sleep(strike.seconds)
+        else:
+            note = call.response.before_head
+
+            async def slowly(status: int) -> None:
+                await asyncio.sleep(strike.seconds)
+                if note is not None:
+                    await note(status)
+
+            call.response.before_head = slowly
 
     def _lose_answer(
         self, strike: Strike, replica: Replica, call: Call, where: str

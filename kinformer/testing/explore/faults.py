@@ -1,4 +1,4 @@
-"""The faults that an exploration chooses from; a test may name some of them: ``faults={Stale, LostAnswer, Restart}``."""
+"""The faults that an exploration chooses from; a test may name some: ``faults={Stale, LostAnswer, Restart}``."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import traceback
 from collections.abc import Callable, Iterable
@@ -14,13 +15,13 @@ from kinformer.testing.explore.director import Director
 from kinformer.testing.explore.findings import Finding, Rules, is_bookkeeping
 from kinformer.testing.explore.replica import Main, Replica
 from kinformer.testing.explore.schedule import PACES, Point, Schedule
-from kinformer.testing.explore.sealed import sealed
 from kinformer.testing.explore.server import ACTOR, ExploredServer
-from kinformer.testing.explore.simulation import EPOCH, Simulation
 from kinformer.testing.explore.state import ClusterState
 from kinformer.testing.explore.steps import PEOPLE, Step
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.kinds.resources import ResourceType
+from kinformer.testing.simulation.processes import EPOCH, Simulation
+from kinformer.testing.simulation.sealed import sealed
 
 __all__ = ["Goal", "History", "Plan", "Program"]
 
@@ -280,6 +281,7 @@ class History:
             for finding in self._rules.at_rest():
                 self._found(finding)
         if self.finding is None and "errors" not in self._ignored:
+            gc.collect(0)  # tasks that ended by an error which nobody looked at
             self._look_for_lost_errors()
 
     def _look_for_lost_errors(self) -> None:

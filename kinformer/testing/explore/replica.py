@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kinformer.client.client import Client
 from kinformer.testing.explore.server import URL
-from kinformer.testing.explore.simulation import Process, Simulation
+from kinformer.testing.simulation.processes import Process, Simulation
 
 if TYPE_CHECKING:
     from kinformer.testing.explore.trace import Trace

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from kinformer._runtime.clock import Clock
 from kinformer.exceptions import NotFoundError
-from kinformer.testing.explore.simulation import API_SERVER
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.resources import ResourceType
 from kinformer.testing.server import APIServer
+from kinformer.testing.simulation.processes import API_SERVER
 from kinformer.testing.store.storage import Storage
 
 __all__ = ["ACTOR", "COLLECTOR", "PORT", "URL", "ExploredServer"]
@@ -100,11 +101,12 @@ class _GarbageCollector:
             if self._owned.get(uid):
                 self._later(0.02, lambda: self._collect(uid))
             for owner in before:
-                self._later(0.02, lambda owner=owner: self._finish(owner))
+                self._later(0.02, partial(self._finish, owner))
             return
         self._living.add(uid)
         if old is None and now and not self._living.intersection(now):
-            self._later(1.0, lambda: [self._collect(owner) for owner in now])  # of an owner that is gone already
+            for owner in now:  # of an owner that is gone already
+                self._later(1.0, partial(self._collect, owner))
         marks = metadata.get("finalizers") or () if metadata.get("deletionTimestamp") else ()
         if _FOREGROUND in marks or _ORPHAN in marks:
             self._later(0.02, lambda: self._release(place, uid, orphan=_ORPHAN in marks))

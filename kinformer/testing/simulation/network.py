@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kinformer.testing.explore.loop import SimulatedLoop
-    from kinformer.testing.explore.simulation import Simulation
+    from kinformer.testing.simulation.loop import SimulatedLoop
+    from kinformer.testing.simulation.processes import Simulation
 
 __all__ = ["Listener", "Network", "Pipe"]
 
@@ -64,7 +64,7 @@ class Network:
             self._pipes[pipe] = None
         protocol.connection_made(near)
         # The server hears of it with the first bytes, and before them.
-        self._simulation.later(LATENCY, lambda: far.loop.call_soon(far.open))
+        self._simulation.later(LATENCY, far.arrive_open)
         return near, protocol
 
     def cut(self, owner: str) -> None:
@@ -195,6 +195,10 @@ class Pipe(asyncio.Transport):
             self.peer.loop.call_soon(self.peer._lost, error)
 
     # -- receiving ------------------------------------------------------------------------------------------------
+
+    def arrive_open(self) -> None:
+        """Have `open` called by the loop of this end."""
+        self.loop.call_soon(self.open)
 
     def open(self) -> None:
         """Tell the protocol of a listener of its connection."""

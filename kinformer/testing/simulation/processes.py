@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kinformer._runtime.clock import Clock
-from kinformer.testing.explore.loop import SimulatedLoop
-from kinformer.testing.explore.network import Network
+from kinformer.testing.simulation.loop import SimulatedLoop
+from kinformer.testing.simulation.network import Network
 
 __all__ = ["EPOCH", "Process", "Simulation"]
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from kinformer._runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from kinformer.testing.explore.network import Network
+    from kinformer.testing.simulation.network import Network
 
 __all__ = ["SimulatedLoop"]
 
@@ -93,7 +93,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         return
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Callable[..., Any], *args: Any) -> None:  # type: ignore[override]
         self.signals[int(sig)] = lambda: callback(*args)
 
     def remove_signal_handler(self, sig: int) -> bool:
@@ -107,11 +107,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.call_soon(handler)
         return True
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         future = self.create_future()
         try:
             future.set_result(func(*args))
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - it is the caller's
             future.set_exception(error)
         return future
 
@@ -121,7 +123,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._networked().check(self._owner, address)
         self._connecting[sock.fileno()] = address
 
-    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # type: ignore[override]
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         sock = options.get("sock")
         address = (host, port)
         if sock is not None:
@@ -129,7 +131,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             sock.close()
         return self._networked().connect(self, self._owner, address, protocol_factory())
 
-    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:  # type: ignore[override]
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         return self._networked().listen(self, self._owner, (host, port), protocol_factory)
 
     def _networked(self) -> Network:

@@ -1,0 +1,1 @@
+"""Several processes in one, in virtual time: event loops, clocks and a network between them."""

@@ -54,7 +54,8 @@ class Director:
         trace: Where it writes what happens.
         now: The virtual time.
         disturbed: Is called with the time until which a fault lasts.
-        make_definitions: Makes the definitions again that a fault deleted.
+        delete_definition: Deletes the definition of a resource, and makes it again after so many seconds.
+        delete_namespace: Deletes a namespace, and makes it again after so many seconds.
     """
 
     def __init__(
@@ -63,13 +64,15 @@ class Director:
         trace: Trace,
         now: Callable[[], float],
         disturbed: Callable[[float], None],
-        definition_deleted: Callable[[str, float], None],
+        delete_definition: Callable[[str, float], None],
+        delete_namespace: Callable[[str, float], None],
     ) -> None:
         self._seed = schedule.seed
         self._trace = trace
         self._now = now
         self._disturbed = disturbed
-        self._definition_deleted = definition_deleted
+        self._delete_definition = delete_definition
+        self._delete_namespace = delete_namespace
         self._foreign = 0
         self._strikes: dict[Point, list[Strike]] = {}
         for strike in schedule.strikes:
@@ -218,9 +221,9 @@ class Director:
                     obj["metadata"].setdefault("annotations", {})[_FOREIGN] = str(self._foreign)
                     server.update(obj)
             elif fault == "NamespaceDeleted" and info.namespace:
-                server.delete("v1/namespaces", None, info.namespace)
+                self._delete_namespace(info.namespace, seconds)
             elif fault == "DefinitionDeleted":
-                self._definition_deleted(base, seconds)
+                self._delete_definition(base, seconds)
         except APIError as error:
             self._trace.add(self._now(), "another client", "write", f"could not: {error}")
         finally:

@@ -92,7 +92,9 @@ Folded = Fault("Folded", _EVENT, "the watch is cut, and history compacted", seco
 CutWatch = Fault("CutWatch", _EVENT, "the watch is cut", ("end", "line", "410"), seconds=(0.0,), first=4)
 Stop = Fault("Stop", _WRITES, "the replica is told to stop", seconds=(1.0, 20.0), first=3)
 ClockJump = Fault("ClockJump", _WRITES, "the replica's clock jumps", ("+", "-"), seconds=(60.0, 7200.0), first=5)
-NamespaceDeleted = Fault("NamespaceDeleted", _WRITES, "the namespace is deleted", first=5)
+NamespaceDeleted = Fault(
+    "NamespaceDeleted", _WRITES, "the namespace is deleted, and made again", seconds=(20.0,), first=5
+)
 DefinitionDeleted = Fault(
     "DefinitionDeleted", _WRITES, "the definition is deleted, and made again", seconds=(20.0,), first=6
 )

@@ -28,6 +28,8 @@ __all__ = ["Goal", "History", "Plan", "Program"]
 _START = 2.0  # seconds until people begin
 _SLICE = 2.0  # seconds between two looks at whether it is over
 _REST = 12.0  # seconds without a write after which a history is over; more than most retries take
+_AGAIN = 1.0  # seconds between two looks at whether a deleted namespace is gone
+_NAMESPACES = "v1/namespaces"
 _DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 Check = Callable[[ClusterState], object]
 Object = dict[str, Any]
@@ -82,7 +84,12 @@ class History:
         self._last_write = 0.0
         self._steps_left = len(plan.steps)
         self._director = Director(
-            schedule, self.trace, lambda: simulation.now, self._disturbed, self._delete_definition
+            schedule,
+            self.trace,
+            lambda: simulation.now,
+            self._disturbed,
+            self._delete_definition,
+            self._delete_namespace,
         )
         self._process = simulation.process("apiserver")
         self._server = ExploredServer(self._process.clock, self._director.serve, simulation.later)
@@ -173,9 +180,26 @@ class History:
         name = f"{plural}.{group.partition('/')[0]}"
         found = [one for one in self._plan.objects if one.get("metadata", {}).get("name") == name]
         if found and self._server.get(_DEFINITIONS, None, name) is not None:
+            self._server.lost.add(resource)
             self._server.delete(_DEFINITIONS, None, name)
-            self._simulation.later(seconds, lambda: self._make(found[0]))
+            self._simulation.later(seconds, lambda: self._make_definition(resource, found[0]))
             self._disturbed(self._simulation.now + seconds)
+
+    def _make_definition(self, resource: str, definition: Object) -> None:
+        self._server.lost.discard(resource)
+        self._make(definition)
+
+    def _delete_namespace(self, name: str, seconds: float) -> None:
+        self._server.delete(_NAMESPACES, None, name)
+        self._simulation.later(seconds, lambda: self._make_namespace(name))
+        self._disturbed(self._simulation.now + seconds)
+
+    def _make_namespace(self, name: str) -> None:
+        if self._server.get(_NAMESPACES, None, name) is not None:  # what is in it has finalizers still
+            self._simulation.later(_AGAIN, lambda: self._make_namespace(name))
+            return
+        self._disturbed(self._simulation.now)
+        self._make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     # -- what happens ---------------------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class ExploredServer(APIServer):
         later: Callable[[float, Callable[[], None]], None],
     ) -> None:
         super().__init__(host=API_SERVER, port=PORT, clock=clock)
+        self.lost: set[str] = set()  # resources whose definition a fault has deleted
         self._serve_by = serve
         self._collector = _GarbageCollector(self, later)
         self._ledger.on_change.append(self._collector.note)

@@ -20,6 +20,8 @@ class ClusterState:
 
     def list(self, resource: str, namespace: str | None = None) -> list[Object]:
         """Return all objects of a resource, such as ``"apps/v1/deployments"``, in the order of their keys."""
+        if resource in self._server.lost:
+            return []
         revision = self._server.revision_of(self._server.find(resource))
         known = self._lists.get((resource, namespace))
         if known is None or known[0] != revision:
@@ -28,5 +30,7 @@ class ClusterState:
 
     def get(self, resource: str, key: str) -> Object | None:
         """Return the object of a key, ``"namespace/name"`` or ``"name"``, or None."""
+        if resource in self._server.lost:
+            return None
         namespace, _, name = key.rpartition("/")
         return self._server.get(resource, namespace, name)

@@ -33,6 +33,14 @@ class Step(msgspec.Struct, frozen=True):
 
     def do(self, server: ExploredServer) -> None:
         """Do it. Raises the `APIError` that a client would get."""
+        try:
+            self._do(server)
+        except LookupError as error:  # not served
+            if not server.lost:
+                raise
+            raise NotFoundError(404, "NotFound", str(error)) from error
+
+    def _do(self, server: ExploredServer) -> None:
         namespace, _, name = self.key.rpartition("/")
         if self.verb == "create":
             server.create(self.body or {})

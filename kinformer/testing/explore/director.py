@@ -171,9 +171,14 @@ class Director:
             replica.kill(seconds)
             await call.response.close()
 
+    async def _be_silent(self) -> None:
+        self._disturbed(self._now() + _SILENCE)  # a program that waits for the answer is not at rest
+        await asyncio.sleep(_SILENCE)
+
     async def _hold(self, strike: Strike, call: Call) -> None:
         if strike.fault == "LostRequest":
-            await asyncio.sleep(_SILENCE if strike.variant == "silence" else 0.0)
+            if strike.variant == "silence":
+                await self._be_silent()
             await call.response.close()
         elif strike.variant == "before":
             await asyncio.sleep(strike.seconds)
@@ -197,7 +202,7 @@ class Director:
             elif strike.variant == "504":
                 raise failure(504, "the server was unable to return a response in the time allotted")
             elif strike.variant == "silence":
-                await asyncio.sleep(_SILENCE)
+                await self._be_silent()
             await call.response.close()
 
         return lose

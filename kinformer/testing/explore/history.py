@@ -268,10 +268,12 @@ class History:
             if simulation.now < self._disturbed_until or not self._all_run():
                 continue
             unmet = self._unmet()
-            if not unmet and simulation.now - max(since, self._last_write) >= _REST:
+            resting = simulation.now - max(since, self._last_write) >= _REST
+            late = simulation.now - since > within
+            if not unmet and resting and (late or not any(self._rules.at_rest())):
                 self._finish()
                 return
-            if simulation.now - since > within:
+            if late:
                 self._give_up(unmet, within)
 
     def _start_of_rest(self) -> float:

@@ -1,0 +1,156 @@
+"""Generic programs of kinformer's own parts, and what each of them is to bring about."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kinformer import (
+    Applier,
+    Client,
+    Controller,
+    Finalizer,
+    KubeObject,
+    LeaderElector,
+    LeadershipLostError,
+    Manager,
+    Request,
+    ShardedController,
+    SharedInformer,
+    write_status,
+)
+from kinformer.testing.explore import ClusterState, World
+from tests.explore.operators.custom import custom, definition, names
+from tests.explore.operators.external import Cloud
+
+WIDGETS, MAPS = "example.com/v1/widgets", "v1/configmaps"
+
+
+def map_of(widget: KubeObject) -> dict[str, Any]:
+    metadata = {"name": widget.name, "namespace": widget.namespace}
+    size = str(widget.path("spec.size", 0))
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size}}
+
+
+class Widgets:
+    """A Widget gets a ConfigMap of its size, a thing in the cloud under its name, and a status that says so.
+
+    Args:
+        cloud: None: nothing is made there, and there is no finalizer.
+    """
+
+    def __init__(self, client: Client, widgets: SharedInformer, maps: SharedInformer, cloud: Cloud | None) -> None:
+        self.client = client
+        self.widgets = widgets
+        self.cloud = cloud
+        self.applier = Applier(client, MAPS, maps, field_manager="widgets")
+        self.finalizer = Finalizer(client, WIDGETS, "example.com/cloud")
+
+    async def reconcile(self, request: Request) -> None:
+        widget = self.widgets.get_by_key(request.key)
+        if widget is None:
+            return
+        if widget.deletion_timestamp is not None:
+            if self.cloud is not None and self.finalizer.is_on(widget):
+                await self.cloud.delete(widget.name)
+                await self.finalizer.remove(widget)
+            return
+        if self.cloud is not None:
+            widget = await self.finalizer.add(widget)
+            await self.cloud.make(widget.name, widget.uid)
+        made = await self.applier.apply(map_of(widget), owner=widget)
+        await write_status(self.client, WIDGETS, widget, {"map": made.uid, "size": widget.path("spec.size")})
+
+
+def declare(world: World, *, cloud: Cloud | None = None) -> None:
+    """Declare what people do, and what has to be true in the end."""
+
+    def each_widget_has_its_map(state: ClusterState) -> None:
+        widgets = state.list(WIDGETS)
+        sizes = {one["metadata"]["name"]: one["data"]["size"] for one in state.list(MAPS)}
+        assert sizes == {one["metadata"]["name"]: str(one["spec"]["size"]) for one in widgets}, sizes
+        maps = {one["metadata"]["name"]: one["metadata"] for one in state.list(MAPS)}
+        for one in widgets:
+            mine = maps[one["metadata"]["name"]]
+            assert mine["ownerReferences"][0]["uid"] == one["metadata"]["uid"]
+            assert one["status"] == {"map": mine["uid"], "size": one["spec"]["size"]}, one["status"]
+        if cloud is not None:
+            assert set(cloud.buckets) == names(widgets), set(cloud.buckets)
+
+    world.apply(definition("Widget"))
+    world.script(world.create(custom("Widget", "a", size=1)), world.create(custom("Widget", "b", size=1)))
+    world.script(world.patch(WIDGETS, "default/a", {"spec": {"size": 2}}))
+    world.script(world.delete(WIDGETS, "default/a"), world.create(custom("Widget", "a", size=3)))
+    world.eventually(each_widget_has_its_map)
+
+
+async def controller(world: World) -> None:
+    async def main(client: Client) -> None:
+        async with Manager(client) as manager:
+            widgets, maps = manager.factory.for_resource(WIDGETS), manager.factory.for_resource(MAPS)
+            operator = Widgets(client, widgets, maps, None)
+            manager.add(Controller(operator.reconcile, workers=2).for_(widgets).owns(maps, "Widget"))
+            await manager.run()
+
+    world.run(main)
+    declare(world)
+
+
+async def finalizer(world: World) -> None:
+    cloud = Cloud()
+
+    async def main(client: Client) -> None:
+        async with Manager(client) as manager:
+            widgets, maps = manager.factory.for_resource(WIDGETS), manager.factory.for_resource(MAPS)
+            operator = Widgets(client, widgets, maps, cloud)
+            manager.add(Controller(operator.reconcile, workers=2).for_(widgets).owns(maps, "Widget"))
+            await manager.run()
+
+    world.run(main)
+    declare(world, cloud=cloud)
+
+
+async def leader_elector(world: World) -> None:
+    async def main(client: Client) -> None:
+        async with Manager(client, elector=LeaderElector(client, namespace="default", name="widgets")) as manager:
+            widgets, maps = manager.factory.for_resource(WIDGETS), manager.factory.for_resource(MAPS)
+            operator = Widgets(client, widgets, maps, None)
+            manager.add(Controller(operator.reconcile).for_(widgets).owns(maps, "Widget"))
+            await manager.run()
+
+    world.run(main, replicas=2, may_raise=LeadershipLostError)
+    declare(world)
+
+
+async def sharded_controller(world: World) -> None:
+    async def main(client: Client) -> None:
+        async def reconcile(request: Request) -> None:
+            await operator.reconcile(request)
+
+        sharded = ShardedController(reconcile, client, WIDGETS, namespace="default")
+        operator = Widgets(client, sharded.informer, sharded.owns(MAPS, "Widget"), None)
+        async with Manager(client) as manager:
+            manager.add(sharded)
+            await manager.run()
+
+    world.run(main, replicas=2)
+    declare(world)
+
+
+async def ready_deployments(client: Client) -> None:
+    """Do as the deployment controller and the kubelets do: what a Deployment asks for is available soon."""
+    async with Manager(client) as manager:
+        deployments = manager.factory.for_resource("apps/v1/deployments")
+
+        async def reconcile(request: Request) -> None:
+            one = deployments.get_by_key(request.key)
+            if one is None:
+                return
+            await asyncio.sleep(0.2)
+            fields = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+            counts = dict.fromkeys(fields, one.path("spec.replicas", 1))
+            status = {"observedGeneration": one.generation, **counts}
+            await write_status(client, "apps/v1/deployments", one, status)
+
+        manager.add(Controller(reconcile, name="deployments").for_(deployments))
+        await manager.run()

@@ -1,5 +1,6 @@
 # The public names: this list, and none other. `__init__.py` reads it.
 
+from kinformer.testing import explore as explore
 from kinformer.testing import faults as faults
 from kinformer.testing.cluster_server import ClusterServer as ClusterServer
 from kinformer.testing.clusters.control_plane import ControlPlane as ControlPlane

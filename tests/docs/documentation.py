@@ -9,6 +9,7 @@ need not see is in HTML comments:
     -->
     <!-- code: until EXPRESSION -->      the next block does not end by itself: it is cancelled once this is true
     <!-- code: not run: REASON -->       the next block cannot run here
+    <!-- code: fails: TEXT -->           the tests in the next block fail, and their output has this text
 
 There, and in blocks, these names are known without an import:
 
@@ -54,7 +55,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 _PART = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```$"
-    r"|^ *<!-- code: (?P<directive>run|until|not run:)(?P<argument>.*?)-->$",
+    r"|^ *<!-- code: (?P<directive>run|until|not run:|fails:)(?P<argument>.*?)-->$",
     re.DOTALL | re.MULTILINE,
 )
 _FILE = re.compile(r"# (\S+\.\w+)\n")
@@ -84,6 +85,7 @@ class Block:
         hidden: True if it is in a comment.
         until: The condition that ends it; "" if it ends by itself.
         not_run: Why it does not run; "" if it does.
+        fails: What its tests print when they fail; "" if they pass.
     """
 
     page: Path
@@ -93,6 +95,7 @@ class Block:
     hidden: bool = False
     until: str = ""
     not_run: str = ""
+    fails: str = ""
 
     @property
     def where(self) -> str:
@@ -118,8 +121,8 @@ def blocks(page: Path) -> Iterator[Block]:
             indent = len(found["indent"])
             body = "".join(line[indent:] for line in found["text"].splitlines(keepends=True))
             line = text.count("\n", 0, found.start("text")) + 1
-            until, not_run = waiting.pop("until", ""), waiting.pop("not_run", "")
-            yield Block(page, line, found["language"].lower(), body, until=until, not_run=not_run)
+            until, not_run, fails = (waiting.pop(key, "") for key in ("until", "not_run", "fails"))
+            yield Block(page, line, found["language"].lower(), body, until=until, not_run=not_run, fails=fails)
         elif found["directive"] == "run":
             if waiting:
                 raise ValueError(f"{name_of(page)}: a directive stands before a hidden block: {waiting}")
@@ -127,7 +130,7 @@ def blocks(page: Path) -> Iterator[Block]:
                 page, text.count("\n", 0, found.start("argument")) + 1, "python", found["argument"], hidden=True
             )
         else:
-            key = "until" if found["directive"] == "until" else "not_run"
+            key = found["directive"].removesuffix(":").replace(" ", "_")
             waiting[key] = found["argument"].strip()
     if waiting:
         raise ValueError(f"{name_of(page)}: no block follows {waiting}")
@@ -166,7 +169,7 @@ class Program:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self._here(block.text), encoding="utf-8")
         if path.name.startswith("test_"):
-            await run_pytest(path)
+            await run_pytest(path, block.fails)
         elif block.is_python:
             runpy.run_path(str(path), run_name=path.stem)
 
@@ -237,8 +240,8 @@ def marks_of(text: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.process] if re.search(r"^ *# test_\w+\.py$", text, re.MULTILINE) else []
 
 
-async def run_pytest(path: Path) -> None:
-    """Run the tests of a file, with nothing but the plugin and pytest-asyncio, as a user does."""
+async def run_pytest(path: Path, fails: str = "") -> None:
+    """Run the tests of a file, with nothing but the plugin and pytest-asyncio, as a user does; see `Block.fails`."""
     settings = path.parent / "pytest.ini"  # the page's own, if it shows one, and none of a folder above
     if not settings.exists():
         settings.write_text("[pytest]\n", encoding="utf-8")
@@ -251,7 +254,8 @@ async def run_pytest(path: Path) -> None:
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()
+    assert (process.returncode == 0) != bool(fails), output.decode()
+    assert fails in output.decode()
 
 
 async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:

@@ -14,7 +14,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OF_EXTRAS = PROJECT["optional-dependencies"]
 NEEDED = [*PROJECT["dependencies"], *(one for needed in OF_EXTRAS.values() for one in needed)]
 
-MODULES = {"pyyaml": "yaml", "prometheus-client": "prometheus_client", "opentelemetry-api": "opentelemetry"}
+MODULES = {
+    "pyyaml": "yaml",
+    "prometheus-client": "prometheus_client",
+    "opentelemetry-api": "opentelemetry",
+    "time-machine": "time_machine",
+}
 MODULES |= {"kubernetes-asyncio": "kubernetes_asyncio", "pytest-asyncio": "pytest_asyncio"}
 MODULES |= {"backports.zstd": "backports"}
 COME_WITH = {"yarl": "aiohttp", "multidict": "aiohttp", "starlette": "fastapi", "click": "typer"}

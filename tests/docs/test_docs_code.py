@@ -107,7 +107,7 @@ def test_no_fence_and_no_directive_is_overlooked() -> None:
         fences = len(re.findall(r"^\s*(```+|~~~+)", text, re.MULTILINE))
         assert fences == 2 * sum(not block.hidden for block in found), name_of(page)
         directives = len(re.findall(r"<!--\s*code", text))
-        known = sum(block.hidden + bool(block.until) + bool(block.not_run) for block in found)
+        known = sum(block.hidden + bool(block.until) + bool(block.not_run) + bool(block.fails) for block in found)
         assert directives == known, f"{name_of(page)}: a comment `code:` that nobody reads"
 
 

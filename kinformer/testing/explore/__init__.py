@@ -15,6 +15,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+from typing import Any
+
 from kinformer.testing.explore.exploration import ExplorationError, explore, reproduce
 from kinformer.testing.explore.faults import (
     ALL,
@@ -66,3 +70,13 @@ __all__ = [
     "explore",
     "reproduce",
 ]
+
+
+class _Door(ModuleType):
+    """This package, which may be called: `from kinformer.testing import explore` gives the decorator too."""
+
+    __slots__ = ()
+    __call__ = staticmethod(explore)
+
+
+sys.modules[__name__].__class__ = _Door

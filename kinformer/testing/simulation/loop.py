@@ -6,13 +6,11 @@ import asyncio
 import math
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from kinformer._runtime.clock import Clock
-
-if TYPE_CHECKING:
-    from kinformer.testing.simulation.network import Network
+from kinformer.testing.simulation.network import Network
 
 __all__ = ["SimulatedLoop"]
 
@@ -70,6 +68,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def run_ready(self, round_up: Callable[[float], None]) -> None:
         """Run until nothing is ready; `round_up` moves the clock by so many seconds."""
+        around = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
             while (due := self.next_due) <= self.time() + 1e-9:
@@ -78,7 +77,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     round_up(1e-11)
                 self._run_once()  # type: ignore[attr-defined]
         finally:
-            asyncio._set_running_loop(None)
+            asyncio._set_running_loop(around)
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **options)

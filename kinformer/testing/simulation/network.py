@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from kinformer.testing.simulation.loop import SimulatedLoop
-    from kinformer.testing.simulation.processes import Simulation
+from typing import Any, Protocol
 
 __all__ = ["Listener", "Network", "Pipe"]
 
 LATENCY = 0.0005  # seconds that bytes take one way: a cluster's network
 Address = tuple[str, int]
+
+
+class Timeline(Protocol):
+    """The time that all processes share."""
+
+    now: float
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call a function after so many seconds."""
+        ...
 
 
 class Network:
@@ -26,7 +32,7 @@ class Network:
         shared: The addresses that every process can reach, such as the API server's.
     """
 
-    def __init__(self, simulation: Simulation, shared: frozenset[str] = frozenset()) -> None:
+    def __init__(self, simulation: Timeline, shared: frozenset[str] = frozenset()) -> None:
         self._simulation = simulation
         self._shared = shared
         self._listeners: dict[tuple[str, str, int], Listener] = {}
@@ -44,7 +50,7 @@ class Network:
             raise ConnectionRefusedError(111, f"nothing listens at {address[0]}:{address[1]} in the simulation")
         return found
 
-    def listen(self, loop: SimulatedLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
+    def listen(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, factory: Callable[[], Any]) -> Listener:
         """Make a listener; port 0 takes a free one."""
         host, port = address[0] or "127.0.0.1", address[1]
         if not port:
@@ -54,7 +60,7 @@ class Network:
         self._listeners[self._place(owner, (host, port))] = listener
         return listener
 
-    def connect(self, loop: SimulatedLoop, owner: str, address: Any, protocol: Any) -> tuple[Pipe, Any]:
+    def connect(self, loop: asyncio.AbstractEventLoop, owner: str, address: Any, protocol: Any) -> tuple[Pipe, Any]:
         """Connect a process with the listener at an address."""
         listener = self.check(owner, address)
         near = Pipe(self, loop, protocol, {"peername": listener.address, "process": owner})
@@ -94,7 +100,7 @@ class Network:
 class Listener:
     """What `create_server` returns."""
 
-    def __init__(self, loop: SimulatedLoop, address: Address, factory: Callable[[], Any]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, address: Address, factory: Callable[[], Any]) -> None:
         self.loop = loop
         self.address = address
         self.factory = factory
@@ -123,7 +129,7 @@ class Listener:
 class Pipe(asyncio.Transport):
     """One end of a connection."""
 
-    def __init__(self, network: Network, loop: SimulatedLoop, protocol: Any, extra: dict[str, Any]) -> None:
+    def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, protocol: Any, extra: dict[str, Any]) -> None:
         super().__init__(extra)
         self.loop = loop
         self.peer: Pipe | None = None

@@ -118,6 +118,7 @@ class Process:
 
     def close(self) -> None:
         """Forget everything; what still runs is abandoned, as by a killed process."""
+        around = asyncio._get_running_loop()
         asyncio._set_running_loop(self.loop)
         try:
             self.stopped_until = -math.inf
@@ -135,7 +136,7 @@ class Process:
             for task in self._left():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
         finally:
-            asyncio._set_running_loop(None)
+            asyncio._set_running_loop(around)
         self.loop.close()
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 from kinformer.testing.explore.exploration import ExplorationError, explore, reproduce
 from kinformer.testing.explore.faults import (
@@ -73,7 +72,7 @@ __all__ = [
 
 
 class _Door(ModuleType):
-    """This package, which may be called: `from kinformer.testing import explore` gives the decorator too."""
+    """A package that may be called: `from kinformer.testing import explore` gives the decorator too."""
 
     __slots__ = ()
     __call__ = staticmethod(explore)

@@ -1,4 +1,4 @@
-"""A deletion that is missed while nobody watches: the route of a Site, in the namespace of a proxy, stays.
+"""A deletion that is missed while no process watches: the route of a Site, in the namespace of a proxy, stays.
 
 Deletions are handled as events alone, and an event that comes while the process is down never comes again:
 zalando/postgres-operator#941; Sieve's observability gaps, as in instaclustr/cassandra-operator#398. A plain watch loop.

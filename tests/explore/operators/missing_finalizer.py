@@ -1,4 +1,4 @@
-"""A missing finalizer: a Bucket has its thing in a cloud, which is left over if nobody is there when it is deleted.
+"""A missing finalizer: a Bucket has its thing in a cloud, which is left over if no process runs when it is deleted.
 
 coryodaniel/bonny#72.
 """

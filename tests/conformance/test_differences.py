@@ -15,6 +15,16 @@ def test_the_documentation_lists_every_known_difference() -> None:
     assert [one.reason for one in KNOWN if one.reason not in page] == []
 
 
+def test_the_documentation_counts_the_tests_that_an_older_server_answers_otherwise() -> None:
+    page = (HERE.parents[1] / "docs" / "kubernetes-versions.md").read_text(encoding="utf-8")
+    folders = sorted((HERE / "transcripts").glob("1.*"))
+    assert folders
+    for folder in folders:
+        section = page.split(f"\n## {folder.name} beside ")[1].split("\n## ")[0]
+        counted = re.findall(r"In (\d+) tests some answers are not", section)
+        assert counted == [str(len(list(folder.rglob("*.jsonl"))))], folder.name
+
+
 def test_every_transcript_has_its_test() -> None:
     left = []
     for file in (HERE / "transcripts").rglob("*.jsonl"):

@@ -19,6 +19,7 @@ from tests.conformance.conftest import OpenApi
 from tests.conformance.forwarder import Forwarder
 from tests.conformance.history import History, on_server
 from tests.conformance.test_informers_on_both import IMPATIENT
+from tests.conformance.versions import PROMPT_STREAMS, Minor
 from tests.support.cli import CommandLine, Ended
 from tests.support.waiting import until
 
@@ -55,7 +56,11 @@ class Reader:
         """Wait until what was told is what the server has."""
         found = await on_server(api, CONFIGMAPS, namespace=namespace)
         truth = {key: (item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for key, item in found.items()}
-        await until(lambda: self.known == truth or self._reading.done(), 40, what="the reader has been told the truth")
+        await until(
+            lambda: (self.known == truth and self.events.has_synced) or self._reading.done(),
+            40,
+            what="the reader has been told the truth, and that this was all",
+        )
         if self._reading.done():
             self._reading.result()
         assert self.known == truth
@@ -217,21 +222,22 @@ async def test_a_wait_survives_its_server(own_server: ClusterServer, open_api: O
 
 
 async def test_a_wait_for_an_object_that_is_deleted_says_how_it_was(
-    server: ClusterServer, open_api: OpenApi, namespace: str
+    server: ClusterServer, open_api: OpenApi, namespace: str, kubernetes: Minor
 ) -> None:
+    patience = 1 if kubernetes >= PROMPT_STREAMS else 5  # seconds, for the end of a streamed list
     api = await open_api(server)
     pods = collection("v1/pods", namespace)
     await api.create(pods, manifest("v1/pods", "web-1", "1"))
     async with server.client() as client:
         waiting = asyncio.ensure_future(client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=60))
-        await asyncio.sleep(1)
+        await asyncio.sleep(patience)
         await api.remove(f"{pods}/web-1")
         with pytest.raises(
             DeletedError, match=r"has been deleted while it was waited for; its last state is .*, at resource"
         ):
             await waiting
         with pytest.raises(TimeoutError, match="it is absent"):
-            await client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=1)
+            await client.wait_for("v1/pods", f"{namespace}/web-1", is_pod_ready, timeout=patience)
 
 
 async def test_the_command_waits_through_a_kill_of_the_server(

@@ -32,6 +32,7 @@ class Minor(NamedTuple):
 
 RECORDED = Minor.of(pinned(kubernetes_module(), "k8s.io/kubernetes"))  # the embedded server answers as this one
 WATCH_LIST_BY_DEFAULT = Minor(1, 34)  # and in 1.32, but not in 1.33
+PROMPT_STREAMS = Minor(1, 33)  # 1.31 ends a streamed list a second late
 
 
 @lru_cache

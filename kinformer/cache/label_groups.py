@@ -200,6 +200,9 @@ class LabelGroupsFork(LabelGroups[ObjectT]):
                 if members is not None and len(members) < PARTITION_AT:
                     members[key] = new
                     return
+        elif old is None:
+            self._others += 1
+            return
         for obj in (old, new):
             if isinstance(obj, KubeObject):
                 self._own(obj)

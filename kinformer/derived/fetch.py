@@ -83,15 +83,19 @@ class Fetch:
         """
         if self.read is None:
             raise RuntimeError("fetch() belongs to one run of the function, which has ended")
+        if key is not None and index is None and owner is None and selector is None and namespace is None:
+            tap = self._tap_of(collection._readable)
+            self.read.append((tap.number, KEY, key))
+            if not tap.is_ready:
+                raise NotReady(tap)
+            return tap.source.indexer.get_by_key(key)
         selects = selector is not None or namespace is not None
         parsed = LabelSelector.parse(selector) if selects else None
         if (key is not None) + (index is not None) + (owner is not None) + selects > 1:
             raise TypeError("fetch(): pass one of key=, index=, owner= and selector= (which may have a namespace=)")
         tap = self._tap_of(collection._readable)
         number, indexer = tap.number, tap.source.indexer
-        if key is not None:
-            self.read.append((number, KEY, key))
-        elif index is not None:
+        if index is not None:
             self.read.append((number, by_index(index[0]), index[1]))
         elif owner is not None:
             self.read.append((number, OWNER, owner))
@@ -102,8 +106,6 @@ class Fetch:
             self.read.append((number, ALL, ""))
         if not tap.is_ready:
             raise NotReady(tap)
-        if key is not None:
-            return indexer.get_by_key(key)
         if index is not None:
             return indexer.by_index(*index)
         if owner is not None:

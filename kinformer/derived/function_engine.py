@@ -11,6 +11,7 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import value_of
 from kinformer.derived.fetch import Fetch, NotReady
+from kinformer.derived.joined import Joined
 from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
 from kinformer.derived.tap import Change, Tap
@@ -44,7 +45,8 @@ class FunctionEngine(Engine):
         super().__init__(name, (primary,))
         self.runs = 0
         self.failures = 0
-        self._primary = primary
+        self._entry: Callable[[str], Any] = primary.publisher.cache.get_by_key
+        self._view = primary.view
         self.has_members = primary.has_members and not many
         self._function = function
         self._fetches = fetches
@@ -92,7 +94,7 @@ class FunctionEngine(Engine):
     def _absorb(self, tap: Tap, change: Change) -> None:
         if tap is self.taps[0]:
             self._mark(change[0])
-        if self._fetches:
+        if self.reads.has(tap.number):
             for key in self.reads.concerned(tap.number, change):
                 self._mark(key)
 
@@ -120,20 +122,23 @@ class FunctionEngine(Engine):
         return not self._is_behind
 
     def _run(self, key: str) -> None:
-        entry = self._primary.publisher.cache.get_by_key(key)
+        entry = self._entry(key)
         if entry is None:
             self.reads.forget(key)
             self._logged.forget(key)
             self._set(key, None)
             return
-        obj = self._primary.view(entry)
+        obj = self._view(entry)
         fetch = self._fetch
         fetch.read = []
         self.runs += 1
         try:
             value = self._function(obj, fetch) if self._fetches else self._function(obj)
+            # The view holds what the function has decoded: a value keeps the object of the cache.
             if value is obj:
-                value = value_of(entry)  # the view holds what the function has decoded
+                value = value_of(entry)
+            elif type(value) is Joined and value.left is obj:
+                value = Joined(value_of(entry), value.right)
             self._set(key, value)
         except NotReady as wait:
             self._blocked.setdefault(wait.tap, {})[key] = None

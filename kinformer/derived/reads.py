@@ -6,10 +6,10 @@ key. So an object that comes later, and would have been found, concerns its read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeGuard, cast
 
-from kinformer._runtime.partitioned_dict import Table, stored
+from kinformer._runtime.partitioned_dict import PARTITION_AT, Table, stored
 from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import labels_of, namespace_of, owners_of
 from kinformer.objects.selectors import LabelSelector
@@ -57,16 +57,24 @@ class Reads:
         """The number of dependencies: pairs of a value and a read."""
         return sum(len(_each(reads)) for part in self._of for reads in part.values())
 
+    def has(self, source: int) -> bool:
+        """True if some value was computed from this collection."""
+        return bool(self._kinds.get(source))
+
     def selector(self, source: int, selector: LabelSelector, namespace: str) -> Read:
         """Return the read of a collection by a selector in a namespace, `""` for all, to be recorded."""
         read = (source, SELECTOR, f"{namespace}\n{selector}")
         self._parsed.setdefault(read, selector)
         return read
 
-    def record(self, key: str, reads: Iterable[Read]) -> None:
+    def record(self, key: str, reads: Sequence[Read]) -> None:
         """Note that the value of `key` was computed from these reads, and no longer from those of before."""
-        number = hash(key) & 255
-        before = self._of[number].get(key)
+        part = self._of[hash(key) & 255]
+        before = part.get(key)
+        if before is None and len(reads) == 1:  # the most frequent case, once for each object of a first sync
+            part[key] = reads[0]
+            self._add(reads[0], key)
+            return
         now: Read | tuple[Read, ...] | None = tuple(dict.fromkeys(reads)) or None
         if now is not None and len(now) == 1:
             now = now[0]
@@ -80,9 +88,9 @@ class Reads:
             if read not in is_now:
                 self._remove(read, key)
         if now is None:
-            del self._of[number][key]
+            del part[key]
         else:
-            self._of[number][key] = now
+            part[key] = now
 
     def forget(self, key: str) -> None:
         """Note that `key` has no value any more."""
@@ -131,6 +139,8 @@ class Reads:
             kinds[read[1]] = kinds.get(read[1], 0) + 1
             if read[1] == SELECTOR:
                 self._selectors.setdefault(read[0], _Selectors()).add(read[2], self._parsed[read])
+        elif type(readers) is dict and len(readers) < PARTITION_AT:
+            readers[key] = None
         elif isinstance(readers, str):
             self._readers[read] = {readers: None, key: None}
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback, name_of
 from kinformer.cache.index import IndexFunc
@@ -11,13 +11,14 @@ from kinformer.derived.collection import DerivedCollection
 from kinformer.derived.fetch import Fetch
 from kinformer.derived.function_engine import FunctionEngine
 from kinformer.derived.group import GroupEngine
+from kinformer.derived.joined import Joined
 from kinformer.derived.union import UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.objects.json_path import PathIndex
 
-__all__ = ["Joined", "Union", "derive", "filtered", "group_by", "join", "mapped", "union"]
+__all__ = ["Union", "derive", "filtered", "group_by", "join", "mapped", "union"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -129,13 +130,6 @@ def group_by(
     function: Callable[[Any], Any] = PathIndex(key) if isinstance(key, str) else key
     check_callback(function, "key", "obj", f"group_by {named}", plain=True)
     return DerivedCollection(GroupEngine(named, collection._readable, function), indexers=_indexers(indexers))
-
-
-class Joined(NamedTuple, Generic[T, R]):
-    """An object with what belongs to it in another collection."""
-
-    left: T
-    right: R
 
 
 @overload

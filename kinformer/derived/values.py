@@ -11,9 +11,8 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.index import IndexFunc
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
-from kinformer.derived.entries import value_of
+from kinformer.derived.entries import entry_of, value_of
 from kinformer.objects.object import KubeObject
-from kinformer.objects.types import KeyedValue
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule
@@ -88,7 +87,7 @@ class Values(Publisher):
         old = self.get(key)
         if old is not None and _is_same(value_of(old), value):
             return
-        entry = _entry(key, value)
+        entry = entry_of(key, value)
         if not self.is_live:
             self._first[hash(key) & 255][key] = entry
             return
@@ -133,8 +132,8 @@ class Values(Publisher):
         rebuild = self.indexer.rebuild()
         entries: ChunkedList[Any] = ChunkedList()
         for part in self._first:
-            for entry in part.values():
-                rebuild.add(entry)
+            for key, entry in part.items():
+                rebuild.put(key, entry)
                 entries.append(entry)
                 if len(entries) % _LOOK == 0:
                     yield
@@ -177,12 +176,6 @@ class Values(Publisher):
 def over_values(indexers: ValueIndexers) -> ValueIndexers:
     """Return indexers over entries for indexers over values. A path stays a path: it reads both."""
     return {name: func if isinstance(func, str) else OfValue(func) for name, func in indexers.items()}
-
-
-def _entry(key: str, value: Any) -> Any:
-    if isinstance(value, KubeObject) and value.key == key:
-        return value
-    return KeyedValue(key, value)
 
 
 def _is_same(old: Any, new: Any) -> bool:

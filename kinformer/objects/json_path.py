@@ -234,7 +234,7 @@ class PathIndex:
         self.path = parse_path(path)
 
     def __call__(self, obj: object) -> list[str]:
-        if type(obj) is KeyedValue:
+        if isinstance(obj, KeyedValue):
             obj = obj.value
         raw = getattr(obj, "raw", None)
         found = self.path.read(raw) if isinstance(raw, bytes) else self.path.values(obj)

@@ -407,7 +407,7 @@ def view(obj: object) -> object:
     """Make a view of an object for one reader, nothing decoded yet; what is no object is returned, without its key."""
     if type(obj) is KubeObject:
         return ObjectView(*fields_of(obj))
-    if type(obj) is KeyedValue:
+    if isinstance(obj, KeyedValue):
         return view(obj.value)
     return obj._view() if isinstance(obj, KubeObject) else obj
 

@@ -26,7 +26,7 @@ else:
     M_contra = TypeVar("M_contra", contravariant=True)
     ObjectT = TypeVar("ObjectT")
 
-__all__ = ["JSON", "ApiModel", "ApiObject", "KeyedValue", "M", "M_co", "M_contra", "NoModel", "ObjectT"]
+__all__ = ["JSON", "ApiModel", "ApiObject", "KeyedValue", "M", "M_co", "M_contra", "NoModel", "ObjectT", "TrackedValue"]
 
 
 class NoModel:
@@ -56,11 +56,11 @@ ApiObject: TypeAlias = Mapping[str, object] | ApiModel
 """An object of the API; a `KubeObject` is such a mapping."""
 
 
-class KeyedValue(msgspec.Struct, frozen=True, eq=False):
+class KeyedValue(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A value under its key, as the cache of a derived collection holds it.
 
-    It may hold anything, so the garbage collector tracks it if it tracks the value: not for a text, a number or a
-    `KubeObject`.
+    The garbage collector does not track it: its value has to be one that cannot lead back to it, such as a text, a
+    number, a `KubeObject` or a tuple of these. Any other is under a `TrackedValue`.
     """
 
     key: str
@@ -71,3 +71,7 @@ class KeyedValue(msgspec.Struct, frozen=True, eq=False):
         """The labels of the value, by which selectors find it; none if it has no attribute of this name."""
         labels = getattr(self.value, "labels", None)
         return labels if isinstance(labels, Mapping) else {}
+
+
+class TrackedValue(KeyedValue, frozen=True, eq=False, gc=True):
+    """A value that may hold anything, under its key: the garbage collector sees it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -18,6 +21,7 @@ from kinformer import (
     YieldBudget,
     derive,
     group_by,
+    join,
     union,
     wait_for,
 )
@@ -349,3 +353,57 @@ async def test_a_value_is_waited_for_as_an_object_is() -> None:
         assert await waiting == 3
         with pytest.raises(TimeoutError, match="it is 3"):
             await wait_for(numbers, "default/a", lambda number: number == 4, 1)
+
+
+async def test_values_of_texts_and_objects_cost_the_garbage_collector_nothing() -> None:
+    source = MemorySource()
+    for number in range(2000):
+        source.set(f"p{number}", data={"on": "p1"})
+    async with informer(source) as pods:
+        await pods.wait_synced(10)
+        for make in (
+            lambda: derive(pods, lambda pod, fetch: (pod.name, fetch(pods, key="default/p1")), name="pairs"),
+            lambda: join(pods, pods, on=lambda pod: f"default/{pod['data']['on']}", name="joined"),
+        ):
+            gc.collect()
+            before = len(gc.get_objects())
+            async with make() as collection:
+                await collection.wait_synced(10)
+                gc.collect()
+                assert len(collection) == 2000
+                assert len(gc.get_objects()) - before < 1000  # the dicts of a cache, in newer versions of Python
+
+
+async def test_a_value_that_leads_back_to_its_collection_is_freed_with_it() -> None:
+    @dataclass(eq=False)
+    class Value:
+        of: object
+
+    source = MemorySource()
+    source.set("a")
+    made: list[Any] = []
+    async with informer(source) as pods:
+        for value_of in (lambda _, fetch: Value(made[-1]), lambda _, fetch: (Value(made[-1]),)):
+            made.append(derive(pods, value_of, name="round"))
+            async with made[-1]:
+                await made[-1].wait_synced(10)
+        freed = [ref(collection) for collection in made]
+        made.clear()
+        await settle()
+        gc.collect()
+        assert [collection() for collection in freed] == [None, None]
+
+
+async def test_a_pair_of_a_join_is_taken_apart_and_keeps_the_object_of_the_cache() -> None:
+    source = MemorySource()
+    source.set("a", data={"on": "b"})
+    source.set("b", data={"on": "none"})
+    async with (
+        informer(source) as pods,
+        join(pods, pods, on=lambda pod: f"default/{pod['data']['on']}") as pairs,
+    ):
+        await pairs.wait_synced(10)
+        left, right = pairs.by_key["default/a"]
+        assert left is pods.get_by_key("default/a")
+        assert right is pods.get_by_key("default/b")
+        assert pairs.by_key["default/b"].right is None

@@ -21,7 +21,7 @@ from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.publisher import Readable
-from kinformer.reflector.health import InformerHealth, combine_health
+from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 
 __all__ = ["DerivedCollection"]
 
@@ -161,8 +161,10 @@ class DerivedCollection(CollectionReads[V], Generic[V]):
 
     def health(self) -> InformerHealth:
         """How well it follows: the health of the worst of what it reads; synced if it is itself."""
-        parts = [tap.source.health() for tap in self._engine.taps]
+        parts = self._engine.health_of_inputs()
         error = self._engine.error
+        if not parts:  # it has not been entered, or is a union without a member
+            parts = [nothing_followed(running=self._loop is not None)]
         return combine_health(parts, synced=self.has_synced, stopped=error is not None, error=self._crash)
 
     @property

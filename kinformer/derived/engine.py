@@ -15,6 +15,7 @@ from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.publisher import Readable
+from kinformer.reflector.health import InformerHealth
 
 __all__ = ["DerivedStatistics", "Engine"]
 
@@ -147,8 +148,8 @@ class Engine(ABC):
         """Return the names from this collection to another that it reads, directly or not; None if it does not."""
         if engine is self:
             return [self.name]
-        for tap in self.taps:
-            way = tap.source.engine.way_to(engine) if tap.source.engine is not None else None
+        for source in [tap.source for tap in self.taps] or self._sources:
+            way = source.engine.way_to(engine) if source.engine is not None else None
             if way is not None:
                 return [self.name, *way]
         return None
@@ -185,6 +186,10 @@ class Engine(ABC):
         """Return the informers behind this collection, each once."""
         sources = [tap.source for tap in self.taps] or self._sources
         return list(dict.fromkeys(root for source in sources for root in source.roots()))
+
+    def health_of_inputs(self) -> list[InformerHealth]:
+        """The health of each collection that it reads."""
+        return [tap.source.health() for tap in self.taps]
 
     def missing(self) -> dict[str, BaseException | None]:
         """The names of what it reads and waits for, each with its last error."""

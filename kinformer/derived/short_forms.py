@@ -12,11 +12,12 @@ from kinformer.derived.fetch import Fetch
 from kinformer.derived.function_engine import FunctionEngine
 from kinformer.derived.group import GroupEngine
 from kinformer.derived.joined import Joined
-from kinformer.derived.union import UnionEngine
+from kinformer.derived.union import AWAY_AFTER, UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.objects.json_path import PathIndex
+from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Union", "derive", "filtered", "group_by", "join", "mapped", "union"]
 
@@ -187,8 +188,10 @@ def join(
 @overload
 def union(*members: Collection[T], name: str | None = None) -> DerivedCollection[T]: ...
 @overload
-def union(members: Mapping[str, Collection[T]], /, *, name: str | None = None) -> Union[T]: ...
-def union(*members: Any, name: str | None = None) -> DerivedCollection[Any]:
+def union(
+    members: Mapping[str, Collection[T]], /, *, name: str | None = None, away_after: float = AWAY_AFTER
+) -> Union[T]: ...
+def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER) -> DerivedCollection[Any]:
     """Derive one collection of all objects of several.
 
     ::
@@ -199,6 +202,8 @@ def union(*members: Any, name: str | None = None) -> DerivedCollection[Any]:
     Args:
         members: Collections, or one mapping from names to collections.
         name: Default: made of the names of all.
+        away_after: Seconds after which a member by name whose requests fail counts as away, and no longer holds up the
+            first sync.
 
     Raises:
         ConfigError: There is no member; a name is empty or has a slash.
@@ -206,7 +211,7 @@ def union(*members: Any, name: str | None = None) -> DerivedCollection[Any]:
     if len(members) == 1 and isinstance(members[0], Mapping):
         named: Mapping[str, Collection[Any]] = members[0]
         readables = {member: collection._readable for member, collection in named.items()}
-        return Union(UnionEngine(name or f"union of {', '.join(named)}", readables))
+        return Union(UnionEngine(name or f"union of {', '.join(named)}", readables, away_after=away_after))
     if not members:
         raise ConfigError("union: got no collection; pass some, or a mapping of names to collections")
     listed: Sequence[Collection[Any]] = members
@@ -215,11 +220,14 @@ def union(*members: Any, name: str | None = None) -> DerivedCollection[Any]:
 
 
 class Union(DerivedCollection[V]):
-    """The union of collections by name; members come and go while it runs.
+    """The union of collections by name, such as clusters; members come and go while it runs.
 
     The key of a value is the name of its member and the key that it has there: `"east/default/web-1"`, and without a
-    namespace `"east//node-1"`. A member that was left takes
-    its values along, as deletes; one whose server is away keeps its last state, and holds up no other.
+    namespace `"east//node-1"`. A member that is removed or left takes its values along, as deletes. One whose server is
+    away, or that has crashed, keeps its last state, is not live, and holds up no other.
+
+    It is synced when each member has synced or is away: its requests fail, and it was added `away_after` seconds ago.
+    The values of such a member come as adds when it is back. `health` is that of the worst member.
     """
 
     def __init__(self, engine: UnionEngine) -> None:
@@ -231,15 +239,31 @@ class Union(DerivedCollection[V]):
         """The names of the members."""
         return self._union.members
 
+    def member_health(self) -> dict[str, InformerHealth]:
+        """Return the health of each member, by name; one that is away is not `live`."""
+        return self._union.member_health()
+
     def add(self, name: str, collection: Collection[V]) -> None:
         """Add a member; its values come as adds when it is complete.
 
         Raises:
-            ConfigError: The name is taken, empty or has a slash.
+            ConfigError: The name is taken, empty or has a slash; or the collection is made of this union.
             RuntimeError: The union has not been entered.
         """
         self._usable("add")
         self._union.add(name, collection._readable)
+
+    def replace(self, name: str, collection: Collection[V]) -> None:
+        """Have another collection take the place of a member, such as one that reads with new credentials.
+
+        The values stay until the new one is complete; then their differences are told.
+
+        Raises:
+            KeyError: There is no member of this name.
+            ConfigError: The collection is made of this union.
+        """
+        self._usable("replace")
+        self._union.replace(name, collection._readable)
 
     def remove(self, name: str) -> None:
         """Remove a member; its values are told as deletes.

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
+from kinformer._runtime.logs import get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import value_of
 from kinformer.derived.tap import Change, Tap
-from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.processor.publisher import Readable
+from kinformer.reflector.health import InformerHealth
 
-__all__ = ["UnionEngine", "check_member"]
+__all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
 
+log = get_logger("kinformer.derived")
+
+AWAY_AFTER = 10.0  # seconds
 _LOOK = 32  # values between two looks at the clock
+_NEXT_LOOK = 1.0  # seconds between two looks at members that have neither synced nor failed
 
 
 def check_member(name: str) -> str:
@@ -34,6 +42,30 @@ def _in_three(key: str) -> str:
     return key if "/" in key else f"/{key}"
 
 
+class _Member:
+    """A member of a union by name.
+
+    Attributes:
+        tap: The input from its collection.
+        since: When it was added, on the loop's clock.
+        follows_another: True while the values are those of the collection that this one took the place of.
+        has_crashed: True once its collection has ended by an error; its values stay.
+    """
+
+    __slots__ = ("follows_another", "has_crashed", "prefix", "since", "tap")
+
+    def __init__(self, name: str, tap: Tap, since: float) -> None:
+        self.prefix = f"{name}/"
+        self.tap = tap
+        self.since = since
+        self.follows_another = False
+        self.has_crashed = False
+
+    def health(self) -> InformerHealth:
+        health: InformerHealth = self.tap.source.health()
+        return health
+
+
 class UnionEngine(Engine):
     """Puts the objects of several collections into one.
 
@@ -41,93 +73,221 @@ class UnionEngine(Engine):
         name: Of the collection.
         members: The collections, by the name that their keys begin with; or in the order in which they count: of two
             objects with one key that of the earlier collection is the value.
+        away_after: Seconds after which a member by name whose requests fail no longer holds up the first sync.
+
+    Attributes:
+        expects: Returns why members are still to be added before this is complete; "" if there is no such reason.
     """
 
-    def __init__(self, name: str, members: Mapping[str, Readable] | tuple[Readable, ...]) -> None:
+    def __init__(
+        self, name: str, members: Mapping[str, Readable] | tuple[Readable, ...], *, away_after: float = AWAY_AFTER
+    ) -> None:
         sources = members if isinstance(members, tuple) else tuple(members.values())
         super().__init__(name, sources)
         self.has_members = isinstance(members, Mapping)
+        self.expects = ""
         self._names = tuple(map(check_member, members)) if isinstance(members, Mapping) else ()
-        self._prefix: dict[Tap, str] = {}
-        self._taps_by_name: dict[str, Tap] = {}
+        self._away_after = away_after
+        self._members: dict[str, _Member] = {}
+        self._name_of: dict[Tap, str] = {}
         self._dirty: dict[str, None] = {}
         self._order: deque[str] = deque()
+        self._sweeps: deque[Iterator[None]] = deque()
+        self._next_look: asyncio.TimerHandle | None = None
+
+    # --- members ----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin to follow the members."""
         super().start()
         for name, tap in zip(self._names, self.taps, strict=False):
-            self._prefix[tap] = f"{name}/"
-            self._taps_by_name[name] = tap
+            self._file(name, tap)
+        if self.has_members:
+            self._look_later(self._away_after)
+
+    def stop(self, error: BaseException) -> None:
+        """Follow nothing more."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        super().stop(error)
 
     def add(self, name: str, member: Readable) -> None:
         """Add a member while it runs; its objects come as adds when it is complete.
 
         Raises:
-            ConfigError: The name is taken.
+            ConfigError: The name is taken, or the member is made of this union.
             RuntimeError: The union has not been entered.
         """
         if self._propagation is None:
             raise RuntimeError(f"{self.name} has not been entered; members are added while it runs")
-        if check_member(name) in self._taps_by_name:
+        if check_member(name) in self._members:
             raise ConfigError(f"union: {self.name} has a member {name!r} already")
+        self._file(name, self._tap(member, with_state=True))
+
+    def replace(self, name: str, member: Readable) -> None:
+        """Have another collection take the place of a member; the values change when that is complete.
+
+        Raises:
+            KeyError: There is no member of this name.
+        """
+        before = self._members[name]
         tap = self._tap(member, with_state=True)
-        self._prefix[tap] = f"{name}/"
-        self._taps_by_name[name] = tap
+        self._let_go(name)
+        after = self._file(name, tap)
+        after.since = before.since
+        after.follows_another = True
+        self.wake()
 
     def remove(self, name: str) -> None:
         """Remove a member and its objects, which are told as deletes.
 
         Raises:
-            KeyError: There is none of this name.
+            KeyError: There is no member of this name.
         """
-        tap = self._taps_by_name.pop(name)
-        prefix = self._prefix.pop(tap)
-        tap.detach()
-        self.taps.remove(tap)
-        if tap.source.engine is not None:
-            tap.source.engine.left_by(self)
-        for key in self.values.all_keys():
-            if key.startswith(prefix):
-                self._mark(key)
+        member = self._let_go(name)
+        self._sweeps.append(self._sweep(member.prefix))
         self.wake()
 
     @property
     def members(self) -> tuple[str, ...]:
         """The names of the members."""
-        return tuple(self._taps_by_name)
+        return tuple(self._members)
+
+    def _file(self, name: str, tap: Tap) -> _Member:
+        member = self._members[name] = _Member(name, tap, asyncio.get_running_loop().time())
+        self._name_of[tap] = name
+        return member
+
+    def _let_go(self, name: str) -> _Member:
+        member = self._members.pop(name)
+        tap = member.tap
+        del self._name_of[tap]
+        tap.detach()
+        self.taps.remove(tap)
+        if tap.source.engine is not None:
+            tap.source.engine.left_by(self)
+        return member
 
     def _input_ended(self, source: Readable, error: BaseException) -> None:
-        if not self.has_members or not isinstance(error, StoppedError):
+        if not self.has_members:
             super()._input_ended(source, error)
             return
-        # A cluster that has left takes its objects along, and holds up no other.
-        for name, tap in list(self._taps_by_name.items()):
-            if tap.source is source:
+        # A cluster that has left takes its objects along. One that has crashed keeps them. Neither holds up another.
+        for name, member in list(self._members.items()):
+            if member.tap.source is not source:
+                continue
+            if isinstance(error, StoppedError):
                 self.remove(name)
+            elif not member.has_crashed:
+                member.has_crashed = True
+                text = "derived collection %s: %s changes no more, because %s ended: %s"
+                log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
+                self.wake()
+
+    # --- the first sync, and health ---------------------------------------------------------------
+
+    @property
+    def _is_complete(self) -> bool:
+        if not self.has_members:
+            return super()._is_complete
+        return not self._is_behind and not self.expects and not any(self._holds_up(one) for one in self._unsynced())
+
+    def _unsynced(self) -> list[_Member]:
+        return [member for member in self._members.values() if not member.tap.is_synced]
+
+    def _holds_up(self, member: _Member) -> bool:
+        """True if the first sync waits for a member: it has not synced, and has not been found to be away."""
+        if member.has_crashed:
+            return False
+        age = asyncio.get_running_loop().time() - member.since
+        return age < self._away_after or member.health().last_error is None
+
+    def _look_later(self, delay: float) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(delay, self._look)
+
+    def _look(self) -> None:
+        # No event tells of a failed request, so until the first sync the members are looked at.
+        self._next_look = None
+        if not self.values.is_live:
+            self.wake()
+            self._look_later(_NEXT_LOOK)
+
+    def missing(self) -> dict[str, BaseException | None]:
+        """The names of the members that have not synced, each with its last error."""
+        if not self.has_members:
+            return super().missing()
+        return {name: one.health().last_error for name, one in self._members.items() if not one.tap.is_synced}
+
+    def unsynced_reason(self) -> str:
+        """Return why the values are not complete."""
+        if not self.has_members:
+            return super().unsynced_reason()
+        waiting = {name: one.tap for name, one in self._members.items() if not one.tap.is_synced}
+        reasons = [f"{name}: {tap.source.unsynced_reason()}" for name, tap in waiting.items()]
+        return "; ".join([self.expects] * bool(self.expects) + reasons) or "its values are being computed"
+
+    def health_of_inputs(self) -> list[InformerHealth]:
+        """The health of each member; one that has crashed is away, and this goes on."""
+        if not self.has_members:
+            return super().health_of_inputs()
+        parts = list(self.member_health().values())
+        return [replace(part, state="backing_off") if part.state == "stopped" else part for part in parts]
+
+    def member_health(self) -> dict[str, InformerHealth]:
+        """The health of each member, by name."""
+        return {name: member.health() for name, member in self._members.items()}
+
+    # --- work -------------------------------------------------------------------------------------
 
     @property
     def _is_behind(self) -> bool:
-        return bool(self._dirty)
+        is_due = any(member.follows_another and member.tap.is_synced for member in self._members.values())
+        return bool(self._dirty or self._sweeps) or is_due
 
     def _absorb(self, tap: Tap, change: Change) -> None:
-        self._mark(self._prefix[tap] + _in_three(change[0]) if self.has_members else change[0])
+        if self.has_members:
+            member = self._members[self._name_of[tap]]
+            if not member.follows_another:  # else all of its keys are marked once it is complete
+                self._mark(member.prefix + _in_three(change[0]))
+        else:
+            self._mark(change[0])
 
     def _mark(self, key: str) -> None:
         if key not in self._dirty:
             self._dirty[key] = None
             self._order.append(key)
 
+    def _sweep(self, prefix: str) -> Iterator[None]:
+        """Mark the keys of the values that have a prefix, in steps."""
+        for table in self.values.tables():
+            for key in table:
+                if key.startswith(prefix):
+                    self._mark(key)
+            yield
+
+    def _take_over(self, member: _Member) -> Iterator[None]:
+        """Mark the keys of a member that takes the place of another, and those of the other, in steps."""
+        for table in member.tap.source.publisher.cache.tables():
+            for key in table:
+                self._mark(member.prefix + _in_three(key))
+            yield
+        yield from self._sweep(member.prefix)
+
     def _compute(self, budget: YieldBudget) -> bool:
+        for member in self._members.values():
+            if member.follows_another and member.tap.is_synced:
+                member.follows_another = False
+                self._sweeps.append(self._take_over(member))
+        while self._sweeps:
+            for _ in self._sweeps[0]:
+                if budget.exhausted():
+                    return False
+            self._sweeps.popleft()
         left = _LOOK
         while self._order:
             key = self._order.popleft()
             del self._dirty[key]
-            entry = self._entry(key)
-            if entry is None:
-                self.values.remove(key)
-            else:
-                self.values.set(key, value_of(entry))
+            self._set(key)
             left -= 1
             if not left:
                 left = _LOOK
@@ -135,13 +295,19 @@ class UnionEngine(Engine):
                     break
         return not self._order
 
-    def _entry(self, key: str) -> Any:
+    def _set(self, key: str) -> None:
+        entry: Any = None
         if self.has_members:
             name, _, own = key.partition("/")
-            tap = self._taps_by_name.get(name)
-            return None if tap is None else tap.source.publisher.cache.get_by_key(own.removeprefix("/"))
-        for tap in self.taps:
-            entry = tap.source.publisher.cache.get_by_key(key)
-            if entry is not None:
-                return entry
-        return None
+            member = self._members.get(name)
+            if member is not None and member.follows_another:
+                return  # it keeps its value for now
+            if member is not None:
+                entry = member.tap.source.publisher.cache.get_by_key(own.removeprefix("/"))
+        else:
+            found = (tap.source.publisher.cache.get_by_key(key) for tap in self.taps)
+            entry = next((one for one in found if one is not None), None)
+        if entry is None:
+            self.values.remove(key)
+        else:
+            self.values.set(key, value_of(entry))

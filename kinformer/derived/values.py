@@ -78,9 +78,9 @@ class Values(Publisher):
         """The entry of a key, be it in the cache or still beside it; None if there is none."""
         return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 255].get(key)
 
-    def all_keys(self) -> list[str]:
-        """The keys of all values, be they in the cache or still beside it."""
-        return self.indexer.list_keys() if self.is_live else [key for part in self._first for key in part]
+    def tables(self) -> Iterable[dict[str, Any]]:
+        """All entries by key, be they in the cache or still beside it, in tables that are read when reached."""
+        return self.indexer.tables() if self.is_live else map(dict.copy, self._first)
 
     def set(self, key: str, value: Any) -> None:
         """Give a key its value; nothing happens if it has an equal one."""

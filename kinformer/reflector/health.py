@@ -9,7 +9,7 @@ from typing import Literal
 
 from kinformer.exceptions import ForbiddenError, NotFoundError, UnauthorizedError
 
-__all__ = ["HealthRecord", "InformerHealth", "State", "combine_health"]
+__all__ = ["HealthRecord", "InformerHealth", "State", "combine_health", "nothing_followed"]
 
 State = Literal["starting", "listing", "watching", "backing_off", "unauthorized", "forbidden", "absent", "stopped"]
 
@@ -170,6 +170,22 @@ def _state_after(error: BaseException) -> State:
 
 def _age(now: float, then: float | None) -> float | None:
     return None if then is None else max(0.0, now - then)
+
+
+def nothing_followed(*, running: bool) -> InformerHealth:
+    """Return the health of a cache that follows nothing: complete and live if it runs, else not started."""
+    return InformerHealth(
+        state="watching" if running else "starting",
+        synced=running,
+        live=running,
+        last_event_age=None,
+        last_sync_age=None,
+        last_error=None,
+        consecutive_failures=0,
+        relists=0,
+        watches=0,
+        resource_version="",
+    )
 
 
 def combine_health(

@@ -70,6 +70,10 @@ from kinformer.exceptions import StoppedError as StoppedError
 from kinformer.exceptions import TooManyRequestsError as TooManyRequestsError
 from kinformer.exceptions import UnauthorizedError as UnauthorizedError
 from kinformer.exceptions import WatchError as WatchError
+from kinformer.fleet.fleet import Fleet as Fleet
+from kinformer.fleet.keeper import Cluster as Cluster
+from kinformer.fleet.keeper import ClusterHealth as ClusterHealth
+from kinformer.fleet.roster import FleetStatistics as FleetStatistics
 from kinformer.informer.collection import Collection as Collection
 from kinformer.informer.factory import SharedInformerFactory as SharedInformerFactory
 from kinformer.informer.informer import SharedInformer as SharedInformer

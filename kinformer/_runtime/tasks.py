@@ -62,6 +62,11 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    @property
+    def running(self) -> tuple[asyncio.Task[object], ...]:
+        """The tasks that have not ended."""
+        return tuple(self._tasks)
+
     def _ended(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():

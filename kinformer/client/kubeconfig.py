@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,16 @@ from kinformer.client.credentials import (
 from kinformer.client.proxy import check_proxy, environment_proxy
 from kinformer.exceptions import ConfigError
 
-__all__ = ["Kubeconfig", "as_source", "context_names", "load_default", "load_kubeconfig"]
+__all__ = [
+    "Kubeconfig",
+    "as_source",
+    "context_digests",
+    "context_names",
+    "kubeconfig_files",
+    "load_default",
+    "load_kubeconfig",
+    "parse_kubeconfig",
+]
 
 T = TypeVar("T")
 
@@ -136,6 +146,44 @@ def context_names(path: Kubeconfig | None = None) -> list[str]:
     return list(dict.fromkeys(entry.text("name") for entry in entries))
 
 
+def context_digests(path: Kubeconfig | None = None) -> dict[str, str]:
+    """Return the contexts of a kubeconfig, in order, each with a digest of all that it says: context, cluster and user.
+
+    Raises:
+        ConfigError: There is no such file, or it cannot be read as a kubeconfig.
+    """
+    files = _read_files(path, os.environ)
+    digests: dict[str, str] = {}
+    for entry in _entries(files, "contexts"):
+        chosen = entry.mapping("context")
+        parts: list[object] = [str(chosen.file), chosen.value]
+        for section, part in (("clusters", "cluster"), ("users", "user")):
+            named = (one for one in _entries(files, section) if one.text("name") == chosen.value.get(part))
+            found = next(named, None)
+            parts += [None, None] if found is None else [str(found.file), found.value]
+        digest = hashlib.sha256(repr(parts).encode(errors="backslashreplace")).hexdigest()
+        digests.setdefault(entry.text("name"), digest)
+    return digests
+
+
+def kubeconfig_files(path: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None) -> list[Path]:
+    """Return the files that a kubeconfig is read from, be they there or not."""
+    environ = os.environ if environ is None else environ
+    if path is not None:
+        return [_home(Path(path), "kubeconfig")]
+    listed = [_home(Path(part), "KUBECONFIG") for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return listed or [Path("~/.kube/config").expanduser()]
+
+
+def parse_kubeconfig(text: bytes, where: str) -> dict[str, Any]:
+    """Return the content of a kubeconfig that is not in a file; `where` names it in errors, which quote none of it.
+
+    Raises:
+        ConfigError: It cannot be read as a kubeconfig.
+    """
+    return dict(_parse(text, where))
+
+
 class _Field:
     """A mapping in a kubeconfig, with its file and path for error messages."""
 
@@ -229,9 +277,9 @@ def _read_files(path: Kubeconfig | None, environ: Mapping[str, str]) -> list[_Fi
         return [_Field(_MAPPING, "", dict(path))]
     if path is not None:
         return [_read_file(_home(Path(path), "kubeconfig"))]
-    listed = [_home(Path(part), "KUBECONFIG") for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if not listed:
-        return [_read_file(Path("~/.kube/config").expanduser())]
+    listed = kubeconfig_files(None, environ)
+    if not environ.get("KUBECONFIG"):
+        return [_read_file(listed[0])]
     present = [file for file in listed if file.exists()]
     if not present:
         raise ConfigError(f"KUBECONFIG: {', '.join(map(str, listed))}: no such file")
@@ -239,16 +287,24 @@ def _read_files(path: Kubeconfig | None, environ: Mapping[str, str]) -> list[_Fi
 
 
 def _read_file(file: Path) -> _Field:
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    except ValueError as error:  # a path with a NUL
+        raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
+    return _Field(file, "", _parse(text, file))
+
+
+def _parse(text: bytes, where: object) -> dict[Any, Any]:
     import yaml  # 20 ms, needed only here
     from yaml.parser import ParserError
     from yaml.scanner import ScannerError
 
     try:
-        document = yaml.safe_load(file.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # an invalid date, a path with a NUL, an endless nesting
-        raise ConfigError(f"{file}: not a kubeconfig: {type(error).__name__}") from None
+        document = yaml.safe_load(text)
+    except (ValueError, RecursionError) as error:  # an invalid date, an endless nesting
+        raise ConfigError(f"{where}: not a kubeconfig: {type(error).__name__}") from None
     except yaml.YAMLError as error:
         # The text of the error, and so the cause, quotes lines of the file, which may be secrets.
         mark = getattr(error, "problem_mark", None)
@@ -256,8 +312,10 @@ def _read_file(file: Path) -> _Field:
         # The problem of a grammar error names only punctuation; that of another error may quote a value.
         grammar = isinstance(error, ScannerError | ParserError)
         problem = getattr(error, "problem", None) if grammar else None
-        raise ConfigError(f"{file}: {place}not YAML: {problem or type(error).__name__}") from None
-    return _Field(file, "", {} if document is None else document)
+        raise ConfigError(f"{where}: {place}not YAML: {problem or type(error).__name__}") from None
+    if document is not None and not isinstance(document, dict):
+        raise ConfigError(f"{where}: the document: must be a mapping, is {_kind(document)}")
+    return document or {}
 
 
 def _current_context(files: list[_Field]) -> tuple[str, str]:

@@ -123,7 +123,8 @@ class Controller:
         Args:
             informer: Of any resource, or a derived collection.
             mapper: An object to keys (`"namespace/name"`) or Requests, plain or a coroutine function; called with both
-                states of an update. An error that it raises is logged and counted, and that event triggers nothing.
+                states of an update. If the controller is for a union too, a key that names no cluster is of the same
+                one as the object. An error that it raises is logged and counted, and that event triggers nothing.
             predicate: Chooses the events that count; None: all.
 
         Raises:
@@ -145,7 +146,9 @@ class Controller:
 
     def _is_cluster_scoped(self) -> bool | None:
         key = self._main._readable.indexer.any_key() if self._main is not None else None
-        return None if key is None else "/" not in key
+        if key is None or self._main is None:
+            return None
+        return key.count("//") == 1 if self._main._readable.has_members else "/" not in key
 
     # --- running ------------------------------------------------------------------------------------------
 

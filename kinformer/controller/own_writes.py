@@ -9,9 +9,10 @@ reconcile, this waits).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
@@ -88,16 +89,20 @@ class OwnWrites:
     """The pending writes of one run of a controller, by the key of the request that made them.
 
     Args:
-        informers: Those of the controller; writes to other resources do not count.
+        informers: Returns those of the controller, of one cluster or, for "", of all; writes to other resources do not
+            count.
+        clusters: Keys may begin with the name of a cluster.
 
     Attributes:
         waits: Waits of a key so far.
         timeouts: Waits of `WAIT_LIMIT` seconds in which the cache did not show its writes.
     """
 
-    def __init__(self, informers: Iterable[SharedInformer]) -> None:
-        self._informers = [(informer, _group_resource_of(informer)) for informer in dict.fromkeys(informers)]
-        self._kinds: dict[SharedInformer, tuple[str, str]] = {}
+    def __init__(self, informers: Callable[[str], Iterable[SharedInformer]], *, clusters: bool = False) -> None:
+        self._informers = informers
+        self._clusters = clusters
+        # Weak, because clusters come and go, and an informer has its whole cache.
+        self._kinds: WeakKeyDictionary[SharedInformer, tuple[str, str]] = WeakKeyDictionary()
         self._pending: dict[str, list[_PendingWrite]] = {}
         self._sweep_above = _SWEEP_ABOVE
         self.waits = 0
@@ -113,7 +118,7 @@ class OwnWrites:
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
         target = f"{namespace}/{name}" if namespace else name
         version = status_version(answer)
-        for informer in self._following(resource):
+        for informer in self._following(key, resource):
             if write.method == "DELETE" and name and not is_marked:
                 self._note_delete(key, informer, target, uid_in_details(answer) or uid_of(answer), version)
             elif write.method == "DELETE" and not name:
@@ -135,8 +140,8 @@ class OwnWrites:
         """
         deletion = Deletion.of(obj)
         if deletion is not None:
-            for informer in self._following(deletion.resource):
-                target = deletion.key_in(informer, key.rpartition("/")[0])
+            for informer in self._following(key, deletion.resource):
+                target = deletion.key_in(informer, key.rpartition("/")[0].rpartition("/")[2])
                 if target is not None:
                     self._note_delete(key, informer, target, deletion.uid, deletion.version)
             return
@@ -148,7 +153,7 @@ class OwnWrites:
         if version:
             written = _selectable(obj, target)
             ends = has_ended(obj)
-            for informer in self._informers_of(obj):
+            for informer in self._informers_of(key, obj):
                 outside = written is not None and not informer._selects(written)
                 self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside, ends))
 
@@ -158,8 +163,13 @@ class OwnWrites:
         unheard = cached is None and bool(version) and informer._selects_all
         self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
 
-    def _following(self, resource: tuple[str, str]) -> list[SharedInformer]:
-        return [informer for informer, followed in self._informers if followed == resource]
+    def _of_cluster(self, key: str) -> list[tuple[SharedInformer, tuple[str, str] | None]]:
+        """The informers that may show a write of `key`, with the group and resource of each."""
+        cluster = key.partition("/")[0] if self._clusters and key.count("/") == 2 else ""
+        return [(informer, _group_resource_of(informer)) for informer in dict.fromkeys(self._informers(cluster))]
+
+    def _following(self, key: str, resource: tuple[str, str]) -> list[SharedInformer]:
+        return [informer for informer, followed in self._of_cluster(key) if followed == resource]
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -230,7 +240,7 @@ class OwnWrites:
             text = "%s: the informer does not follow the namespace of %s"
             log.debug(text, key, write.key, key=key, reason="not_followed")
 
-    def _informers_of(self, obj: ApiObject) -> list[SharedInformer]:
+    def _informers_of(self, key: str, obj: ApiObject) -> list[SharedInformer]:
         """Return the informers that follow objects of this kind.
 
         An informer knows its resource, and an object its kind. The objects in a cache show which belong together; of an
@@ -241,7 +251,7 @@ class OwnWrites:
         certain: list[SharedInformer] = []
         guessed: list[SharedInformer] = []
         possible: list[SharedInformer] = []
-        for informer, resource in self._informers:
+        for informer, resource in self._of_cluster(key):
             held = self._kind_held_by(informer)
             if held is not None:
                 certain += [informer] if held == (group, kind) else []

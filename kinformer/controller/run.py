@@ -18,7 +18,7 @@ from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result, TerminalError
-from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters
+from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
@@ -62,10 +62,14 @@ class ControllerRun:
         self.queue = queue
         self.synced = False
         readables = [source.informer._readable for source in sources]
-        self.own_writes = OwnWrites(root for readable in readables for root in readable.roots())
+        self.own_writes = OwnWrites(
+            lambda cluster: [root for readable in readables for root in readable.roots(cluster)],
+            clusters=has_clusters(sources),
+        )
         self._derived = [readable for readable in readables if readable.engine is not None]
+        clusters, completes = has_clusters(sources), keys_have_clusters(sources)
         self._feeds = [
-            SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=has_clusters(sources))
+            SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=clusters, completes=completes)
             for source in sources
         ]
         self._free_workers = asyncio.Semaphore(options.workers)

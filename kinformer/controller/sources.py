@@ -18,7 +18,7 @@ from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
 
-__all__ = ["ControllerSource", "Mapper", "SourceFeed", "has_clusters", "keys_of_owners"]
+__all__ = ["ControllerSource", "Mapper", "SourceFeed", "has_clusters", "keys_have_clusters", "keys_of_owners"]
 
 log = get_logger("kinformer.controller")
 
@@ -45,6 +45,11 @@ class ControllerSource:
 def has_clusters(sources: Iterable[ControllerSource]) -> bool:
     """True if one of the sources is a union, whose keys begin with the name of a member."""
     return any(source.informer._readable.has_members for source in sources)
+
+
+def keys_have_clusters(sources: Iterable[ControllerSource]) -> bool:
+    """True if the objects that are reconciled are those of a union: their keys begin with the name of a member."""
+    return any(source.mapper is None and source.informer._readable.has_members for source in sources)
 
 
 def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
@@ -85,11 +90,19 @@ class SourceFeed:
         name: Of the controller.
         trigger: Called with each key, the reason and the priority.
         clusters: Keys may begin with the name of a cluster, because one of the sources is a union.
+        completes: A key that a mapper returns for an object of a union, and that names no cluster, is of the same one.
         on_failure: Called when a predicate or a mapper has raised; the error has been logged by then.
     """
 
     def __init__(
-        self, source: ControllerSource, name: str, trigger: Trigger, on_failure: Callable[[], None], *, clusters: bool
+        self,
+        source: ControllerSource,
+        name: str,
+        trigger: Trigger,
+        on_failure: Callable[[], None],
+        *,
+        clusters: bool,
+        completes: bool = False,
     ) -> None:
         self.informer = source.informer
         self._source = source
@@ -97,6 +110,7 @@ class SourceFeed:
         self._trigger = trigger
         self._on_failure = on_failure
         self._clusters = clusters
+        self._completes = completes and source.informer._readable.has_members
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queued = asyncio.Event()  # cleared while an object of the first list is on its way through a mapper
@@ -165,7 +179,12 @@ class SourceFeed:
         kind = "INITIAL" if event.is_in_initial_list else event.type
         reason = Reason(kind, self.informer.name, event.key)
         for key in keys:
-            self._trigger(key, reason, _priority(event))
+            self._trigger(self._completed(key, event), reason, _priority(event))
+
+    def _completed(self, key: str, event: InformerEvent) -> str:
+        if not self._completes or key.count("/") == 2:
+            return key
+        return f"{event.key.partition('/')[0]}/{key if '/' in key else f'/{key}'}"
 
     def _mapping_failed(self, event: InformerEvent, error: BaseException) -> None:
         self._on_failure()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,10 +182,13 @@ class Engine(ABC):
                 error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was left")
             self.stop(error)
 
-    def roots(self) -> list[Any]:
-        """Return the informers behind this collection, each once."""
-        sources = [tap.source for tap in self.taps] or self._sources
-        return list(dict.fromkeys(root for source in sources for root in source.roots()))
+    def roots(self, member: str = "") -> list[Any]:
+        """Return the informers behind this collection, each once; of unions by name those behind one member, or all."""
+        return list(dict.fromkeys(root for source in self._roots_in(member) for root in source.roots(member)))
+
+    def _roots_in(self, member: str) -> Sequence[Readable]:
+        """The collections in which the informers behind this one are looked for."""
+        return [tap.source for tap in self.taps] or self._sources
 
     def health_of_inputs(self) -> list[InformerHealth]:
         """The health of each collection that it reads."""

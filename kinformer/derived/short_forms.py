@@ -230,8 +230,8 @@ class Union(DerivedCollection[V]):
     The values of such a member come as adds when it is back. `health` is that of the worst member.
     """
 
-    def __init__(self, engine: UnionEngine) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: UnionEngine, *, indexers: ValueIndexers | None = None) -> None:
+        super().__init__(engine, indexers=indexers)
         self._union = engine
 
     @property

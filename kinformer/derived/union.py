@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -76,7 +76,7 @@ class UnionEngine(Engine):
         away_after: Seconds after which a member by name whose requests fail no longer holds up the first sync.
 
     Attributes:
-        expects: Returns why members are still to be added before this is complete; "" if there is no such reason.
+        expects: Returns why members are still to be added before this is complete; None if that is not so.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class UnionEngine(Engine):
         sources = members if isinstance(members, tuple) else tuple(members.values())
         super().__init__(name, sources)
         self.has_members = isinstance(members, Mapping)
-        self.expects = ""
+        self.expects: Callable[[], str] | None = None
         self._names = tuple(map(check_member, members)) if isinstance(members, Mapping) else ()
         self._away_after = away_after
         self._members: dict[str, _Member] = {}
@@ -184,13 +184,19 @@ class UnionEngine(Engine):
                 log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
                 self.wake()
 
+    def _roots_in(self, member: str) -> Sequence[Readable]:
+        if not member or not self.has_members or self._propagation is None:
+            return super()._roots_in(member)
+        found = self._members.get(member)
+        return [] if found is None else [found.tap.source]
+
     # --- the first sync, and health ---------------------------------------------------------------
 
     @property
     def _is_complete(self) -> bool:
         if not self.has_members:
             return super()._is_complete
-        return not self._is_behind and not self.expects and not any(self._holds_up(one) for one in self._unsynced())
+        return not self._is_behind and self.expects is None and not any(self._holds_up(one) for one in self._unsynced())
 
     def _unsynced(self) -> list[_Member]:
         return [member for member in self._members.values() if not member.tap.is_synced]
@@ -224,7 +230,9 @@ class UnionEngine(Engine):
             return super().unsynced_reason()
         waiting = {name: one.tap for name, one in self._members.items() if not one.tap.is_synced}
         reasons = [f"{name}: {tap.source.unsynced_reason()}" for name, tap in waiting.items()]
-        return "; ".join([self.expects] * bool(self.expects) + reasons) or "its values are being computed"
+        if self.expects is not None:
+            reasons.insert(0, self.expects())
+        return "; ".join(reasons) or "its values are being computed"
 
     def health_of_inputs(self) -> list[InformerHealth]:
         """The health of each member; one that has crashed is away, and this goes on."""

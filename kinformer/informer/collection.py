@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 from kinformer.cache.lister import Selector
 from kinformer.cache.store import Objects
@@ -14,7 +14,7 @@ from kinformer.processor.handler import HandlerRegistration
 from kinformer.processor.publisher import Readable
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CacheReads", "Collection", "CollectionReads", "ComputedCollection"]
+__all__ = ["CacheReads", "Collection", "CollectionReads", "ComputedCollection", "FactoryPart"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -115,6 +115,22 @@ class ComputedCollection(Collection[T], Protocol[T]):
 
     def add_indexers(self, indexers: Any, /) -> None:
         """Add indexes over the values."""
+        ...
+
+    def _start_tasks(self) -> None: ...
+    async def _leave(self, deadline: float, /) -> None: ...
+    def _refuse_leaving(self) -> None: ...
+
+
+@runtime_checkable
+class FactoryPart(Protocol):
+    """What a factory or a `Manager` enters and leaves beside its informers: a derived collection, or a `Fleet`."""
+
+    name: str
+
+    @property
+    def has_synced(self) -> bool:
+        """True once it is complete."""
         ...
 
     def _start_tasks(self) -> None: ...

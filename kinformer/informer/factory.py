@@ -16,7 +16,7 @@ from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError
-from kinformer.informer.collection import ComputedCollection
+from kinformer.informer.collection import CollectionReads, FactoryPart
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
@@ -36,7 +36,7 @@ log = get_logger("kinformer.factory")
 
 _SECRETS = "v1/secrets"
 
-C = TypeVar("C", bound=ComputedCollection[Any])
+P = TypeVar("P", bound=FactoryPart)
 
 
 class _Held:
@@ -78,7 +78,7 @@ class SharedInformerFactory:
         self._client = client
         self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
         self._held: dict[InformerIdentity, _Held] = {}
-        self._derived: list[Any] = []
+        self._parts: list[FactoryPart] = []
         self._loop: asyncio.AbstractEventLoop | None = None  # once it has been entered
         self._left = False
 
@@ -88,8 +88,8 @@ class SharedInformerFactory:
         self._loop = asyncio.get_running_loop()
         for held in self._held.values():
             held.informer._start_tasks()
-        for collection in self._derived:
-            collection._start_tasks()
+        for part in self._parts:
+            part._start_tasks()
         return self
 
     @shielded_from_scopes
@@ -97,12 +97,13 @@ class SharedInformerFactory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         informers = self.informers
-        for part in (*informers, *self._derived):
+        entered: list[Any] = [*informers, *self._parts]
+        for part in entered:
             part._refuse_leaving()
         self._left = True
         deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
-        for collection in reversed(self._derived):  # before what they read
-            await collection._leave(deadline)
+        for one in reversed(self._parts):  # before what they read
+            await one._leave(deadline)
         leaving = [asyncio.ensure_future(informer._leave(deadline)) for informer in informers if informer._started]
         try:
             if leaving:
@@ -243,21 +244,26 @@ class SharedInformerFactory:
                     f"{informer.snapshot_file}; give a folder, or a file for each"
                 )
 
-    def add(self, collection: C) -> C:
-        """Have a derived collection entered and left by this factory: after its informers, and before them.
+    def add(self, part: P) -> P:
+        """Have a derived collection or a `Fleet` entered and left by this factory: after its informers, before them.
 
-        Collections that read one another are added in that order, the one that is read first.
+        Those that read one another are added in that order, the one that is read first.
 
         Raises:
             RuntimeError: The factory has been left, or was entered on another event loop.
         """
         if self._left:
             raise RuntimeError("the factory has been left")
-        require_loop(self._loop, f"add({collection.name!r})", "the factory")
+        require_loop(self._loop, f"add({part.name!r})", "the factory")
         if self._loop is not None:
-            collection._start_tasks()
-        self._derived.append(collection)
-        return collection
+            part._start_tasks()
+        self._parts.append(part)
+        return part
+
+    @property
+    def _derived(self) -> list[Any]:
+        """The derived collections that were added."""
+        return [part for part in self._parts if isinstance(part, CollectionReads)]
 
     async def release(self, informer: SharedInformer) -> None:
         """Give an informer back. The last holder to do so stops it.

@@ -9,6 +9,7 @@ from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkab
 
 from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
+from kinformer.informer.collection import FactoryPart
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
@@ -122,6 +123,11 @@ class ManagerHealth:
         controllers: Returns the controllers of now.
         elector: Returns the election, None if there is none.
         metrics: The sink; `/metrics` is served if it is an `Exposition`.
+
+    Attributes:
+        parts: The collections and fleets that a program has added. They are ready once they have synced: what they
+            read has a readiness of its own, and a cluster that is away should not take the others along.
+        stopping: True once the manager is to stop.
     """
 
     def __init__(
@@ -136,6 +142,7 @@ class ManagerHealth:
         self._elector = elector
         self._exposition = metrics if isinstance(metrics, Exposition) else None
         self._checks: dict[str, tuple[Check, bool]] = {}
+        self.parts: list[FactoryPart] = []
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
@@ -176,6 +183,8 @@ class ManagerHealth:
             _, caches = readiness(factory)
             if reasons := _unready(caches):
                 failed["caches"] = reasons
+        if unsynced := [part.name for part in self.parts if not part.has_synced]:
+            failed["collections"] = f"not complete yet: {', '.join(unsynced)}"
         if self.stopping:
             failed["manager"] = "it is stopping"
         for controller in self._controllers():

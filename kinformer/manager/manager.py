@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -16,6 +16,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
+from kinformer.informer.collection import FactoryPart
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.manager.health import Check, ManagerHealth
@@ -31,6 +32,7 @@ _FORCED = 3.0  # seconds for tasks that were cancelled a second time; a task's o
 _LEAVING = 1.0  # seconds for leaving after a second signal
 
 Runnable = Callable[[], Awaitable[object]]
+A = TypeVar("A", bound=ManagedController | FactoryPart | Runnable)
 
 
 class Manager:
@@ -165,21 +167,27 @@ class Manager:
             raise RuntimeError("this manager has no `listen`, so there is no port")
         return self._server.port
 
-    def add(self, what: ManagedController | Runnable, *, needs_leadership: bool = True) -> None:
-        """Have a controller, or a coroutine function, run while the manager runs.
+    def add(self, what: A, *, needs_leadership: bool = True) -> A:
+        """Have a controller, or a coroutine function, run while the manager runs; or a collection or fleet entered.
 
         A coroutine function may return, and then is done; an error that it raises ends `run`. Stopping the manager
-        cancels it, and it should end soon.
+        cancels it, and it should end soon. A derived collection or a `Fleet` is entered after the informers, or at
+        once, and left before them. Those that read one another are added in that order, the one that is read first.
 
         Args:
-            what: A Controller, another `ManagedController`, or a coroutine function without arguments.
+            what: A Controller, another `ManagedController`, a coroutine function without arguments, a derived
+                collection, or a `Fleet`.
             needs_leadership: With an elector it runs only while this process leads. False for tasks of every replica,
-                such as serving webhooks. Without effect for a controller with `runs_in_every_replica`.
+                such as serving webhooks. Without effect for a controller with `runs_in_every_replica`, and for
+                collections and fleets, which every replica has.
+
+        Returns:
+            What was passed.
 
         Raises:
-            RuntimeError: The manager is running.
+            RuntimeError: The manager is running, or has been left.
             ValueError: There is a controller of this name: their metrics could not be told apart.
-            TypeError: It is neither.
+            TypeError: It is none of them.
         """
         if self._running:
             raise RuntimeError("the manager is running; add controllers before run()")
@@ -189,11 +197,16 @@ class Manager:
             self._controllers.append(what)
             needs_leadership = needs_leadership and not what.runs_in_every_replica
             self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
+        elif isinstance(what, FactoryPart):
+            self._health.parts.append(self._factory.add(what))
         elif callable(what):
             check_callback(what, "add", "", "Manager")
             self._runnables.append((what, needs_leadership, getattr(what, "__qualname__", repr(what))))
         else:
-            raise TypeError(f"invalid add({what!r}): expected a controller or a coroutine function")
+            raise TypeError(
+                f"invalid add({what!r}): expected a controller, a coroutine function, a collection or a fleet"
+            )
+        return what
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
         """Have `/readyz` also call a plain function, which returns None, or a text that says what is wrong.

@@ -112,7 +112,7 @@ class Computed(Protocol):
     @property
     def has_work(self) -> bool: ...
     async def settled(self) -> None: ...
-    def roots(self) -> list[Any]: ...
+    def roots(self, member: str = ..., /) -> list[Any]: ...
     def way_to(self, engine: Any, /) -> list[str] | None: ...
     def read_by(self, engine: Any, /) -> None: ...
     def left_by(self, engine: Any, /) -> None: ...
@@ -163,9 +163,13 @@ class Readable:
         """True if its keys begin with the name of a member, as those of a union do."""
         return self.engine is not None and self.engine.has_members
 
-    def roots(self) -> list[Any]:
-        """Return the informers behind it, each once; itself, if it is one."""
-        return [self._collection] if self.engine is None else self.engine.roots()
+    def roots(self, member: str = "") -> list[Any]:
+        """Return the informers behind it, each once; itself, if it is one.
+
+        Args:
+            member: Of unions by name, only those behind the member of this name; "" is all.
+        """
+        return [self._collection] if self.engine is None else self.engine.roots(member)
 
     def seen_as(self, indexer: Any, view: Callable[[Any], Any]) -> Readable:
         """Return the same collection with other reads, such as those with a model."""

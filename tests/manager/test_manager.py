@@ -228,7 +228,7 @@ async def test_it_is_used_in_order_and_once(client: Client) -> None:
         manager.add(work.controller(manager))
         with pytest.raises(ValueError, match="there is a controller 'work' already"):
             manager.add(work.controller(manager))
-        with pytest.raises(TypeError, match="expected a controller or a coroutine function"):
+        with pytest.raises(TypeError, match="expected a controller, a coroutine function, a collection or a fleet"):
             manager.add("work")  # type: ignore[arg-type]
         manager.stop()
         await within(5, manager.run())

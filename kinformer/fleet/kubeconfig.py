@@ -1,0 +1,103 @@
+"""The contexts of a kubeconfig, followed: a source of clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from kinformer.client.client import Client
+from kinformer.client.config import ClientKeywords
+from kinformer.client.kubeconfig import context_digests, kubeconfig_files
+from kinformer.exceptions import ConfigError
+from kinformer.fleet.sources import Desired, Wanted
+
+__all__ = ["KubeconfigContexts", "name_of_context"]
+
+Signature = list[tuple[int, int, int] | None]
+
+
+def name_of_context(context: str) -> str:
+    """Return the name of the cluster of a context: the context's own, with `_` for each slash."""
+    return context.replace("/", "_")
+
+
+class KubeconfigContexts:
+    """The contexts of a kubeconfig, each of them a cluster.
+
+    Args:
+        path: Of the file; None: the files of KUBECONFIG, else `~/.kube/config`.
+        cluster_of: Returns the name of the cluster of a context, or None to leave it out.
+        poll: Seconds between two looks at the files.
+        client_options: Of the clients.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        *,
+        cluster_of: Callable[[str], str | None],
+        poll: float,
+        client_options: ClientKeywords,
+    ) -> None:
+        self._path = path
+        self._files = kubeconfig_files(path)
+        self._cluster_of = cluster_of
+        self._poll = poll
+        self._client_options = client_options
+
+    @property
+    def description(self) -> str:
+        """The files."""
+        return f"the kubeconfig {', '.join(map(str, self._files))}"
+
+    async def states(self) -> AsyncIterator[Desired | Exception]:
+        """Yield the contexts at first and after each change of the files."""
+        before: Signature | None = None
+        while True:
+            signature = await anyio.to_thread.run_sync(_signature, self._files)
+            if signature != before:
+                before = signature
+                try:
+                    yield self._desired(await anyio.to_thread.run_sync(context_digests, self._path))
+                except ConfigError as error:
+                    yield error
+            await asyncio.sleep(self._poll)
+
+    def _desired(self, digests: dict[str, str]) -> Desired:
+        clusters: dict[str, Wanted] = {}
+        failures: dict[str, Exception] = {}
+        taken: dict[str, str] = {}
+        for context, digest in digests.items():
+            try:
+                name = self._cluster_of(context)
+            except Exception as error:  # noqa: BLE001 - shown under the name of the context; the others go on
+                failures[context] = error
+                continue
+            if name is None:
+                continue
+            if name in taken:
+                text = f"{self.description}: the contexts {taken[name]!r} and {context!r} are both cluster {name!r}"
+                failures[name] = ConfigError(f"{text}; the first counts")
+                continue
+            taken[name] = context
+            make = partial(Client.from_kubeconfig, self._path, context=context, **self._client_options)
+            clusters[name] = Wanted(make, digest)
+        return Desired(clusters, failures)
+
+
+def _signature(files: list[Path]) -> Signature:
+    """Return what differs after a change of the files: times, sizes and inodes."""
+    found: Signature = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return found

@@ -1,0 +1,313 @@
+"""The roster of a fleet: the clusters that there should be, and those that are connected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from kinformer._runtime.fence import unfenced
+from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.waiters import Latch
+from kinformer.derived.union import check_member
+from kinformer.exceptions import ConfigError, StoppedError, describe
+from kinformer.fleet.keeper import Cluster, ClusterHealth, ClusterKeeper
+from kinformer.fleet.sources import ClusterSource, Desired, GivenClusters, Wanted
+
+__all__ = ["FleetStatistics", "Roster", "RosterOwner"]
+
+log = get_logger("kinformer.fleet")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatistics:
+    """Counts since the fleet was entered; `clusters` is of this moment.
+
+    Attributes:
+        clusters: Those that are connected.
+        joined: Clusters that were connected, without those that took the place of another.
+        replaced: Clusters that took the place of one with the same name, because their configuration had changed.
+        left: Clusters that were left.
+        failures: Clusters that could not be connected, and configurations that could not be read, each time.
+    """
+
+    clusters: int = 0
+    joined: int = 0
+    replaced: int = 0
+    left: int = 0
+    failures: int = 0
+
+
+class RosterOwner(Protocol):
+    """What a roster tells, each in the step in which it happens."""
+
+    def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster, /) -> None: ...
+    def cluster_left(self, name: str, /) -> None: ...
+    def first_known(self) -> None: ...
+
+
+class Roster:
+    """The clusters of a fleet. It follows a source, and owns the keepers of the clusters.
+
+    Args:
+        name: Of the fleet.
+        source: Tells which clusters there should be, beside those of the program.
+        defaults: Options of the factories.
+        away_after: Seconds after which a cluster that is not connected is no longer waited for.
+        owner: Is told what changes.
+
+    Attributes:
+        source: The source; it may be set before the start.
+        open: The clusters that are connected, by name.
+        source_error: Why the source cannot be read at present; None if it can.
+        settled: Open once each of the first clusters has been connected, or has failed, or is away.
+    """
+
+    def __init__(
+        self, name: str, source: ClusterSource, defaults: Mapping[str, Any], away_after: float, owner: RosterOwner
+    ) -> None:
+        self.open: dict[str, ClusterKeeper] = {}
+        self.source_error: BaseException | None = None
+        self.settled = Latch()
+        self._name = name
+        self.source = source
+        self._defaults = defaults
+        self._away_after = away_after
+        self._owner = owner
+        self._wanted: dict[str, ClusterKeeper] = {}  # the newest keeper of each cluster that there should be
+        self._of_program: set[str] = set()
+        self._failed: Mapping[str, Exception] = {}  # what the source says is wrong, by name
+        self._waiters: dict[ClusterKeeper, asyncio.Future[Cluster]] = {}
+        self._counts: Counter[str] = Counter()
+        self._logged = LogOnce()
+        self._tasks = Tasks(self._crashed)
+        self._following: asyncio.Task[None] | None = None
+        self.opening: set[str] = set()  # of the first clusters those that have neither been connected nor failed
+        self._patience: asyncio.TimerHandle | None = None
+        self._is_left = False
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to follow the source."""
+        if isinstance(self.source, GivenClusters):
+            self._apply(self.source.desired)  # at once: their names are taken from here on
+            return
+        with unfenced():  # it may be started by a leader's body, and outlive that
+            self._following = self._tasks.start(self._follow(), f"kinformer fleet {self._name}")
+
+    async def stop_following(self) -> None:
+        """Follow the source no more; nothing joins from here on."""
+        self._is_left = True
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._following is not None:
+            await self._tasks.cancel([self._following])
+
+    async def leave_clusters(self, deadline: float) -> None:
+        """Leave all clusters, within `deadline` on the loop's clock."""
+        try:
+            keepers = {*self._wanted.values(), *self.open.values()}
+            for keeper in keepers:
+                keeper.end()
+            await self._tasks.finish(self._tasks.running, deadline)
+        finally:
+            await self._tasks.cancel()
+            self.open.clear()
+            error = StoppedError(f"{self._name} has been left")
+            self.settled.fail(error)
+            for waiter in self._waiters.values():
+                if not waiter.done():
+                    waiter.set_exception(error)
+
+    def _crashed(self, task: str, error: BaseException) -> None:
+        log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self._name, reason=error)
+
+    # --- clusters of the program ------------------------------------------------------------------
+
+    async def add(self, name: str, wanted: Wanted) -> Cluster:
+        """Connect a cluster, and return it; see `Fleet.add`."""
+        if check_member(name) in self._wanted:
+            raise ConfigError(f"{self._name} has a cluster {name!r} already")
+        keeper = self._want(name, wanted)
+        self._of_program.add(name)
+        waiter: asyncio.Future[Cluster] = asyncio.get_running_loop().create_future()
+        self._waiters[keeper] = waiter
+        try:
+            return await waiter
+        except BaseException:
+            if self._wanted.get(name) is keeper:
+                self._drop(name)
+            raise
+        finally:
+            del self._waiters[keeper]
+
+    def remove(self, name: str) -> list[asyncio.Task[None]]:
+        """Leave a cluster, and return the tasks that do; see `Fleet.remove`."""
+        if name not in self._wanted:
+            raise KeyError(name)
+        if name not in self._of_program and not isinstance(self.source, GivenClusters):
+            raise ConfigError(f"{self._name}: cluster {name!r} is of {self.source.description}; remove it there")
+        return self._drop(name)
+
+    # --- clusters of the source -------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        try:
+            async for state in self.source.states():
+                if isinstance(state, Exception):
+                    self._source_failed(state)
+                else:
+                    self.source_error = None
+                    self._apply(state)
+        except Exception as error:  # noqa: BLE001 - the clusters go on as they are
+            self._source_failed(error)
+            return
+        self._source_failed(StoppedError(f"{self.source.description} have been left, so they are followed no more"))
+
+    def _source_failed(self, error: Exception) -> None:
+        self.source_error = error
+        self._counts["failures"] += 1
+        if self._logged.is_news("", str(error)):
+            text = "%s: %s cannot be read, so the clusters stay as they are: %s"
+            log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
+
+    def _apply(self, desired: Desired) -> None:
+        """Connect the clusters that are new or have changed, and leave those that are gone."""
+        bad = dict(desired.failures)
+        for name, wanted in desired.clusters.items():
+            try:
+                check_member(name)
+            except ConfigError as error:
+                bad[name] = error
+                continue
+            if name in self._of_program:
+                bad[name] = ConfigError(f"cluster {name!r} of {self.source.description}: the program has one already")
+                continue
+            keeper = self._wanted.get(name)
+            if keeper is None or keeper.wanted.fingerprint != wanted.fingerprint:
+                self._want(name, wanted)
+        for name, failure in bad.items():
+            if str(self._failed.get(name)) != str(failure):
+                self._counts["failures"] += 1
+                log.error("%s: cluster %s: %s", self._name, name, describe(failure), resource=name, reason=failure)
+        self._failed = bad
+        for name in list(self._wanted):
+            if name not in desired.clusters and name not in bad and name not in self._of_program:
+                self._drop(name)
+        if self._patience is None and not self.settled.is_open:
+            self.opening = {name for name in self._wanted if name not in self.open}
+            self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
+            self._check_settled()
+
+    def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
+        before = self._wanted.get(name)
+        if before is not None and before is not self.open.get(name):
+            before.end()  # it was about to be connected with what is no longer true
+        keeper = self._wanted[name] = ClusterKeeper(name, wanted, self._defaults, self)
+        keeper.start(self._tasks)
+        return keeper
+
+    def _drop(self, name: str) -> list[asyncio.Task[None]]:
+        """Leave a cluster, and return the tasks that do."""
+        was_open = name in self.open
+        keepers = {self._wanted.pop(name), self.open.pop(name, None)}
+        self._of_program.discard(name)
+        self.opening.discard(name)
+        self._owner.cluster_left(name)
+        if was_open:
+            self._counts["left"] += 1
+            log.info("%s: cluster %s has left", self._name, name, resource=name, reason="left")
+        ending = [keeper for keeper in keepers if keeper is not None]
+        for keeper in ending:
+            keeper.end()
+        self._check_settled()
+        return [keeper.task for keeper in ending if keeper.task is not None]
+
+    # --- what keepers tell ------------------------------------------------------------------------
+
+    def opened(self, keeper: ClusterKeeper, cluster: Cluster) -> None:
+        """Take note that a cluster has been connected."""
+        name = keeper.name
+        if self._is_left or self._wanted.get(name) is not keeper:
+            keeper.end()
+            return
+        before = self.open.get(name)
+        self.open[name] = keeper
+        self._logged.forget(name)
+        self._counts["joined" if before is None else "replaced"] += 1
+        text = "%s: cluster %s has joined: %s"
+        log.info(text, self._name, name, cluster.client.server, resource=name, reason="joined")
+        self._owner.cluster_joined(self, keeper, cluster)
+        if before is not None:
+            before.end()
+        waiter = self._waiters.get(keeper)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(cluster)
+        self.opening.discard(name)
+        self._check_settled()
+
+    def failed(self, keeper: ClusterKeeper, error: Exception) -> None:
+        """Take note that a cluster could not be connected."""
+        name = keeper.name
+        self._counts["failures"] += 1
+        if self._logged.is_news(name, str(error)):
+            text = "%s: cluster %s cannot be connected: %s"
+            log.error(text, self._name, name, describe(error), resource=name, reason=error)
+        waiter = self._waiters.get(keeper)
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+        self.opening.discard(name)
+        self._check_settled()
+
+    def note(self, keeper: ClusterKeeper, error: Exception, what: str) -> None:
+        """Count and show that a cluster, which is connected, cannot do something."""
+        keeper.note(error)
+        self._counts["failures"] += 1
+        text = "%s: cluster %s: %s: %s"
+        log.error(
+            text, self._name, keeper.name, what, describe(error), exc_info=error, resource=keeper.name, reason=error
+        )
+
+    # --- the first clusters -----------------------------------------------------------------------
+
+    def _check_settled(self) -> None:
+        if self._patience is not None and not self.opening:
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        if not self.settled.is_open:
+            self.settled.open()
+            self._owner.first_known()
+
+    def unsettled_reason(self) -> str:
+        """Return why the first clusters are not known."""
+        if self.source_error is not None:
+            return f"the clusters are not known: {describe(self.source_error)}"
+        return f"the clusters of {self.source.description} are not known yet"
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    def health(self) -> dict[str, ClusterHealth]:
+        """Return the health of each cluster that there should be, by name; those that have failed are among them."""
+        found = {name: self._health_of(name) for name in self._wanted}
+        for name, error in self._failed.items():
+            known = found.get(name, ClusterHealth(state="failed", live=False, last_error=error, failures=1))
+            found[name] = replace(known, last_error=error)
+        return found
+
+    def _health_of(self, name: str) -> ClusterHealth:
+        wanted, running = self._wanted[name], self.open.get(name)
+        if running is None or running is wanted:
+            return wanted.health()
+        health = running.health()  # it goes on until the new one is connected
+        return replace(health, last_error=wanted.error or health.last_error, failures=wanted.failures)
+
+    def statistics(self) -> FleetStatistics:
+        """Return what has come and gone."""
+        return FleetStatistics(clusters=len(self.open), **self._counts)

@@ -1,0 +1,148 @@
+"""The Secrets of a hub cluster, each with a kubeconfig: a source of clusters."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import anyio.to_thread
+
+from kinformer.client.client import Client
+from kinformer.client.config import ClientKeywords
+from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
+from kinformer.exceptions import ConfigError
+from kinformer.fleet.sources import Desired, Wanted
+from kinformer.informer.collection import Collection
+from kinformer.objects.object import KubeObject
+
+__all__ = ["SecretClusters"]
+
+_BATCH = 1000  # changes that are looked at together
+
+# What a kubeconfig may use of the machine that reads it: files, and programs that it runs.
+_LOCAL = {
+    "clusters": ("cluster", ("certificate-authority",)),
+    "users": ("user", ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key")),
+}
+
+
+class SecretClusters:
+    """Secrets with a kubeconfig, each of them a cluster.
+
+    Args:
+        secrets: The Secrets, entered by their owner.
+        key: The key of the kubeconfig in `data`.
+        cluster_of: Returns the name of the cluster of a Secret, or None to leave it out.
+        trusted: Kubeconfigs may name files of this machine, and programs to run.
+        client_options: Of the clients.
+    """
+
+    def __init__(
+        self,
+        secrets: Collection[Any],
+        *,
+        key: str,
+        cluster_of: Callable[[KubeObject], str | None],
+        trusted: bool,
+        client_options: ClientKeywords,
+    ) -> None:
+        self._secrets = secrets
+        self._key = key
+        self._cluster_of = cluster_of
+        self._trusted = trusted
+        self._client_options = client_options
+        self._parsed: dict[str, tuple[str, Wanted | ConfigError]] = {}  # by key: the digest, and what came of it
+
+    @property
+    def description(self) -> str:
+        """The collection."""
+        return f"the Secrets of {self._secrets.name}"
+
+    async def states(self) -> AsyncIterator[Desired | Exception]:
+        """Yield the clusters at first and after each change of a Secret."""
+        async with self._secrets.events(queue_size=None, name="fleet") as stream:
+            await self._secrets.wait_synced()
+            yield await self._desired()
+            while await stream.read(_BATCH):
+                yield await self._desired()
+
+    async def _desired(self) -> Desired:
+        secrets = sorted(self._secrets.list(), key=lambda secret: str(secret.key))
+        clusters: dict[str, Wanted] = {}
+        failures: dict[str, Exception] = {}
+        taken: dict[str, str] = {}
+        for secret in secrets:
+            where = f"Secret {secret.key}"
+            try:
+                name = self._cluster_of(secret)
+            except Exception as error:  # noqa: BLE001 - shown under the name of the Secret; the others go on
+                failures[secret.key] = ConfigError(f"{where}: cluster_of raised {type(error).__name__}: {error}")
+                continue
+            if name is None:
+                continue
+            if name in taken:
+                failures[secret.key] = ConfigError(f"{where}: {taken[name]} is cluster {name!r} already")
+                continue
+            taken[name] = where
+            found = await self._wanted(secret, where)
+            if isinstance(found, Wanted):
+                clusters[name] = found
+            else:
+                failures[name] = found
+        for key in self._parsed.keys() - {secret.key for secret in secrets}:
+            del self._parsed[key]
+        return Desired(clusters, failures)
+
+    async def _wanted(self, secret: KubeObject, where: str) -> Wanted | ConfigError:
+        value = secret.path("data", {}).get(self._key)
+        if not isinstance(value, str) or not value:
+            return ConfigError(f"{where}: data.{self._key}: is missing")
+        digest = hashlib.sha256(value.encode()).hexdigest()
+        known = self._parsed.get(secret.key)
+        if known is not None and known[0] == digest:
+            return known[1]
+        try:
+            # In a thread: the YAML of a large kubeconfig takes tens of milliseconds.
+            content = await anyio.to_thread.run_sync(_content, value, f"{where}: data.{self._key}", self._trusted)
+            make = partial(Client.from_kubeconfig, content, **self._client_options)
+            found: Wanted | ConfigError = Wanted(make, digest)
+        except ConfigError as error:
+            found = error
+        self._parsed[secret.key] = digest, found
+        return found
+
+
+def _content(value: str, where: str, trusted: bool) -> dict[str, Any]:
+    """Return the kubeconfig in a value of a Secret.
+
+    Raises:
+        ConfigError: It is none, or uses this machine and is not trusted.
+    """
+    try:
+        text = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigError(f"{where}: is not base64") from None
+    content = parse_kubeconfig(text, where)
+    if not trusted:
+        _refuse_local(content, where)
+    try:
+        load_kubeconfig(content)  # so that what is wrong with it is said with the name of the Secret
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
+    return content
+
+
+def _refuse_local(content: dict[str, Any], where: str) -> None:
+    """Raise ConfigError if a kubeconfig names files of this machine, or programs to run on it."""
+    for section, (part, names) in _LOCAL.items():
+        entries = content.get(section)
+        for entry in entries if isinstance(entries, list) else []:
+            body = entry.get(part) if isinstance(entry, dict) else None
+            for name in names:
+                if isinstance(body, dict) and body.get(name):
+                    text = f"{where}: {section}[{entry.get('name')}].{part}.{name}: would use files or programs here"
+                    raise ConfigError(f"{text}; pass trusted=True if all who write these Secrets may")

@@ -1,0 +1,123 @@
+"""The unions of a fleet: collections by the names of its clusters, whose members come and go with these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kinformer.derived.short_forms import Union
+from kinformer.derived.union import UnionEngine
+from kinformer.derived.values import ValueIndexers
+from kinformer.fleet.keeper import Cluster, ClusterKeeper
+from kinformer.fleet.roster import Roster
+from kinformer.informer.collection import Collection
+from kinformer.informer.informer import SharedInformer
+from kinformer.informer.informer_key import InformerIdentity
+from kinformer.informer.options import ResourceOptions
+
+__all__ = ["ClusterMember", "FleetUnion", "FleetUnions"]
+
+ClusterMember = Callable[[Cluster], Collection[Any]]
+
+
+class FleetUnion:
+    """One union of a fleet.
+
+    Args:
+        name: Of the collection.
+        make: Makes the member of a cluster.
+        identity, options: Of the informers, if the members are informers that a factory has made.
+
+    Attributes:
+        union: The collection.
+        holders: The number of those that have asked for it and not released it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        make: ClusterMember,
+        *,
+        away_after: float,
+        indexers: ValueIndexers | None = None,
+        identity: InformerIdentity | None = None,
+        options: ResourceOptions | None = None,
+    ) -> None:
+        self._engine = UnionEngine(name, {}, away_after=away_after)
+        self.union: Union[Any] = Union(self._engine, indexers=indexers)
+        self.identity = identity
+        self.options = options
+        self.holders = 1
+        self._make = make
+        self._members: dict[str, Collection[Any]] = {}
+
+    def expect(self, reason: Callable[[], str] | None) -> None:
+        """Have the first sync wait for members that are still to be added; `reason` says why. None ends that."""
+        self._engine.expects = reason
+        self._engine.wake()
+
+    def join(self, cluster: Cluster) -> None:
+        """Add the member of a cluster, or have it take the place of the one of this name.
+
+        Raises:
+            Exception: What making the member has raised; one of this name stays.
+        """
+        member = self._make(cluster)
+        if cluster.name in self._engine.members:
+            self.union.replace(cluster.name, member)
+        else:
+            self.union.add(cluster.name, member)
+        self._members[cluster.name] = member
+
+    def leave(self, name: str) -> None:
+        """Remove the member of a cluster, if there is one; its values are told as deletes."""
+        self._members.pop(name, None)
+        if name in self._engine.members:
+            self.union.remove(name)
+
+    async def release(self, cluster: Cluster) -> None:
+        """Give the informer of a cluster back, if the member is one that its factory has made."""
+        member = self._members.pop(cluster.name, None)
+        if self.identity is not None and isinstance(member, SharedInformer):
+            await cluster.factory.release(member)
+
+
+class FleetUnions:
+    """The unions of a fleet, each of which is told of every cluster that joins or leaves.
+
+    Attributes:
+        each: The unions, in the order of asking.
+    """
+
+    def __init__(self) -> None:
+        self.each: list[FleetUnion] = []
+
+    def begin(self, one: FleetUnion, roster: Roster) -> None:
+        """Enter a union, and add the clusters that are connected."""
+        one.union._start_tasks()
+        if not roster.settled.is_open:
+            one.expect(roster.unsettled_reason)
+        for keeper in list(roster.open.values()):
+            if keeper.cluster is not None:
+                self._join(one, roster, keeper, keeper.cluster)
+
+    def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
+        """Add a cluster to the unions."""
+        for one in self.each:
+            self._join(one, roster, keeper, cluster)
+
+    def cluster_left(self, name: str) -> None:
+        """Remove a cluster from the unions."""
+        for one in self.each:
+            one.leave(name)
+
+    def first_known(self) -> None:
+        """Have the unions wait for no cluster that is not there yet."""
+        for one in self.each:
+            one.expect(None)
+
+    def _join(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
+        try:
+            one.join(cluster)
+        except Exception as error:  # noqa: BLE001 - shown, counted and logged; the other clusters and unions go on
+            roster.note(keeper, error, f"it has no part in {one.union.name}")

@@ -191,6 +191,7 @@ class Manager:
         """
         if self._running:
             raise RuntimeError("the manager is running; add controllers before run()")
+        added = what
         if isinstance(what, ManagedController):
             if any(one.name == what.name for one in self._controllers):
                 raise ValueError(f"there is a controller {what.name!r} already; give one of them another name=")
@@ -206,7 +207,7 @@ class Manager:
             raise TypeError(
                 f"invalid add({what!r}): expected a controller, a coroutine function, a collection or a fleet"
             )
-        return what
+        return added
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
         """Have `/readyz` also call a plain function, which returns None, or a text that says what is wrong.

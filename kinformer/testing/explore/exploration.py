@@ -202,7 +202,7 @@ class _Exploration:
             max_examples=left,
             deadline=None,
             database=None,
-            suppress_health_check=[one for one in hypothesis.HealthCheck],  # noqa: C416 - as a list of the enumeration's values
+            suppress_health_check=list(hypothesis.HealthCheck),  # pyright: ignore[reportArgumentType]
             report_multiple_bugs=False,
             phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
         )

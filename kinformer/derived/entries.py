@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,15 +15,18 @@ from kinformer.cache.store import Keys, Objects
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import KeyedValue, TrackedValue
 
-__all__ = ["ValueView", "ValuesByKey", "entry_of", "labels_of", "namespace_of", "owners_of", "value_of"]
+__all__ = ["Entry", "ValueView", "ValuesByKey", "entry_of", "labels_of", "namespace_of", "owners_of", "value_of"]
 
 V = TypeVar("V")
+
+Entry: TypeAlias = Any
+"""An object of an informer, or the value of a derived collection with its key."""
 
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector asks objects of the type what they refer to
 _PARTS = 16  # parts of a tuple that are looked at; longer ones are few, or were looked at by the collector
 
 
-def entry_of(key: str, value: Any) -> Any:
+def entry_of(key: str, value: object) -> Entry:
     """Return the entry for a value: an object under its own key is one itself."""
     if isinstance(value, KubeObject) and value.key == key:
         return value
@@ -45,17 +48,17 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, msgspec.Struct) and value.__struct_config__.frozen and not gc.is_tracked(value)
 
 
-def value_of(entry: Any) -> Any:
+def value_of(entry: Entry) -> Any:
     """Return the value of an entry."""
     return entry.value if isinstance(entry, KeyedValue) else entry
 
 
-def labels_of(entry: Any) -> Mapping[str, str]:
+def labels_of(entry: Entry) -> Mapping[str, str]:
     """Return the labels of an entry; none if its value has no attribute of this name."""
     return entry._labels if isinstance(entry, KubeObject) else entry.labels
 
 
-def namespace_of(entry: Any) -> str:
+def namespace_of(entry: Entry) -> str:
     """Return the namespace of an entry: that of its object, else the part of its key before the last slash."""
     value = value_of(entry)
     if isinstance(value, KubeObject):
@@ -63,7 +66,7 @@ def namespace_of(entry: Any) -> str:
     return str(entry.key).rpartition("/")[0]
 
 
-def owners_of(entry: Any) -> tuple[str, ...]:
+def owners_of(entry: Entry) -> tuple[str, ...]:
     """Return the uids of the owners of an entry; none if its value is no object of Kubernetes."""
     value = value_of(entry)
     return tuple(owner.uid for owner in value.owner_references) if isinstance(value, KubeObject) else ()
@@ -72,7 +75,7 @@ def owners_of(entry: Any) -> tuple[str, ...]:
 class ValueView(Generic[V]):
     """The values of a cache; every read is a snapshot and may come from any thread, as of `IndexView`."""
 
-    def __init__(self, indexer: Indexer[Any]) -> None:
+    def __init__(self, indexer: Indexer[Entry]) -> None:
         self._indexer = indexer
         self.any_key: Callable[[], str | None] = indexer.any_key
         self.list_keys: Callable[[], Keys] = indexer.list_keys
@@ -118,7 +121,7 @@ class ValueView(Generic[V]):
         return len(self._indexer)
 
 
-def _values(entries: Sequence[Any]) -> list[Any]:
+def _values(entries: Sequence[Entry]) -> list[Any]:
     return [entry.value if isinstance(entry, KeyedValue) else entry for entry in entries]
 
 

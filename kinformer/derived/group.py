@@ -10,7 +10,7 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import value_of
+from kinformer.derived.entries import Entry, value_of
 from kinformer.derived.tap import Change, Tap
 from kinformer.processor.publisher import Readable
 
@@ -32,7 +32,7 @@ class _Group:
         self.keys: list[str] = []
         self.members: dict[str, Any] = {}
 
-    def put(self, key: str, entry: Any) -> None:
+    def put(self, key: str, entry: Entry) -> None:
         if key not in self.members:
             insort(self.keys, key)
         self.members[key] = entry
@@ -88,7 +88,7 @@ class GroupEngine(Engine):
         else:
             self._filed.pop(key, None)
 
-    def _names(self, key: str, entry: Any) -> tuple[str, ...]:
+    def _names(self, key: str, entry: Entry) -> tuple[str, ...]:
         try:
             found = self._function(self._source.view(entry))
             names = () if found is None else (found,) if isinstance(found, str) else tuple(dict.fromkeys(found))

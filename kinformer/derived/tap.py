@@ -6,10 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.derived.entries import owners_of
+from kinformer.derived.entries import Entry, owners_of
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Readable
 
@@ -20,7 +19,7 @@ OWNER_INDEX = "kinformer.owner"
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
 
-Change = tuple[str, Any, Any]
+Change = tuple[str, Entry, Entry]
 
 
 class Tap:
@@ -51,7 +50,7 @@ class Tap:
         self._with_state = with_state
         self._is_ready: bool | None = None
         self._building: asyncio.Future[None] | None = None
-        self._replays: deque[Iterator[Any]] = deque()
+        self._replays: deque[Iterator[Entry]] = deque()
         self._calls: deque[Notification] = deque()
 
     def attach(self) -> None:
@@ -76,7 +75,7 @@ class Tap:
         self._calls.extend(batch)
         self._wake()
 
-    def replay(self, objects: ChunkedList[Any], /) -> None:
+    def replay(self, objects: ChunkedList[Entry], /) -> None:
         """Keep the state that the collection begins with."""
         if self._with_state and len(objects):
             self._replays.append(iter(objects))

@@ -11,7 +11,7 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer.cache.index import IndexFunc
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.store import new_partitions
-from kinformer.derived.entries import entry_of, value_of
+from kinformer.derived.entries import Entry, entry_of, value_of
 from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
@@ -32,7 +32,7 @@ class OfValue:
     def __init__(self, func: Callable[[Any], Iterable[str]]) -> None:
         self.func = func
 
-    def __call__(self, entry: Any) -> Iterable[str]:
+    def __call__(self, entry: Entry) -> Iterable[str]:
         return self.func(value_of(entry))
 
     def __eq__(self, other: object) -> bool:
@@ -57,12 +57,12 @@ class Values(Publisher):
 
     def __init__(self) -> None:
         self.schedule = ResyncSchedule(self._resync)
-        indexer: Indexer[Any] = Indexer(attrgetter("key"))
+        indexer: Indexer[Entry] = Indexer(attrgetter("key"))
         super().__init__(indexer, self.schedule)
         self.indexer = indexer
         self.is_live = False
         self.wake: Callable[[], None] = _nothing
-        self._first: list[dict[str, Any]] = new_partitions()
+        self._first: list[dict[str, Entry]] = new_partitions()
         self._publishing: Iterator[None] | None = None
         self._calls: list[Notification] = []
         self._resyncing: Iterator[str] = iter(())
@@ -78,7 +78,7 @@ class Values(Publisher):
         """The entry of a key, be it in the cache or still beside it; None if there is none."""
         return self.indexer.get_by_key(key) if self.is_live else self._first[hash(key) & 255].get(key)
 
-    def tables(self) -> Iterable[dict[str, Any]]:
+    def tables(self) -> Iterable[dict[str, Entry]]:
         """All entries by key, be they in the cache or still beside it, in tables that are read when reached."""
         return self.indexer.tables() if self.is_live else map(dict.copy, self._first)
 
@@ -130,7 +130,7 @@ class Values(Publisher):
 
     def _steps(self) -> Iterator[None]:
         rebuild = self.indexer.rebuild()
-        entries: ChunkedList[Any] = ChunkedList()
+        entries: ChunkedList[Entry] = ChunkedList()
         for part in self._first:
             for key, entry in part.items():
                 rebuild.put(key, entry)
@@ -178,7 +178,7 @@ def over_values(indexers: ValueIndexers) -> ValueIndexers:
     return {name: func if isinstance(func, str) else OfValue(func) for name, func in indexers.items()}
 
 
-def _is_same(old: Any, new: Any) -> bool:
+def _is_same(old: object, new: object) -> bool:
     if old is new:
         return True
     try:

@@ -3,6 +3,8 @@
     python -m benchmarks.real_server                    # 5 to 8 minutes, most of them the server's own
     python -m benchmarks.real_server --pods 1000 --rounds 1
     python -m benchmarks.real_server --client-go        # its informer too, in the same rounds, if Go is installed
+    python -m benchmarks.real_server --kube-rs          # its reflector too, if Rust is installed
+    python -m benchmarks.real_server --only events      # without the lists
 
 Each round is a process of its own (`real_client`), in turns with one that drains the same bytes with aiohttp and drops
 them: the difference is kinformer's. The server is a ControlPlane on the same machine; without its binaries (see
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import go_client
+from benchmarks import go_client, rust_client
 from benchmarks.harness import RESULTS, Figure, median, over, run
 from benchmarks.real_client import WARM
 from benchmarks.real_cluster import RealCluster, lacks, real_cluster
@@ -37,6 +39,7 @@ LIST_LIMIT = {"limit": 2.2, "aim": 1.7}
 EVENT_LIMITS = {"pods": {"limit": 2.5, "aim": 1.2}, "configmaps": {"limit": 5.0, "aim": 2.5}}
 MEMORY_LIMIT = {"limit": 10_000.0, "aim": 8_000.0}
 WAYS = ("list", "watch_list")
+OTHERS = {"client-go": go_client, "kube-rs": rust_client}
 
 
 class Rounds:
@@ -46,14 +49,16 @@ class Rounds:
         cluster: The server.
         folder: For the files that they read.
         loop: Of those in Python.
-        client_go: The program of `go_client`, or None.
+        others: The programs of other clients, by the first word of what they measure.
     """
 
-    def __init__(self, cluster: RealCluster, folder: Path, loop: str, client_go: Path | None) -> None:
+    def __init__(self, cluster: RealCluster, folder: Path, loop: str, others: dict[str, Path]) -> None:
         self._cluster = cluster
         self._folder = folder
         self._loop = loop
-        self.client_go = client_go
+        self._others = others
+        self.syncs = [how for name in others for how in OTHERS[name].SYNCS]
+        self.follows = [how for name in others for how in OTHERS[name].FOLLOWS]
 
     async def sample(self, kind: str) -> None:
         """Write down what the reference is measured with: items of a list, and lines of a watch."""
@@ -64,9 +69,10 @@ class Rounds:
         return [line.rstrip(b"\n") for line in await self._cluster.lines(kind, SAMPLE)]
 
     async def _start(self, what: str, kind: str, how: str, objects: int, events: int) -> asyncio.subprocess.Process:
-        if how.startswith("client-go"):
-            assert self.client_go is not None
-            command = [str(self.client_go), *go_client.arguments(what, how, kind, self._cluster.kubeconfig, events)]
+        name = how.partition(" ")[0]
+        if name in self._others:
+            arguments = OTHERS[name].arguments(what, how, kind, self._cluster.kubeconfig, events)
+            command = [str(self._others[name]), *arguments]
         else:
             command = [sys.executable, "-m", "benchmarks.real_client", what, "--how", how, "--kind", kind]
             command += ["--kubeconfig", str(self._cluster.kubeconfig), "--lines", str(self._folder / f"{what}-{kind}")]
@@ -123,15 +129,13 @@ def _of(rounds: Sequence[dict[str, Any]], name: str) -> list[float]:
 async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Figure]:
     """To the synced cache, by LIST and by WatchList; drained alone; and with a handler that reads all."""
     hows = [*WAYS, *(f"{way} drained" for way in WAYS), *(["list, gzip", "list, decoded"] if kind == "pods" else [])]
-    hows += go_client.SYNCS if rounds.client_go else ()
+    hows += rounds.syncs
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: first lists, round {number + 1} of {count}")
         for how in hows:
             taken[how].append(await rounds.sync(kind, how, objects))
-    figures = beside(
-        f"{objects} {kind}", {how: taken.pop(how) for how in go_client.SYNCS if how in taken}, taken["list"]
-    )
+    figures = beside(f"{objects} {kind}", {how: taken.pop(how) for how in rounds.syncs}, taken["list"])
     for how, ones in taken.items():
         is_goal = kind == "pods" and how in WAYS
         limits = LIST_LIMIT if is_goal else {}
@@ -151,7 +155,7 @@ async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Fig
 
 
 def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[dict[str, Any]]) -> list[Figure]:
-    """client-go's rounds over kinformer's of the same run."""
+    """The rounds of other clients over kinformer's of the same run."""
     figures = []
     for how, ones in theirs.items():
         ratios = [one["us"] / own["us"] for one, own in zip(ones, ours, strict=True)]
@@ -168,14 +172,14 @@ def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[
 
 async def events(rounds: Rounds, kind: str, count: int) -> list[Figure]:
     """An event at a live rate, beyond what aiohttp alone takes to drain it."""
-    hows = ["drain", "least", "informer", "informer, decoded", *(go_client.FOLLOWS if rounds.client_go else ())]
+    hows = ["drain", "least", "informer", "informer, decoded", *rounds.follows]
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: events, round {number + 1} of {count}")
         for how in hows:
             taken[how].append(await rounds.follow(kind, how))
     floor = _of(taken.pop("drain"), "us")
-    theirs = {how: taken.pop(how) for how in go_client.FOLLOWS if how in taken}
+    theirs = {how: taken.pop(how) for how in rounds.follows}
     figures = beside(f"event of {kind}", theirs, taken["informer"])
     for how, ones in taken.items():
         pairs = zip(ones, floor, strict=True)
@@ -200,12 +204,15 @@ def measuring(options: argparse.Namespace) -> Any:
         figures = []
         async with real_cluster(options.pods, options.configmaps) as cluster:
             with tempfile.TemporaryDirectory() as folder:
-                client_go = go_client.build(Path(folder)) if options.client_go else None
-                rounds = Rounds(cluster, Path(folder), options.loop, client_go)
+                built = {name: OTHERS[name].build(Path(folder)) for name in options.others or ()}
+                others = {name: program for name, program in built.items() if program is not None}
+                rounds = Rounds(cluster, Path(folder), options.loop, others)
                 for kind, objects in (("pods", options.pods), ("configmaps", options.configmaps)):
                     await rounds.sample(kind)
-                    figures += await lists(rounds, kind, objects, options.rounds)
-                    figures += await events(rounds, kind, options.rounds)
+                    if options.only != "events":
+                        figures += await lists(rounds, kind, objects, options.rounds)
+                    if options.only != "lists":
+                        figures += await events(rounds, kind, options.rounds)
         return figures
 
     return measure
@@ -217,7 +224,9 @@ def main() -> int:
     parser.add_argument("--configmaps", type=int, default=CONFIGMAPS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--loop", choices=("asyncio", "uvloop"), default="asyncio")
-    parser.add_argument("--client-go", action="store_true")
+    for name in OTHERS:
+        parser.add_argument(f"--{name}", action="append_const", dest="others", const=name)
+    parser.add_argument("--only", choices=("lists", "events"))
     options = parser.parse_args()
     if missing := lacks():
         print(f"real_server: not measured, for there is no real server here. {missing}")

@@ -191,7 +191,7 @@ class Server:
         events, send = self._collection.events, connection.sendall
         while True:
             try:
-                order, count, rate = self._orders.get(timeout=0.05)
+                order, count, rate = self._orders.get(timeout=max(0.05, len(self._watches) / 1000))
             except queue.Empty:
                 if _is_closed(connection):
                     return
@@ -228,9 +228,10 @@ def self_signed() -> ssl.SSLContext:
 def _is_closed(connection: socket.socket) -> bool:
     if isinstance(connection, ssl.SSLSocket):  # it cannot peek; the next data will tell
         return False
-    readable, _, _ = select.select([connection], [], [], 0)
+    poll = select.poll()  # `select` takes no more than 1,024 connections
+    poll.register(connection, select.POLLIN)
     try:
-        return bool(readable) and not connection.recv(1, socket.MSG_PEEK)
+        return bool(poll.poll(0)) and not connection.recv(1, socket.MSG_PEEK)
     except ConnectionResetError:
         return True
 

@@ -14,6 +14,7 @@ from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.lister import Lister
 from kinformer.derived.engine import DerivedStatistics, Engine
 from kinformer.derived.entries import ValuesByKey, ValueView, value_of
+from kinformer.derived.metrics import DerivedMetrics
 from kinformer.derived.values import ValueIndexers, over_values
 from kinformer.exceptions import NotSyncedError, StoppedError
 from kinformer.informer.collection import CollectionReads
@@ -63,7 +64,9 @@ class DerivedCollection(CollectionReads[V], Generic[V]):
         self._readable = Readable(self, self._values, engine)
         engine.on_end = self._ended
         self._tasks = Tasks(self._crashed)
-        self._handlers = HandlerSet(self.name, self._values, self._values.schedule, self._tasks, self._usable)
+        self._metrics = DerivedMetrics(lambda: self._readable.metrics, self)
+        by = (self._values, self._values.schedule, self._tasks, self._usable, self._metrics.handler)
+        self._handlers = HandlerSet(self.name, *by, unlisted_reason=self._unlisted_reason)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_left = False
 
@@ -86,6 +89,8 @@ class DerivedCollection(CollectionReads[V], Generic[V]):
             raise RuntimeError(f"derived collection {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
         self._engine.start()  # raises if what it reads has ended: then there is no task to end
+        self._engine.on_tap = self._metrics.start  # the first member of a union may bring the sink
+        self._metrics.start()
         self._tasks.start(self._values.schedule.run(), f"kinformer resync of {self.name}")
         self._handlers.start()
 
@@ -103,6 +108,7 @@ class DerivedCollection(CollectionReads[V], Generic[V]):
             await self._handlers.finish(deadline)
         finally:
             await self._tasks.cancel()
+            self._metrics.close()
 
     def _refuse_leaving(self) -> None:
         """Raise RuntimeError where `_leave` would."""

@@ -69,6 +69,7 @@ class Engine(ABC):
         error: What it has ended by; None while it runs.
         taps: One for each collection that it reads, in the order in which it began to.
         on_end: Called when it has ended.
+        on_tap: Called when it has begun to read a collection.
         circle: Raised when it was about to read itself, directly or not; it ends by that.
     """
 
@@ -81,6 +82,7 @@ class Engine(ABC):
         self.error: BaseException | None = None
         self.taps: list[Tap] = []
         self.on_end: Callable[[], None] | None = None
+        self.on_tap: Callable[[], None] | None = None
         self.circle: ConfigError | None = None
         self._sources = sources
         self._numbers = 0
@@ -142,6 +144,8 @@ class Engine(ABC):
         tap = Tap(source, self._numbers, wake=self.wake, ended=ended, with_state=with_state)
         self.taps.append(tap)
         tap.attach()
+        if self.on_tap is not None:
+            self.on_tap()
         return tap
 
     def way_to(self, engine: Engine) -> list[str] | None:

@@ -78,7 +78,7 @@ class FunctionEngine(Engine):
             "runs": self.runs,
             "failures": self.failures,
             "dependencies": len(self.reads),
-            "waiting": len(self._dirty) + sum(map(len, self._blocked.values())),
+            "waiting": len(self._dirty) + sum(map(len, list(self._blocked.values()))),  # any thread may ask
         }
 
     # --- work -------------------------------------------------------------------------------------

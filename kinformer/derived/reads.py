@@ -47,6 +47,7 @@ class Reads:
 
     def __init__(self, values_of: Callable[[int, str, Any], Iterable[str]]) -> None:
         self._values_of = values_of
+        self._count = 0
         self._of: list[dict[str, Read | tuple[Read, ...]]] = new_partitions()
         self._readers: Table[Read, _Readers] = {}
         self._kinds: dict[int, dict[str, int]] = {}  # of each source: the number of different reads of each kind
@@ -55,7 +56,7 @@ class Reads:
 
     def __len__(self) -> int:
         """The number of dependencies: pairs of a value and a read."""
-        return sum(len(_each(reads)) for part in self._of for reads in part.values())
+        return self._count
 
     def has(self, source: int) -> bool:
         """True if some value was computed from this collection."""
@@ -74,6 +75,7 @@ class Reads:
         if before is None and len(reads) == 1:  # the most frequent case, once for each object of a first sync
             part[key] = reads[0]
             self._add(reads[0], key)
+            self._count += 1
             return
         now: Read | tuple[Read, ...] | None = tuple(dict.fromkeys(reads)) or None
         if now is not None and len(now) == 1:
@@ -81,6 +83,7 @@ class Reads:
         if now == before:
             return
         was, is_now = _each(before), _each(now)
+        self._count += len(is_now) - len(was)
         for read in is_now:
             if read not in was:
                 self._add(read, key)

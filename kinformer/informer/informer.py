@@ -94,7 +94,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         """The cache as the Kubernetes field reads it: by name, namespace and selector."""
         self.by_key: Mapping[str, KubeObject[M]] = KeyView(self.indexer)
         """The cache as a mapping: ``informer.by_key["default/web-1"]``; iterating takes a snapshot."""
-        self._readable = Readable(self, self._parts.processor)
+        self._readable = Readable(self, self._parts.processor, metrics=self._options.metrics)
         self._tasks = Tasks(self._crashed)
         self._metrics = InformerMetrics(self._options.metrics, self)
         by = (self._parts.processor, self._parts.schedule, self._tasks, self._usable, self._metrics.handler)

@@ -1,4 +1,4 @@
-"""The metrics of an informer.
+"""The metrics of an informer, and what those of a derived collection have in common with them.
 
 Nearly all of them are read when the sink exports, from counts that the informer keeps anyway, so a metric costs nothing
 while events come in. The one exception is the time that handlers take, which is measured around each call, and only if
@@ -7,6 +7,7 @@ there is a sink. ``docs/metrics.md`` lists the metrics and their use.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, get_args
@@ -16,7 +17,7 @@ from kinformer.informer.statistics import InformerStatistics
 from kinformer.metrics import Metrics, Reading
 from kinformer.reflector.health import InformerHealth, State
 
-__all__ = ["HANDLER_BUCKETS", "InformerMetrics", "MeasuredInformer", "cause_of"]
+__all__ = ["HANDLER_BUCKETS", "CollectionMetrics", "InformerMetrics", "MeasuredInformer", "cause_of"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
@@ -33,25 +34,25 @@ class MeasuredInformer(Protocol):
     def statistics(self) -> InformerStatistics: ...
 
 
-class InformerMetrics:
-    """The metrics of one informer, from its start to its end. Without a sink it does nothing.
+class CollectionMetrics(ABC):
+    """The metrics of an informer or a derived collection, from its start to its end. Without a sink it does nothing.
 
     Args:
-        sink: Where to.
-        informer: The informer to measure. It is read only between `start` and `close`.
+        name: Of the collection.
+        sink: Returns the sink; asked until there is one.
+        prefix: What the names of all metrics begin with.
     """
 
-    def __init__(self, sink: Metrics | None, informer: MeasuredInformer) -> None:
+    def __init__(self, name: str, sink: Callable[[], Metrics | None], prefix: str) -> None:
         self._sink = sink
-        self._informer = informer
-        self._label = informer.name
-        self._failures: Counter[str] = Counter()
+        self._name = self._label = name
+        self._prefix = prefix
         self._close: Callable[[], None] | None = None
 
     def start(self) -> None:
-        """Export from now on."""
-        if self._sink is not None:
-            self._close = self._sink.collector(self._informer.name, self._read)
+        """Export from now on, if there is a sink and it does not yet."""
+        if self._close is None and (sink := self._sink()) is not None:
+            self._close = sink.collector(self._name, self._labelled)
 
     def close(self) -> None:
         """Export no more."""
@@ -59,20 +60,16 @@ class InformerMetrics:
             self._close()
             self._close = None
 
-    def failed(self, error: BaseException) -> None:
-        """Count a failed request or stream."""
-        self._failures[cause_of(error)] += 1
-
     def handler(self, name: str) -> Callable[[float], None] | None:
         """Return the function that takes the seconds of each call of a handler; None without a sink."""
-        sink = self._sink
+        sink = self._sink()
         if sink is None:
             return None
         made: Callable[[float], None] | None = None
 
         def observe(seconds: float) -> None:
             nonlocal made
-            if made is None:  # not before the start: only then it is known what the sink calls this informer
+            if made is None:  # not before the start: only then it is known what the sink calls this
                 labels = {"resource": self._label, "handler": name}
                 text = "Seconds that calls of a handler take"
                 made = sink.histogram("kinformer_handler_duration_seconds", text, labels, HANDLER_BUCKETS)
@@ -82,8 +79,49 @@ class InformerMetrics:
 
     # --- what is read at each export -----------------------------------------------------------------------
 
-    def _read(self, label: str) -> Iterator[Reading]:
+    def _labelled(self, label: str) -> Iterator[Reading]:
         self._label = label
+        return self._read()
+
+    @abstractmethod
+    def _read(self) -> Iterator[Reading]:
+        """Read all metrics."""
+
+    def _one(self, name: str, text: str, value: float | None) -> Reading:
+        # Without a value there is no series, and the metric is known all the same.
+        return self._reading(name, text, (), [] if value is None else [((), value)])
+
+    def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> Reading:
+        return self._reading(name, text, (label,), [((value,), figure) for value, figure in of.items()])
+
+    def _reading(self, name: str, text: str, labels: tuple[str, ...], values: Series) -> Reading:
+        return Reading(
+            name=f"{self._prefix}{name}",
+            text=text,
+            kind="counter" if name.endswith("_total") else "gauge",
+            labels=("resource", *labels),
+            values=[((self._label, *more), float(figure)) for more, figure in values],
+        )
+
+
+class InformerMetrics(CollectionMetrics):
+    """The metrics of one informer.
+
+    Args:
+        sink: Where to; None is nowhere.
+        informer: The informer to measure. It is read only between `start` and `close`.
+    """
+
+    def __init__(self, sink: Metrics | None, informer: MeasuredInformer) -> None:
+        super().__init__(informer.name, lambda: sink, "kinformer_")
+        self._informer = informer
+        self._failures: Counter[str] = Counter()
+
+    def failed(self, error: BaseException) -> None:
+        """Count a failed request or stream."""
+        self._failures[cause_of(error)] += 1
+
+    def _read(self) -> Iterator[Reading]:
         informer = self._informer
         health, figures = informer.health(), informer.statistics()
         one = self._one
@@ -111,19 +149,3 @@ class InformerMetrics:
         yield several("handler_pending", "Calls that wait for a handler", "handler", figures.pending)
         states = {state: int(state == health.state) for state in get_args(State)}
         yield several("state", "1 for the state that the informer is in", "state", states)
-
-    def _one(self, name: str, text: str, value: float | None) -> Reading:
-        # Without a value there is no series, and the metric is known all the same.
-        return self._reading(name, text, (), [] if value is None else [((), value)])
-
-    def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> Reading:
-        return self._reading(name, text, (label,), [((value,), figure) for value, figure in of.items()])
-
-    def _reading(self, name: str, text: str, labels: tuple[str, ...], values: Series) -> Reading:
-        return Reading(
-            name=f"kinformer_{name}",
-            text=text,
-            kind="counter" if name.endswith("_total") else "gauge",
-            labels=("resource", *labels),
-            values=[((self._label, *more), float(figure)) for more, figure in values],
-        )

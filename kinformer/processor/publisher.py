@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
+from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject, view
 from kinformer.processor.mailbox import ADD, Notification
 from kinformer.processor.resync_schedule import ResyncSchedule
@@ -137,6 +138,7 @@ class Readable:
         collection: An informer, or a derived collection.
         publisher: Its cache, with those that are told of its changes.
         engine: What computes it; None of an informer.
+        metrics: The sink of an informer, if it has one.
 
     Attributes:
         name: Of the collection.
@@ -147,7 +149,14 @@ class Readable:
         view: Returns what a function gets for an entry of the cache.
     """
 
-    def __init__(self, collection: _Read, publisher: Publisher, engine: Computed | None = None) -> None:
+    def __init__(
+        self,
+        collection: _Read,
+        publisher: Publisher,
+        engine: Computed | None = None,
+        *,
+        metrics: Metrics | None = None,
+    ) -> None:
         self.name = collection.name
         self.indexer = collection.indexer
         self.publisher = publisher
@@ -157,6 +166,15 @@ class Readable:
         self.unsynced_reason = collection._unlisted_reason
         self.view: Callable[[Any], Any] = view
         self._collection = collection
+        self._metrics = metrics
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The sink of the first informer behind it that has one."""
+        if self.engine is None:
+            return self._metrics
+        found = (informer._readable.metrics for informer in self.engine.roots())
+        return next((sink for sink in found if sink is not None), None)
 
     @property
     def has_members(self) -> bool:

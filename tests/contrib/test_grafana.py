@@ -29,6 +29,7 @@ RULES = [rule for group in GROUPS for rule in group["rules"]]
 GRAFANA = {"instance"}  # labels that Prometheus adds when it scrapes
 OURS = ("kinformer_", "workqueue_", "controller_runtime_", "leader_election_")
 
+OF_DERIVED = "kinformer_derived_"
 OF_CONTROLLERS = ("controller_runtime_", "kinformer_controller_")
 OF_LEADERS = ("leader_election_", "kinformer_leader_election_")
 
@@ -44,7 +45,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 async def _exported(snapshot: Path) -> Exported:
     """What a working program exports: sample names and their labels.
 
-    An informer with a handler, a snapshot, a relist and a failure; a queue; a controller; a leader.
+    An informer with a handler, a snapshot, a relist and a failure; what is derived of it; a queue; a controller; a
+    leader.
     """
     registry = CollectorRegistry()
     metrics = PrometheusMetrics(registry)
@@ -65,13 +67,15 @@ async def _exported(snapshot: Path) -> Exported:
         server.client() as client,
         LeaderElector(client, namespace="default", name="lease", metrics=metrics).leading(),
         informer,
+        informer.map(lambda obj: obj.name) as names,
         asyncio.TaskGroup() as group,
     ):
         reconciling = group.create_task(controller.run())
         await until(lambda: controller.statistics().reconciles)
         await until(lambda: source.watches)
+        names.add_event_handler(on_add=lambda value: None, name="h")
         source.set("b")
-        await until(lambda: len(informer.lister) == 2)
+        await until(lambda: len(informer.lister) == 2 == len(names))
         source.expire()
         await until(lambda: informer.health().relists and informer.health().live)
         found: Exported = {}
@@ -168,17 +172,23 @@ async def test_a_wrong_query_would_be_seen(query: str, exported: Exported) -> No
 
 @pytest.mark.parametrize(
     ("title", "mine"),
-    [("Informers", "kinformer_"), ("Queues", "workqueue_"), ("Controllers", OF_CONTROLLERS), ("Leaders", OF_LEADERS)],
+    [
+        ("Informers", "kinformer_"),
+        ("Derived collections", OF_DERIVED),
+        ("Queues", "workqueue_"),
+        ("Controllers", OF_CONTROLLERS),
+        ("Leaders", OF_LEADERS),
+    ],
 )
 def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
     exported: Exported, title: str, mine: str | tuple[str, ...]
 ) -> None:
     table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
-    others = OF_CONTROLLERS + OF_LEADERS if title == "Informers" else ()
+    others = (OF_DERIVED, *OF_CONTROLLERS, *OF_LEADERS) if title == "Informers" else ()
     names = {name for name in exported if name.startswith(mine) and not name.startswith(others)}
     assert set(rows) == {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}
-    given = {"resource"} if title == "Informers" else set()
+    given = {"resource"} if title in ("Informers", "Derived collections") else set()
     for name, labels in rows.items():
         series = exported[name] if name in exported else exported[f"{name}_count"]
         assert set(re.findall(r"`(\w+)`", labels)) == series - given, name

@@ -20,6 +20,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 HOST = re.compile(r"127\.0\.0\.1:\d+")
 CLUSTER_IP = re.compile(r"\b10\.0\.0\.\d+\b")
 AGE = re.compile(r"^(\d+[smhdy])+$|^<invalid>$")
+NO_BREAK_SPACE = "\xa0"  # Go's printer of differences takes it or a space, at random for each process
 REVISION = re.compile(r"(resource ?[vV]ersion[^0-9]{0,12}|current: |StorageError.*?|\()(\d{1,})")
 
 
@@ -98,7 +99,7 @@ class Transcript:
             text = text.replace(word, stands_for)
         text = UID.sub(lambda match: self._uids.setdefault(match[0], f"uid-{len(self._uids) + 1}"), text)
         text = CLUSTER_IP.sub("CLUSTER-IP", HOST.sub("HOST", TIME.sub("TIME", text)))
-        text = text.replace("https://HOST", "http://HOST")
+        text = text.replace("https://HOST", "http://HOST").replace(NO_BREAK_SPACE, " ")
         if "resource version" in text.lower() or "resourceversion" in text.lower() or "StorageError" in text:
             text = REVISION.sub(r"\1N", text)
         return text

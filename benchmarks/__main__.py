@@ -37,6 +37,7 @@ NAMES = (
     "compact",
     "snapshot",
     "managed_fields",
+    "explore",
 )
 RESULTS = Path(__file__).parent / "results"
 

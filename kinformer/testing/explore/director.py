@@ -13,7 +13,7 @@ from kinformer.exceptions import APIError
 from kinformer.testing.explore.faults import BY_NAME
 from kinformer.testing.explore.replica import Replica
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
-from kinformer.testing.explore.server import ACTOR, ExploredServer
+from kinformer.testing.explore.server import ACTOR, ARRIVED, ExploredServer
 from kinformer.testing.explore.trace import Trace
 from kinformer.testing.http.call import Call
 from kinformer.testing.kinds.status import conflict, failure
@@ -24,6 +24,7 @@ PLACE_HEADER = "X-Explored-Place"
 _SPREAD = 0.001  # seconds over which requests of the same instant arrive
 _SILENCE = 120.0  # seconds without an answer: longer than any client waits
 _BEHIND = 3  # revisions that the cache lacks which a killed replica finds when it comes back
+_ACTING = 0.005  # seconds that a replica has to act on an event before it is killed
 _FOREIGN = "kinformer.dev/another-client"
 
 
@@ -113,6 +114,7 @@ class Director:
             await handle()
             return
         ACTOR.set(replica.name)
+        ARRIVED.set(self._now())
         info = call.info
         await asyncio.sleep(self._jitter(replica, info.verb, info.resource))
         strikes = self._come_to(replica, info.verb, info.resource)
@@ -167,9 +169,12 @@ class Director:
         elif variant == "after":
             call.response.before_head = self._lose_answer(strike, replica, call, where)
         else:
-            replica.behind = _BEHIND if variant == "stale" else 0
-            replica.kill(seconds)
-            await call.response.close()
+            await self._kill(strike, replica, call)
+
+    async def _kill(self, strike: Strike, replica: Replica, call: Call) -> None:
+        replica.behind = _BEHIND if strike.variant == "stale" else 0
+        replica.kill(strike.seconds)
+        await call.response.close()
 
     async def _be_silent(self) -> None:
         self._disturbed(self._now() + _SILENCE)  # a program that waits for the answer is not at rest
@@ -279,6 +284,11 @@ class Director:
             await asyncio.sleep(strike.seconds)
         elif fault == "Pause":
             replica.pause(strike.seconds)
+        elif fault == "Restart":
+            if variant == "after":
+                await call.response.write_now(line)
+                await asyncio.sleep(_ACTING)
+            await self._kill(strike, replica, call)
         elif fault == "CutWatch":
             if variant == "line":
                 await call.response.write_now(line[: len(line) // 2])

@@ -43,6 +43,7 @@ class Fault:
         text: The words of a story.
         variants: Its forms.
         seconds: How long it may last; the first is the simplest.
+        alone: How many of `seconds` are tried as a single fault.
         first: Where it is in the order in which single faults are tried; smaller is earlier.
     """
 
@@ -51,6 +52,7 @@ class Fault:
     text: str
     variants: tuple[str, ...] = ("",)
     seconds: tuple[float, ...] = (0.0,)
+    alone: int = 1
     first: int = 0
 
     def strikes_at(self, verb: str, resource: str) -> bool:
@@ -72,10 +74,11 @@ LostAnswer = Fault(
 )
 Restart = Fault(
     "Restart",
-    _WRITES | _READS,
+    _WRITES | _READS | _EVENT,
     "the replica is killed",
     ("after", "before", "stale"),
-    seconds=(0.5, 5.0, 20.0, 60.0),
+    seconds=(0.5, 20.0, 5.0, 60.0),
+    alone=2,  # back at once, and back when people have gone on
     first=0,
 )
 Stale = Fault(

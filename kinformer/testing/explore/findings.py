@@ -15,6 +15,7 @@ __all__ = ["Finding", "Rules", "is_bookkeeping"]
 Object = dict[str, Any]
 _LEASES = "coordination.k8s.io/v1/leases"
 _BOOKKEEPING = (_LEASES, "v1/events", "events.k8s.io/v1/events")
+_UNDER_WAY = 0.001  # seconds that a request takes to the server
 _STORM = 400  # writes after the last disturbance; an operator that comes to rest makes a few
 
 
@@ -61,23 +62,25 @@ class Rules:
         self._replicas = replicas
         self._ignored = ignored
         self._holders: dict[str, str] = {}  # lease: the replica that has it
-        self._taken: dict[str, tuple[str, str]] = {}  # replica: the lease that another one took from it, and which
+        self._taken: dict[str, tuple[str, str, float]] = {}  # replica: the lease that was taken from it, by which, when
         self._foreign: dict[tuple[str, str], _Foreign] = {}  # the last change of an object by others
         self._made: dict[tuple[str, str], tuple[str, Object]] = {}  # by replicas: who made it, as it was
         self._removed: dict[tuple[str, str], Object] = {}  # by people: as it was
         self.writes = 0  # of replicas since the last disturbance, without bookkeeping
 
-    def note(self, resource: ResourceType, old: Object | None, new: Object | None, actor: str) -> Iterator[Finding]:
-        """Yield what a write breaks."""
+    def note(
+        self, resource: ResourceType, old: Object | None, new: Object | None, actor: str, now: float, arrived: float
+    ) -> Iterator[Finding]:
+        """Yield what a write breaks that is made `now`, by a request that came at `arrived`."""
         obj = new or old
         assert obj is not None, "a write has an object"
         key = (resource.name, _key(obj))
         if resource.name == _LEASES:
-            self._note_lease(key[1], new, actor)
+            self._note_lease(key[1], new, actor, now)
             return
         if actor in self._replicas and not is_bookkeeping(resource.name):
             self.writes += 1
-            yield from self._check_lead(key, actor)
+            yield from self._check_lead(key, actor, arrived)
             if new is not None and old is not None:
                 yield from self._check_fields(key, old, new, actor)
         if old is None and new is not None:
@@ -97,23 +100,25 @@ class Rules:
 
     # -- the lead -------------------------------------------------------------------------------------------------
 
-    def _note_lease(self, lease: str, new: Object | None, actor: str) -> None:
+    def _note_lease(self, lease: str, new: Object | None, actor: str, now: float) -> None:
         holder = ((new or {}).get("spec") or {}).get("holderIdentity") or ""
         before = self._holders.get(lease, "")
         if actor not in self._replicas:
             return
         if holder and before and before != actor:
-            self._taken[before] = (lease, actor)
+            self._taken[before] = (lease, actor, now)
         if holder:
             self._holders[lease] = actor
             self._taken.pop(actor, None)
         else:
             self._holders.pop(lease, None)
 
-    def _check_lead(self, key: tuple[str, str], actor: str) -> Iterator[Finding]:
+    def _check_lead(self, key: tuple[str, str], actor: str, arrived: float) -> Iterator[Finding]:
         lost = self._taken.get(actor)
         if lost is not None and "lead" not in self._ignored:
-            lease, other = lost
+            lease, other, at = lost
+            if arrived <= at + _UNDER_WAY:
+                return  # no client can call a request back
             text = f"{actor} wrote {key[0]} {key[1]} after {other} had taken the Lease {lease} from it"
             yield Finding("lead", text, (" ".join(key), f"{_LEASES} {lease}"))
 

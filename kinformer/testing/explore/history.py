@@ -15,7 +15,7 @@ from kinformer.testing.explore.director import Director
 from kinformer.testing.explore.findings import Finding, Rules, is_bookkeeping
 from kinformer.testing.explore.replica import Main, Replica
 from kinformer.testing.explore.schedule import PACES, Point, Schedule
-from kinformer.testing.explore.server import ACTOR, ExploredServer
+from kinformer.testing.explore.server import ACTOR, ARRIVED, ExploredServer
 from kinformer.testing.explore.state import ClusterState
 from kinformer.testing.explore.steps import PEOPLE, Step
 from kinformer.testing.explore.trace import Trace
@@ -222,7 +222,7 @@ class History:
         version = metadata.get("resourceVersion", "") if new is not None else str(self._server.storage.revision)
         where = f"{resource.name} {key}"
         self._trace(actor, "write", f"{did} {where} ({version})", (where,))
-        for finding in self._rules.note(resource, old, new, actor):
+        for finding in self._rules.note(resource, old, new, actor, self._simulation.now, ARRIVED.get()):
             self._found(finding)
         if self.finding is None:
             self._check_always()

@@ -90,10 +90,14 @@ def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator
 def single_strikes(faults: Iterable[Fault], points: dict[Point, int], most: int) -> Iterator[Schedule]:
     """Yield the schedules of one fault each, at most so many: for each first the points of writes."""
     found = [
-        (fault.rank(point.verb) + number, order, Schedule(order, (Strike(fault.name, variant, at, seconds),)))
+        (
+            fault.rank(point.verb) + number + 2 * later,
+            order,
+            Schedule(order, (Strike(fault.name, variant, at, seconds),)),
+        )
         for order, (fault, variant, point, count) in enumerate(_combinations(faults, points))
         for number in range(count)
-        for seconds in fault.seconds[:1]
+        for later, seconds in enumerate(fault.seconds[: fault.alone])
         for at in [msgspec.structs.replace(point, number=number)]
     ]
     found.sort(key=lambda one: one[:2])

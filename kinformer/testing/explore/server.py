@@ -15,13 +15,15 @@ from kinformer.testing.server import APIServer
 from kinformer.testing.simulation.processes import API_SERVER
 from kinformer.testing.store.storage import Storage
 
-__all__ = ["ACTOR", "COLLECTOR", "PORT", "URL", "ExploredServer"]
+__all__ = ["ACTOR", "ARRIVED", "COLLECTOR", "PORT", "URL", "ExploredServer"]
 
 PORT = 443
 URL = f"http://{API_SERVER}:{PORT}"
 COLLECTOR = "garbage collector"
 ACTOR: ContextVar[str] = ContextVar("ACTOR", default="cluster")
 """Who makes the write that is under way."""
+ARRIVED: ContextVar[float] = ContextVar("ARRIVED", default=0.0)
+"""When the request came that makes this write."""
 
 _FOREGROUND, _ORPHAN = "foregroundDeletion", "orphan"
 Object = dict[str, Any]

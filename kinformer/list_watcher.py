@@ -417,6 +417,6 @@ def by_scope(list_watch: ListerWatcher | Mapping[str, ListerWatcher]) -> dict[st
 def followed_namespaces(sources: Mapping[str | None, ListerWatcher]) -> tuple[str, ...] | None:
     """The namespaces of the objects that these sources, by scope, can give; None is all."""
     if None not in sources:
-        return tuple(name for name in sources if name is not None)
+        return tuple(name for name in tuple(sources) if name is not None)
     only = capabilities_of(sources[None]).namespace
     return (only,) if only else None

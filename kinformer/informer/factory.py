@@ -19,6 +19,7 @@ from kinformer.exceptions import ConfigError, NotSyncedError
 from kinformer.informer.collection import CollectionReads, FactoryPart
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
+from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.typed import with_model
@@ -26,6 +27,7 @@ from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.models import check_model
 from kinformer.objects.object import KubeObject
+from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
@@ -35,6 +37,7 @@ __all__ = ["SharedInformerFactory"]
 log = get_logger("kinformer.factory")
 
 _SECRETS = "v1/secrets"
+_NAMESPACES = "v1/namespaces"
 
 P = TypeVar("P", bound=FactoryPart)
 
@@ -46,6 +49,7 @@ class _Held:
         self.informer = informer
         self.options = options
         self.holders = 1
+        self.namespaces: SharedInformer | None = None  # those that it follows, if this factory follows them for it
         self._by_model: dict[Any, SharedInformer] = {}
 
     def read_as(self, model: Any) -> SharedInformer:
@@ -158,7 +162,9 @@ class SharedInformerFactory:
 
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
-            namespace, namespaces: One, or several in one merged cache; all by default.
+            namespace, namespaces: One, or several in one merged cache; all by default. A `LabelSelector` chooses
+                namespaces by their labels: this factory follows them, and they come and go in the cache. So do those
+                of a collection, an informer of Namespaces or what is derived from one, by its keys.
             label_selector, field_selector, shard_selector: Filters that the server applies.
             model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
                 streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
@@ -199,12 +205,29 @@ class SharedInformerFactory:
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
-        informer = self._make(gvr, identity, indexers, settings)
+        namespaces = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
+        informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen)
         self._refuse_shared_file(informer)
         if self._loop is not None:
             informer._start_tasks()
         self._held[identity] = held = _Held(informer, settings)
+        held.namespaces = namespaces
         return held.read_as(model)
+
+    def _namespaces(self, selector: LabelSelector) -> SharedInformer:
+        """Return the informer of the namespaces with some labels."""
+        timeout = self._defaults.shutdown_timeout
+        settings = ResourceOptions(metadata_only=True, label_selector=selector, shutdown_timeout=timeout)
+        gvr = GroupVersionResource.parse(_NAMESPACES)
+        held = self._held.get(identity := InformerIdentity.of(gvr, settings))
+        if held is not None:
+            held.holders += 1
+            return held.informer
+        informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
+        if self._loop is not None:
+            informer._start_tasks()
+        self._held[identity] = _Held(informer, settings)
+        return informer
 
     def _make(
         self,
@@ -212,6 +235,7 @@ class SharedInformerFactory:
         identity: InformerIdentity,
         indexers: Indexers,
         settings: ResourceOptions,
+        chosen: Any,
     ) -> SharedInformer:
         def source(namespace: str | None) -> ListWatch:
             return ListWatch(
@@ -229,8 +253,9 @@ class SharedInformerFactory:
             )
 
         namespaces = identity.namespaces
+        sources: Any = {name: source(name) for name in namespaces} if namespaces else source(None)
         return SharedInformer(
-            {name: source(name) for name in namespaces} if namespaces else source(None),
+            sources if chosen is None else ChosenNamespaces(chosen, source),
             name=str(gvr),
             indexers=indexers,
             options=settings,
@@ -283,6 +308,8 @@ class SharedInformerFactory:
         del self._held[identity]
         if informer._started:
             await informer._leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
+        if held.namespaces is not None:
+            await self.release(held.namespaces)
 
     # --- all of them --------------------------------------------------------------------------------------
 

@@ -1,7 +1,4 @@
-"""The shared informer: a live, indexed copy of one resource, with its life, its handlers and its health.
-
-Its parts are put together in `wiring.py`; the loop that moves changes through them is `SharedInformer._process`.
-"""
+"""The shared informer: a live, indexed copy of one resource, with its life, its handlers and its health."""
 
 from __future__ import annotations
 
@@ -20,16 +17,17 @@ from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.lister import IndexView, Lister
-from kinformer.exceptions import APIError, StoppedError, describe
+from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
 from kinformer.informer.collection import CollectionReads
 from kinformer.informer.metrics import InformerMetrics
+from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
 from kinformer.informer.options import InformerKeywords, InformerOptions
 from kinformer.informer.statistics import InformerStatistics
 from kinformer.informer.sync_wait import SyncWait
 from kinformer.informer.wait_for import is_gone, wait_for
 from kinformer.informer.wiring import Wiring
 from kinformer.informer.written import Written
-from kinformer.list_watcher import ListerWatcher, by_scope, capabilities_of, followed_namespaces
+from kinformer.list_watcher import ListerWatcher, followed_namespaces
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import ApiObject, M
 from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
@@ -72,17 +70,15 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
 
     def __init__(
         self,
-        list_watch: ListerWatcher | Mapping[str, ListerWatcher],
+        list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
         *,
         name: str | None = None,
         indexers: Indexers[KubeObject[M]] | None = None,
         options: InformerOptions | None = None,
         **keywords: Unpack[InformerKeywords],
     ) -> None:
-        sources = by_scope(list_watch)
-        source = capabilities_of(next(iter(sources.values())))
+        sources, source = sources_of(list_watch)
         self.name = name or source.name
-        self.namespaces = followed_namespaces(sources)  # None is all
         self.resource: Any = source.resource  # a GroupVersionResource, if the source is a ListWatch
         self._options = replace(options or InformerOptions(), **keywords)
         self._parts = Wiring.of(
@@ -102,12 +98,18 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
             self.name, *by, limiter=source.handler_limiter, unlisted_reason=self._unlisted_reason
         )
         self._sync = SyncWait(self.name, self._parts, self._handlers, self.health)
+        self._namespaces = NamespaceFollower(self.name, self._parts, self._run_reflector)
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopped = False
         self._error: BaseException | None = None
+
+    @property
+    def namespaces(self) -> tuple[str, ...] | None:
+        """The namespaces that it follows; None is all."""
+        return followed_namespaces(self._parts.sources)
 
     @property
     def optional(self) -> bool:
@@ -165,15 +167,19 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         self._ended = self._loop.create_future()
         self._metrics.start()
         self._processing = self._tasks.start(self._process(), f"kinformer processor of {self.name}")
-        with unfenced():  # it may be started by a leader's body, and outlive that
-            self._feeding = [
-                self._tasks.start(reflector.run(), f"kinformer reflector of {self.name}")
-                for reflector in self._parts.reflectors.values()
-            ]
+        for reflector in self._parts.reflectors.values():
+            self._run_reflector(reflector)
         self._feeding.append(self._tasks.start(self._parts.schedule.run(), f"kinformer resync of {self.name}"))
         if self._parts.snapshots is not None:
             self._feeding.append(self._tasks.start(self._parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
         self._handlers.start()
+        self._namespaces.start()
+
+    def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
+        with unfenced():  # it may be started by a leader's body, and outlive that
+            task = self._tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}")
+        self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
+        return task
 
     @shielded_from_scopes
     async def _leave(self, deadline: float) -> None:
@@ -184,6 +190,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         """
         self._refuse_leaving()
         self._stopped = True
+        self._namespaces.stop()
         try:
             await self._tasks.cancel(self._feeding)
             self._parts.queue.close()
@@ -201,8 +208,8 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
 
     def _save_last(self) -> list[asyncio.Task[None]]:
         """The task that writes the snapshot for the last time; none if not all that came has been applied."""
-        snapshots, processing = self._parts.snapshots, self._processing
-        if snapshots is None or self._error is not None or processing is None or not processing.done():
+        snapshots, is_whole = self._parts.snapshots, self._processing is not None and self._processing.done()
+        if snapshots is None or self._error is not None or not is_whole:
             return []
         return [self._tasks.start(snapshots.save_last(), f"kinformer last snapshot of {self.name}")]
 
@@ -235,10 +242,9 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
 
     def _request_failed(self, reflector: Reflector, error: Exception) -> None:
         """Take note of an error that ended a request or a stream of a reflector."""
-        if self.optional and isinstance(error, APIError) and error.status == 404:
-            for scope, candidate in self._parts.reflectors.items():
-                if candidate is reflector:
-                    self._parts.processor.scope_synced(scope)
+        is_absent = self.optional and isinstance(error, APIError) and error.status == 404
+        if is_absent or (self._parts.chosen is not None and isinstance(error, ForbiddenError)):
+            self._parts.complete_without(reflector)
         self._sync.fail_fast.note(error)
         self._metrics.failed(error)
         if self._options.on_error is not None:
@@ -331,10 +337,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         return self._parts.selects_all
 
     def _selects(self, obj: KubeObject[Any]) -> bool:
-        """True if this object, as the server has just answered it, may come into the cache.
-
-        False is certain: a namespace or a selector leaves it out, so waiting for it would be in vain.
-        """
+        """Return False if a namespace or a selector certainly leaves this object out, as the server answered it."""
         return self._parts.selects(obj)
 
     # --- handlers ---------------------------------------------------------------------------------------
@@ -432,7 +435,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
     def health(self) -> InformerHealth:
         """Return the health at this moment, that is, how well the cache follows the server."""
         return combine_health(
-            [reflector.health() for reflector in self._parts.reflectors.values()],
+            self._parts.health(),
             synced=self.has_synced,
             stopped=self._stopped or self._error is not None or (self._loop is not None and self._loop.is_closed()),
             error=self._error,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kinformer.exceptions import ConfigError
+from kinformer.informer.collection import CollectionReads
 from kinformer.informer.options import ResourceOptions
 from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
@@ -29,6 +30,7 @@ class InformerIdentity:
     compact: bool
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
+    chosen: LabelSelector | CollectionReads[Any] | None = None
 
     @classmethod
     def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:
@@ -43,9 +45,15 @@ class InformerIdentity:
         if fields is not None and options.metadata_only:
             raise ConfigError(f"{resource}: fields and metadata_only exclude each other")
         selector = options.label_selector
+        several = options.namespaces
+        chosen = several if isinstance(several, LabelSelector | CollectionReads) else None
+        names = _namespaces(resource, options.namespace, None if chosen is not None else several)  # type: ignore[arg-type]
+        if chosen is not None and names:
+            raise ConfigError(f"{resource}: give namespace or namespaces, not both")
         return cls(
             resource=resource,
-            namespaces=_namespaces(resource, options.namespace, options.namespaces),
+            namespaces=names,
+            chosen=chosen,
             label_selector=str(LabelSelector.parse(selector)) or None if selector else None,
             field_selector=options.field_selector or None,
             shard_selector=options.shard_selector or None,

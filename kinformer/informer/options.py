@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
+from kinformer.informer.collection import Collection
 from kinformer.list_watcher import ListOptions
 from kinformer.metrics import Metrics
+from kinformer.objects.selectors import LabelSelector
 from kinformer.processor.callbacks import Transform
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
 from kinformer.wire.lines import MAX_EVENT_BYTES
@@ -67,7 +69,8 @@ class ResourceOptions(InformerOptions):
     """The options of an informer for a resource: the objects to follow, beside the options of any informer.
 
     Attributes:
-        namespace, namespaces: One, or several in one merged cache; all by default.
+        namespace, namespaces: One, or several in one merged cache; all by default. Those that a `LabelSelector`
+            chooses, or that are the keys of a collection, come and go.
         label_selector, field_selector, shard_selector: Filters that the server applies.
         tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
         fields: JSON paths; nothing else of an object is kept, except what identifies it.
@@ -78,7 +81,7 @@ class ResourceOptions(InformerOptions):
     """
 
     namespace: str | None = None
-    namespaces: Iterable[str] | None = None
+    namespaces: Iterable[str] | LabelSelector | Collection[Any] | None = None
     label_selector: Selector | None = None
     field_selector: str | None = None
     shard_selector: str | None = None
@@ -111,7 +114,7 @@ class ResourceKeywords(InformerKeywords, total=False):
     """The same options, as keyword arguments; `indexers` is a parameter of its own, for its type."""
 
     namespace: str | None
-    namespaces: Iterable[str] | None
+    namespaces: Iterable[str] | LabelSelector | Collection[Any] | None
     label_selector: Selector | None
     field_selector: str | None
     shard_selector: str | None

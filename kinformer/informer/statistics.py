@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kinformer.cache.indexer import Indexer
 from kinformer.informer.memory import cache_memory
+from kinformer.informer.namespaces import DepartedCounts
 from kinformer.list_watcher import IngestCounts
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.processor.handler_set import HandlerSet
@@ -71,8 +72,8 @@ def gather_statistics(
     processor: Processor,
     handlers: HandlerSet,
     received: Iterable[IngestCounts],
-    transforms: Iterable[TransformingListerWatcher],
-    reflectors: Iterable[Reflector],
+    transforms: Iterable[TransformingListerWatcher | DepartedCounts],
+    reflectors: Iterable[Reflector | DepartedCounts],
     snapshots: Mapping[str, int],
 ) -> InformerStatistics:
     """The figures of this moment, each from its owner."""

@@ -11,6 +11,7 @@ from kinformer.exceptions import ConnectError, NotFoundError, NotSyncedError, de
 from kinformer.informer.fail_fast import FailFast
 from kinformer.informer.wiring import Scope, Wiring
 from kinformer.processor.handler_set import HandlerSet
+from kinformer.processor.processor import UNKNOWN_SCOPES
 from kinformer.reflector.health import InformerHealth
 from kinformer.reflector.reflector import Reflector
 
@@ -68,7 +69,9 @@ class SyncWait:
         """Return why the first list is not in the cache; "" if it is."""
         if not self.entered:
             return "it has not been entered; use `async with` on it, or on its factory"
-        missing = self._parts.processor.missing
+        missing, chosen = self._parts.processor.missing, self._parts.chosen
+        if chosen is not None and UNKNOWN_SCOPES in missing and (reason := chosen.unsynced_reason()):
+            return reason
         return _reasons_by_scope({scope: part for scope, part in self._parts.reflectors.items() if scope in missing})
 
     def _warn(self) -> None:

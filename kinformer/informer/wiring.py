@@ -12,6 +12,8 @@ from typing import Any, Protocol
 from kinformer._runtime.signatures import check_callback
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
+from kinformer.exceptions import ConfigError, StoppedError
+from kinformer.informer.namespaces import ChosenNamespaces, DepartedCounts
 from kinformer.informer.options import InformerOptions
 from kinformer.informer.statistics import InformerStatistics, gather_statistics
 from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
@@ -23,7 +25,8 @@ from kinformer.objects.object import KubeObject
 from kinformer.processor.handler_set import HandlerSet
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO
+from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, QueueWriter, ScopeStep
+from kinformer.reflector.health import InformerHealth
 from kinformer.reflector.reflector import Reflector
 from kinformer.reflector.resume import Resume
 
@@ -51,6 +54,19 @@ class SnapshotHooks(Protocol):
 
 
 @dataclass(slots=True)
+class _Around:
+    """What is around the source of one scope."""
+
+    decoder: DecodingListerWatcher | None = None
+    transform: TransformingListerWatcher | None = None
+    path_reader: PathReadingSource | None = None
+
+
+def _add_nothing(scope: Scope, source: ListerWatcher) -> None:
+    """Stand in for what adds a scope until the parts are connected."""
+
+
+@dataclass(slots=True)
 class Wiring:
     """The parts of one informer. Data flows from the reflectors through the queue into the processor, and on.
 
@@ -65,23 +81,30 @@ class Wiring:
         transforms: The transform around each source, if there is one.
         reflectors: By scope.
         snapshots: The snapshot, if there is one.
+        chosen: The namespaces, if they come and go.
+        departed: The counts of those that have left.
     """
 
     indexer: Indexer
     queue: AtomicDeltaFIFO
     schedule: ResyncSchedule
     processor: Processor
-    sources: Mapping[Scope, ListerWatcher]
+    sources: dict[Scope, ListerWatcher]
     decoders: list[DecodingListerWatcher] = field(default_factory=list)
     transforms: list[TransformingListerWatcher] = field(default_factory=list)
     path_readers: list[PathReadingSource] = field(default_factory=list)
     reflectors: dict[Scope, Reflector] = field(default_factory=dict)
     snapshots: SnapshotHooks | None = None
+    chosen: ChosenNamespaces | None = None
+    departed: DepartedCounts = field(default_factory=DepartedCounts)
+    _writers: dict[Scope, QueueWriter] = field(default_factory=dict)
+    _around: dict[Scope, _Around] = field(default_factory=dict)
+    _add: Callable[[Scope, ListerWatcher], None] = _add_nothing
 
     @classmethod
     def of(
         cls,
-        sources: Mapping[Scope, ListerWatcher],
+        sources: Mapping[Scope, ListerWatcher] | ChosenNamespaces,
         name: str,
         options: InformerOptions,
         *,
@@ -91,7 +114,7 @@ class Wiring:
         """Make the parts and connect them.
 
         Args:
-            sources: By scope.
+            sources: By scope; or the namespaces, which come and go.
             name: Of the informer.
             options: Of the informer.
             indexers: Beside the index by namespace, which is always there.
@@ -109,27 +132,78 @@ class Wiring:
         indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
         queue = AtomicDeltaFIFO(indexer.known)
         schedule = ResyncSchedule(queue.resync)
-        processor = Processor(indexer, scopes=tuple(sources), resyncs=schedule)
+        chosen = sources if isinstance(sources, ChosenNamespaces) else None
+        if chosen is not None and options.snapshot is not None:
+            raise ConfigError(f"informer {name}: a snapshot cannot be kept of namespaces that come and go; pass None")
+        first = {} if isinstance(sources, ChosenNamespaces) else dict(sources)
+        processor = Processor(indexer, scopes=tuple(first), scopes_follow=chosen is not None, resyncs=schedule)
         queue.direct = processor.apply_now
-        wiring = cls(indexer, queue, schedule, processor, sources)
-        stacked = wiring._stack(options)
-        readers = (capabilities_of(source).path_reading for source in stacked.values())
-        wiring.path_readers = [reader for reader in readers if reader is not None]
+        wiring = cls(indexer, queue, schedule, processor, first, chosen=chosen)
+        compaction = Compaction() if options.compact else None
+        stacked = {scope: wiring._stacked(scope, source, options, compaction) for scope, source in first.items()}
         wiring.read_paths()
         if options.snapshot is not None:
             wiring.snapshots = wiring._keep(stacked, name, options)
-        wiring.reflectors = {
-            scope: Reflector(
+
+        def add(scope: Scope, source: ListerWatcher) -> None:
+            writer = wiring._writers[scope] = queue.writer(scope)
+            wiring.reflectors[scope] = Reflector(
                 source,
-                queue.writer(scope),
+                writer,
                 name=name if scope is None else f"{name} in {scope}",
                 on_error=on_error,
                 resume=wiring.snapshots.resume(scope) if wiring.snapshots is not None else None,
                 options=options,
             )
-            for scope, source in stacked.items()
-        }
+
+        def join(scope: Scope, source: ListerWatcher) -> None:
+            add(scope, wiring._stacked(scope, source, options, compaction))
+
+        for scope, source in stacked.items():
+            add(scope, source)
+        wiring._add = join
         return wiring
+
+    # --- namespaces that come and go --------------------------------------------------------------
+
+    def join(self, namespace: str) -> Reflector:
+        """Make the parts of a namespace that joins, and return its reflector, to be run."""
+        assert self.chosen is not None
+        source = self.sources[namespace] = self.chosen.source_of(namespace)
+        self._add(namespace, source)
+        self.read_paths()
+        self.queue.change_scope(namespace, ScopeStep.JOINED)
+        return self.reflectors[namespace]
+
+    def leave(self, namespace: str) -> Reflector:
+        """Have the objects of a namespace told as deletes, and return its reflector, to be cancelled."""
+        source, reflector = self.sources.pop(namespace), self.reflectors.pop(namespace)
+        self._writers.pop(namespace).is_closed = True
+        around = self._around.pop(namespace)
+        self.departed.add(reflector, around.decoder or capabilities_of(source).stats, around.transform)
+        if around.decoder is not None:
+            self.decoders.remove(around.decoder)
+        if around.transform is not None:
+            self.transforms.remove(around.transform)
+        if around.path_reader is not None:
+            self.path_readers.remove(around.path_reader)
+        self.queue.change_scope(namespace, ScopeStep.LEFT)
+        return reflector
+
+    def complete_without(self, reflector: Reflector) -> None:
+        """Have the first sync wait no more for what a reflector follows, because it may not or cannot be listed."""
+        for scope, candidate in self.reflectors.items():
+            if candidate is not reflector:
+                continue
+            if self.chosen is None:
+                self.processor.scope_synced(scope)
+            elif scope is not None and not self.processor.synced.is_open:
+                self.queue.change_scope(scope, ScopeStep.COMPLETE)  # behind the one by which it joined
+
+    def health(self) -> list[InformerHealth]:
+        """The health of each reflector, and of the collection that chooses the namespaces."""
+        found = [reflector.health() for reflector in tuple(self.reflectors.values())]
+        return found if self.chosen is None else [*found, self.chosen.collection.health()]
 
     @property
     def cluster(self) -> str | None:
@@ -158,7 +232,10 @@ class Wiring:
         """Wait until the cache has reached `version` in a namespace; see `SharedInformer.wait_for_resource_version`."""
         applied = self.processor.applied
         scope = applied.scope_of(namespace, name)
-        await applied.wait(scope, version_number(version), partial(self.reflectors[scope].refresh, version))
+        reflector = self.reflectors.get(scope)
+        if reflector is None:
+            raise StoppedError(f"namespace {scope} is followed no more")
+        await applied.wait(scope, version_number(version), partial(reflector.refresh, version))
 
     def statistics(self, handlers: HandlerSet) -> InformerStatistics:
         """Gather the counts of all parts."""
@@ -168,8 +245,8 @@ class Wiring:
             processor=self.processor,
             handlers=handlers,
             received=self.received,
-            transforms=self.transforms,
-            reflectors=self.reflectors.values(),
+            transforms=[*self.transforms, self.departed],
+            reflectors=[*self.reflectors.values(), self.departed],
             snapshots=self.snapshots.counts if self.snapshots is not None else {},
         )
 
@@ -177,23 +254,25 @@ class Wiring:
     def received(self) -> list[IngestCounts]:
         """The counts of the sources that keep some, and of the decoders around the others."""
         counts = (capabilities_of(source).stats for source in self.sources.values())
-        return [*(each for each in counts if each is not None), *self.decoders]
+        return [*(each for each in counts if each is not None), *self.decoders, self.departed]
 
-    def _stack(self, options: InformerOptions) -> dict[Scope, ListerWatcher]:
-        """Each source with the decoder, the transform and the compression that it needs around it, in this order."""
-        compaction = Compaction() if options.compact else None
-        stacked: dict[Scope, ListerWatcher] = {}
-        for scope, source in self.sources.items():
-            if not capabilities_of(source).decodes:
-                source = DecodingListerWatcher(source)
-                self.decoders.append(source)
-            if options.transform is not None:
-                source = TransformingListerWatcher(source, options.transform, known=self.indexer.known)
-                self.transforms.append(source)
-            if compaction is not None:
-                source = CompactingListerWatcher(source, compaction, known=self.indexer.known)
-            stacked[scope] = source
-        return stacked
+    def _stacked(
+        self, scope: Scope, source: ListerWatcher, options: InformerOptions, compaction: Compaction | None
+    ) -> ListerWatcher:
+        """A source with the decoder, the transform and the compression that it needs around it, in this order."""
+        around = self._around[scope] = _Around()
+        if not capabilities_of(source).decodes:
+            source = around.decoder = DecodingListerWatcher(source)
+            self.decoders.append(around.decoder)
+        if options.transform is not None:
+            source = around.transform = TransformingListerWatcher(source, options.transform, known=self.indexer.known)
+            self.transforms.append(around.transform)
+        if compaction is not None:
+            source = CompactingListerWatcher(source, compaction, known=self.indexer.known)
+        around.path_reader = capabilities_of(source).path_reading
+        if around.path_reader is not None:
+            self.path_readers.append(around.path_reader)
+        return source
 
     def _keep(self, stacked: Mapping[Scope, ListerWatcher], name: str, options: InformerOptions) -> SnapshotHooks:
         from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from kinformer.exceptions import WatchError
+from kinformer.exceptions import StoppedError, WatchError
 from kinformer.objects.meta import version_number
 
 __all__ = ["AppliedVersions"]
@@ -54,7 +54,7 @@ class AppliedVersions:
         versions = list(self.current.values())
         if len(versions) == 1 or "" in versions:
             return versions[0] if len(versions) == 1 else ""
-        return min(versions, key=lambda version: (len(version), version))
+        return min(versions, key=lambda version: (len(version), version), default="")
 
     def has(self, scope: str | None, wanted: int) -> bool:
         """True if the cache has passed `wanted`."""
@@ -99,6 +99,13 @@ class AppliedVersions:
             self.waiters.remove(entry)
             if not passed.cancel():
                 passed.exception()  # marks it as retrieved, in case the caller's timeout came first
+
+    def leave(self, scope: str) -> None:
+        """Forget a scope that is followed no more; tasks that wait for one of its versions get an error."""
+        self.current.pop(scope, None)
+        for waiting, _, waiter in self.waiters:
+            if waiting == scope and not waiter.done():
+                waiter.set_exception(StoppedError(f"namespace {scope} is followed no more"))
 
     def fail(self, error: BaseException) -> None:
         """Raise `error` in each task that waits, because no further version will be applied."""

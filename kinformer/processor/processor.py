@@ -21,10 +21,13 @@ from kinformer.processor.applied_versions import AppliedVersions
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker
+from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, ScopeChange, ScopeStep
 from kinformer.queue.delta import Replacement
 
-__all__ = ["Processor"]
+__all__ = ["UNKNOWN_SCOPES", "Processor"]
+
+UNKNOWN_SCOPES = ""
+"""The scope that is missing until the first namespaces are known: no namespace has this name."""
 
 _SLICE = 256  # changes between two looks at the clock: each costs about a microsecond
 _ITEMS = 16  # items of a list between two looks: an index function may be slow
@@ -37,6 +40,7 @@ class Processor(Publisher):
         indexer: The cache.
         scopes: The namespaces that make the cache complete once the first list of each is in it; `(None,)` for a single
             source.
+        scopes_follow: Namespaces join and leave, and `scopes_known` says that the first are there.
         resyncs: Tells which mailboxes a resync is for; None if no handler gets one.
 
     Attributes:
@@ -48,11 +52,12 @@ class Processor(Publisher):
         indexer: Indexer,
         *,
         scopes: Sequence[str | None] = (None,),
+        scopes_follow: bool = False,
         resyncs: ResyncSchedule | None = None,
     ) -> None:
         super().__init__(indexer, resyncs)
         self.applied = AppliedVersions(scopes)
-        self._missing = set(scopes)
+        self._missing = {*scopes, *([UNKNOWN_SCOPES] if scopes_follow else [])}
 
     @property
     def missing(self) -> frozenset[str | None]:
@@ -100,6 +105,8 @@ class Processor(Publisher):
             calls = self._hand_out(calls)
             if isinstance(entry, Replacement):
                 await self._replace(entry, budget)
+            elif isinstance(entry, ScopeChange):
+                await self._change_scope(entry, budget)
             elif entry is Marker.RESYNC:
                 await self._replay_due(budget)
         self._hand_out(calls)
@@ -161,6 +168,18 @@ class Processor(Publisher):
         for kind in (ADD, UPDATE, DELETE):
             if number := kinds.count(kind):
                 self.events[kind] += number
+
+    async def _change_scope(self, change: ScopeChange, budget: YieldBudget) -> None:
+        scope, step = change
+        if step is ScopeStep.JOINED:
+            self.applied.current[scope] = ""
+            if not self.synced.is_open:
+                self._missing.add(scope)
+        elif step is ScopeStep.COMPLETE:
+            self.scope_synced(scope)
+        else:
+            await self._replace(Replacement([], "", scope), budget)
+            self.applied.leave(scope)
 
     # --- everything at once --------------------------------------------------------------------------------
 

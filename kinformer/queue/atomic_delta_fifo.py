@@ -19,7 +19,7 @@ from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject
 from kinformer.queue.delta import Replacement
 
-__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter"]
+__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "ScopeChange", "ScopeStep"]
 
 DIRECT = 256  # the most events of a batch that is applied in the step that writes it: a quarter of a millisecond
 
@@ -45,7 +45,22 @@ class Marker(enum.Enum):
     CHECKPOINT = "wake the consumer"
 
 
-Entry = Changes | Replacement | Marker
+class ScopeStep(enum.Enum):
+    """What happens to a scope; see `ScopeChange`."""
+
+    JOINED = "its first list is to come"
+    COMPLETE = "the cache is complete without its first list"
+    LEFT = "its objects leave the cache"
+
+
+class ScopeChange(NamedTuple):
+    """A scope that joins or leaves, between the changes before it and those after."""
+
+    scope: str
+    step: ScopeStep
+
+
+Entry = Changes | Replacement | Marker | ScopeChange
 
 
 class AtomicDeltaFIFO:
@@ -98,6 +113,12 @@ class AtomicDeltaFIFO:
         """Wake the consumer, though there is nothing to apply."""
         self._append(Marker.CHECKPOINT)
 
+    def change_scope(self, scope: str, step: ScopeStep) -> None:
+        """Queue that a scope joins or leaves."""
+        if step is ScopeStep.LEFT:
+            self.lists += 1  # its last list, which is empty
+        self._append(ScopeChange(scope, step))
+
     def close(self) -> None:
         """End the queue: after the entries that are queued, `take` returns None. Closing it again does nothing."""
         self._closed = True
@@ -141,13 +162,18 @@ class AtomicDeltaFIFO:
 
 
 class QueueWriter:
-    """The store of one reflector, which puts everything into the queue (see `EventStore` of the reflector)."""
+    """The store of one reflector, which puts everything into the queue (see `EventStore` of the reflector).
 
-    __slots__ = ("_queue", "_scope")
+    Attributes:
+        is_closed: True once the scope has left: what its reflector still writes is dropped.
+    """
+
+    __slots__ = ("_queue", "_scope", "is_closed")
 
     def __init__(self, queue: AtomicDeltaFIFO, scope: str | None) -> None:
         self._queue = queue
         self._scope = scope
+        self.is_closed = False
 
     @property
     def known(self) -> Known | None:
@@ -156,11 +182,13 @@ class QueueWriter:
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
         """Queue events of a watch; `resource_version` is the version that the reflector has reached with them."""
-        self._queue.put(Changes(self._scope, resource_version, events))
+        if not self.is_closed:
+            self._queue.put(Changes(self._scope, resource_version, events))
 
     def replace(self, items: ChunkedList[object], resource_version: str) -> None:
         """Queue a full list."""
-        self._queue.replace(items, resource_version, self._scope)
+        if not self.is_closed:
+            self._queue.replace(items, resource_version, self._scope)
 
     def resync(self) -> None:
         """Queue a replay of the cache."""

@@ -1,0 +1,156 @@
+"""The chosen namespaces of an informer: those that a collection of Namespaces has, which come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.logs import get_logger
+from kinformer.exceptions import StoppedError, describe
+from kinformer.informer.collection import CollectionReads
+from kinformer.list_watcher import Capabilities, IngestCounts, ListerWatcher, by_scope, capabilities_of
+from kinformer.listwatch.transform import TransformingListerWatcher
+from kinformer.processor.mailbox import ADD, DELETE, Notification
+from kinformer.processor.processor import UNKNOWN_SCOPES
+from kinformer.processor.publisher import Readable
+from kinformer.queue.atomic_delta_fifo import ScopeStep
+from kinformer.reflector.reflector import Reflector
+
+if TYPE_CHECKING:
+    from kinformer.informer.wiring import Wiring
+
+__all__ = ["ChosenNamespaces", "DepartedCounts", "NamespaceFollower", "sources_of"]
+
+log = get_logger("kinformer.informer")
+
+
+class ChosenNamespaces:
+    """The sources of an informer for the namespaces that a collection has.
+
+    Args:
+        collection: Its keys are the names of the namespaces; entered by its owner.
+        source_of: Makes the source of a namespace; of None one of all, which is only asked what it is.
+    """
+
+    def __init__(self, collection: CollectionReads[Any], source_of: Callable[[str | None], ListerWatcher]) -> None:
+        self.collection = collection
+        self.source_of = source_of
+        self.template = source_of(None)
+
+    def unsynced_reason(self) -> str:
+        """Return why the namespaces are not known; "" if they are."""
+        reason = self.collection._readable.unsynced_reason()
+        return reason and f"the namespaces of {self.collection.name} are not known: {reason}"
+
+
+Sources = dict[str | None, ListerWatcher] | ChosenNamespaces
+
+
+def sources_of(
+    list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
+) -> tuple[Sources, Capabilities]:
+    """Return the sources of an informer, by scope or as namespaces that are chosen; and what one of them can do.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if isinstance(list_watch, ChosenNamespaces):
+        return list_watch, capabilities_of(list_watch.template)
+    scopes = by_scope(list_watch)
+    return scopes, capabilities_of(next(iter(scopes.values())))
+
+
+class NamespaceFollower:
+    """Receives the changes of a collection of namespaces for one informer, and has each of them followed.
+
+    It does nothing if the namespaces of the informer are fixed.
+
+    Args:
+        name: Of the informer.
+        parts: Of the informer.
+        run: Runs a reflector in a task.
+    """
+
+    def __init__(self, name: str, parts: Wiring, run: Callable[[Reflector], asyncio.Task[None]]) -> None:
+        self._name = name
+        self._parts = parts
+        self._run = run
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._followed: Readable | None = None
+
+    def start(self) -> None:
+        """Begin to follow the collection."""
+        if self._parts.chosen is not None:
+            self._followed = self._parts.chosen.collection._readable
+            self._followed.publisher.attach(self)
+
+    def stop(self) -> None:
+        """Follow it no more."""
+        followed, self._followed = self._followed, None
+        if followed is not None:
+            followed.publisher.detach(self)
+
+    # --- the side of the collection ---------------------------------------------------------------
+
+    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None:
+        """Take some changes, in their order."""
+        for kind, key, _, _, _ in batch:
+            if kind == ADD:
+                self._join(key)
+            elif kind == DELETE:
+                self._leave(key)
+
+    def replay(self, objects: ChunkedList[Any], /) -> None:
+        """Take the namespaces that the collection begins with."""
+        for entry in objects:
+            self._join(entry.key)
+
+    def upstream_synced(self) -> None:
+        """Note that all namespaces are known."""
+        self._parts.queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
+
+    def fail(self, error: BaseException, /) -> None:
+        """Note that the collection has ended: the namespaces stay as they are."""
+        if self._followed is not None:
+            text = "%s: the namespaces of %s are followed no more: %s"
+            level = log.warning if isinstance(error, StoppedError) else log.error
+            level(text, self._name, self._followed.name, describe(error), resource=self._name, reason=error)
+
+    def _join(self, key: str) -> None:
+        if "/" in key:
+            text = "%s: %r is not the name of a namespace, and is left out"
+            log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
+        elif key not in self._running:
+            self._running[key] = self._run(self._parts.join(key))
+
+    def _leave(self, key: str) -> None:
+        running = self._running.pop(key, None)
+        if running is not None:
+            self._parts.leave(key)
+            running.cancel()
+
+
+class DepartedCounts:
+    """What the sources and reflectors of namespaces that have left had counted: counters do not go back."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.decode_errors = 0
+        self.transform_errors = 0
+        self.relists: Counter[str] = Counter()
+        self.watch_restarts: Counter[str] = Counter()
+
+    def add(
+        self, reflector: Reflector, ingest: IngestCounts | None, transform: TransformingListerWatcher | None
+    ) -> None:
+        """Add the counts of one namespace."""
+        self.relists.update(reflector.relists)
+        self.watch_restarts.update(reflector.watch_restarts)
+        if ingest is not None:
+            self.bytes += ingest.bytes
+            self.decode_errors += ingest.decode_errors
+        if transform is not None:
+            self.transform_errors += transform.transform_errors

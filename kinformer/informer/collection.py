@@ -101,6 +101,10 @@ class ComputedCollection(Collection[T], Protocol[T]):
         """The names of the collections that it reads."""
         ...
 
+    def statistics(self) -> Any:
+        """What has gone through, and what waits: a `DerivedStatistics`."""
+        ...
+
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /

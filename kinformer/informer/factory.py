@@ -16,7 +16,7 @@ from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError
-from kinformer.informer.collection import CollectionReads, FactoryPart
+from kinformer.informer.collection import Collection, CollectionReads, ComputedCollection, FactoryPart
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.namespaces import ChosenNamespaces
@@ -32,7 +32,7 @@ from kinformer.objects.typed import Model
 from kinformer.objects.types import M, NoModel
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["SharedInformerFactory"]
+__all__ = ["SharedInformerFactory", "numbered"]
 
 log = get_logger("kinformer.factory")
 
@@ -40,6 +40,7 @@ _SECRETS = "v1/secrets"
 _NAMESPACES = "v1/namespaces"
 
 P = TypeVar("P", bound=FactoryPart)
+N = TypeVar("N", bound=Collection[Any])
 
 
 class _Held:
@@ -127,6 +128,11 @@ class SharedInformerFactory:
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that have been asked for and not released, in the order of asking."""
         return tuple(held.informer for held in self._held.values())
+
+    @property
+    def derived(self) -> tuple[ComputedCollection[Any], ...]:
+        """The derived collections that were given to it, in that order."""
+        return tuple(part for part in self._parts if isinstance(part, CollectionReads))  # type: ignore[misc]
 
     @overload
     def for_resource(
@@ -285,11 +291,6 @@ class SharedInformerFactory:
         self._parts.append(part)
         return part
 
-    @property
-    def _derived(self) -> list[Any]:
-        """The derived collections that were added."""
-        return [part for part in self._parts if isinstance(part, CollectionReads)]
-
     async def release(self, informer: SharedInformer) -> None:
         """Give an informer back. The last holder to do so stops it.
 
@@ -384,10 +385,17 @@ class SharedInformerFactory:
         return {name: informer.statistics() for name, informer in self._by_name()}
 
     def _by_name(self) -> Iterable[tuple[str, SharedInformer]]:
-        seen: dict[str, int] = {}
-        for informer in self.informers:
-            number = seen[informer.name] = seen.get(informer.name, 0) + 1
-            yield (informer.name if number == 1 else f"{informer.name}#{number}"), informer
+        return numbered(self.informers).items()
+
+
+def numbered(collections: Iterable[N]) -> dict[str, N]:
+    """Return collections by name; the second of a name has a number behind it."""
+    seen: dict[str, int] = {}
+    found: dict[str, N] = {}
+    for one in collections:
+        number = seen[one.name] = seen.get(one.name, 0) + 1
+        found[one.name if number == 1 else f"{one.name}#{number}"] = one
+    return found
 
 
 async def _hurry(leaving: list[asyncio.Task[None]]) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkab
 from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
 from kinformer.informer.collection import FactoryPart
-from kinformer.informer.factory import SharedInformerFactory
+from kinformer.informer.factory import SharedInformerFactory, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.metrics import Metrics
@@ -56,10 +56,14 @@ class CacheReadiness(TypedDict):
 
 
 class StatusReport(TypedDict):
-    """The state of a factory: `resources` has the health and the statistics of each informer."""
+    """The state of a factory: `resources` has the health and the statistics of each informer.
+
+    So does `derived` of each derived collection; its statistics name what it reads.
+    """
 
     ready: bool
     resources: dict[str, dict[str, object]]
+    derived: NotRequired[dict[str, dict[str, object]]]
 
 
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
@@ -97,13 +101,19 @@ def _unready(caches: Mapping[str, CacheReadiness]) -> str:
 
 
 def status_report(factory: SharedInformerFactory) -> StatusReport:
-    """Return the health and the statistics of each informer, as JSON can have them."""
+    """Return the health and the statistics of each informer and derived collection, as JSON can have them."""
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources: dict[str, dict[str, object]] = {
         name: {"health": health_as_json(one), "statistics": asdict(figures[name])} for name, one in health.items()
     }
-    return {"ready": ready, "resources": resources}
+    report: StatusReport = {"ready": ready, "resources": resources}
+    if factory.derived:
+        report["derived"] = {
+            name: {"health": health_as_json(one.health()), "statistics": asdict(one.statistics())}
+            for name, one in numbered(factory.derived).items()
+        }
+    return report
 
 
 @runtime_checkable

@@ -36,9 +36,13 @@ async def serving_dashboard(
     *,
     picks: bool = False,
     user: str | None = None,
+    derive: Callable[[SharedInformerFactory], object] = lambda _: None,
     **options: Any,
 ) -> AsyncIterator[str]:
-    """The URL of a dashboard; with `picks` its page can open other resources too, as that of the command can."""
+    """The URL of a dashboard; with `picks` its page can open other resources too, as that of the command can.
+
+    `derive` gives derived collections to the factory.
+    """
 
     @asynccontextmanager
     async def setup() -> AsyncIterator[SharedInformerFactory]:
@@ -46,6 +50,7 @@ async def serving_dashboard(
         async with server.client(user) as client, SharedInformerFactory(client, backoff=backoff) as factory:
             for resource in resources:
                 factory.for_resource(resource)
+            derive(factory)
             if picks:
                 await board_of(factory, Catalogue(client, factory))
             yield factory

@@ -62,7 +62,8 @@ async def test_what_a_collection_reads_and_does_is_exported_while_it_is_entered(
 async def test_the_first_member_of_a_union_may_bring_the_sink(registry: CollectorRegistry) -> None:
     source = MemorySource()
     source.set("a")
-    async with informer(source, registry) as pods, union({}, name="everywhere") as everywhere:
+    members: dict[str, SharedInformer[Any]] = {}
+    async with informer(source, registry) as pods, union(members, name="everywhere") as everywhere:
         assert registry.get_sample_value("kinformer_derived_objects", {"resource": "everywhere"}) is None
         everywhere.add("east", pods)
         await settle()

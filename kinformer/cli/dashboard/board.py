@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
+from kinformer import ConfigError, DerivedCollection, GroupVersionResource, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.relations import indexers_of
@@ -52,10 +52,17 @@ class Board:
     Args:
         informers: The informers by the names that the page has for them.
         catalogue: The other resources that a page can open; without it there are none.
+        derived: Returns the derived collections of the factory, whenever it is called.
     """
 
-    def __init__(self, informers: Mapping[str, SharedInformer], catalogue: Catalogue | None = None) -> None:
+    def __init__(
+        self,
+        informers: Mapping[str, SharedInformer],
+        catalogue: Catalogue | None = None,
+        derived: Callable[[], Iterable[Any]] = tuple,
+    ) -> None:
         self.informers = informers
+        self._derived = derived
         self.catalogue = catalogue
         self.rows = Rows()
         running = {name: informer for name, informer in informers.items() if informer.health().state != "stopped"}
@@ -152,6 +159,7 @@ class Board:
             "picks": self.catalogue is not None,
             "troubles": self.troubles.report(),
             "resources": [self._report_of(name, informer) for name, informer in self.informers.items()],
+            "derived": [_report_of_derived(collection) for collection in self._derived()],
         }
 
     def _report_of(self, name: str, informer: SharedInformer) -> dict[str, Any]:
@@ -185,6 +193,27 @@ class Board:
         }
 
 
+def _report_of_derived(collection: DerivedCollection[Any]) -> dict[str, Any]:
+    health, figures = collection.health(), collection.statistics()
+    return {
+        "name": collection.name,
+        "reads": figures.reads,
+        "state": health.state,
+        "synced": health.synced,
+        "live": health.live,
+        "error": error_text(health.last_error),
+        "values": figures.objects,
+        "runs": figures.runs,
+        "failures": figures.failures,
+        "dependencies": figures.dependencies,
+        "waiting": figures.waiting,
+        "events": sum(figures.events.values()),
+        "pending": sum(figures.pending.values()),
+        "coalesced": figures.coalesced,
+        "errors": figures.handler_errors + figures.index_errors,
+    }
+
+
 class _Place:
     """The board of one factory, once it has been made; the lock is held while it is made."""
 
@@ -197,7 +226,7 @@ _places: WeakKeyDictionary[SharedInformerFactory, _Place] = WeakKeyDictionary()
 
 
 async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None = None) -> Board:
-    """Return the board of a factory; it has the informers that the factory had at the first call.
+    """Return the board of a factory; it has the informers that the factory had at the first call, and all it derives.
 
     Args:
         factory: The factory.
@@ -210,8 +239,18 @@ async def board_of(factory: SharedInformerFactory, catalogue: Catalogue | None =
             # In slices, if the caches are full: the API finds objects by owner and pods by node.
             for name, informer in informers.items():
                 await informer.build_indexers(indexers_of(name))
-            place.board = Board(informers, catalogue)
+            place.board = Board(informers, catalogue, _derived_of(ref(factory)))
     return place.board
+
+
+def _derived_of(factory: ref[SharedInformerFactory]) -> Callable[[], Iterable[Any]]:
+    """Return a function that returns what a factory derives now, and does not keep the factory."""
+
+    def derived() -> Iterable[Any]:
+        found = factory()
+        return () if found is None else found.derived
+
+    return derived
 
 
 def _resource(name: str) -> GroupVersionResource:

@@ -1,6 +1,7 @@
 // The informers: a card for each, with its figures over the last minute.
 
 import { Chart } from "./chart.js";
+import { Derived } from "./derived.js";
 import { age, bytes, element, meaning, number } from "./words.js";
 
 const CHARTS = [
@@ -18,6 +19,7 @@ export class Health {
     this.holder = document.getElementById("cards");
     this.process = document.getElementById("process");
     this.before = null;
+    this.derived = new Derived(this.holder);
   }
 
   show() {
@@ -40,6 +42,7 @@ export class Health {
     for (const [name, card] of this.cards) {
       if (!report.resources.some((one) => one.name === name)) { card.made.remove(); this.cards.delete(name); }
     }
+    this.derived.report(report.derived, before?.derived, seconds);
     this.before = report;
     if (this.shown && !document.hidden) this.draw();
   }
@@ -93,5 +96,6 @@ export class Health {
       card.rest.received.textContent = bytes(one.received);
       card.rest.version.textContent = one.version || "–";
     }
+    this.derived.draw(report.derived);
   }
 }

@@ -39,8 +39,8 @@ from kinformer.controller.reconcile import TerminalError as TerminalError
 from kinformer.controller.status import write_status as write_status
 from kinformer.derived.collection import DerivedCollection as DerivedCollection
 from kinformer.derived.engine import DerivedStatistics as DerivedStatistics
+from kinformer.derived.entries import Joined as Joined
 from kinformer.derived.fetch import Fetch as Fetch
-from kinformer.derived.joined import Joined as Joined
 from kinformer.derived.short_forms import Union as Union
 from kinformer.derived.short_forms import derive as derive
 from kinformer.derived.short_forms import group_by as group_by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -15,15 +15,38 @@ from kinformer.cache.store import Keys, Objects
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import KeyedValue, TrackedValue
 
-__all__ = ["Entry", "ValueView", "ValuesByKey", "entry_of", "labels_of", "namespace_of", "owners_of", "value_of"]
+__all__ = [
+    "Entry",
+    "Joined",
+    "ValueView",
+    "ValuesByKey",
+    "entry_of",
+    "labels_of",
+    "namespace_of",
+    "owners_of",
+    "value_of",
+]
 
 V = TypeVar("V")
+T = TypeVar("T")
+R = TypeVar("R")
 
 Entry: TypeAlias = Any
 """An object of an informer, or the value of a derived collection with its key."""
 
 _COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC: the garbage collector asks objects of the type what they refer to
 _PARTS = 16  # parts of a tuple that are looked at; longer ones are few, or were looked at by the collector
+
+
+class Joined(msgspec.Struct, Generic[T, R], frozen=True):
+    """An object with what belongs to it in another collection; `left, right = joined` takes it apart."""
+
+    left: T
+    right: R
+
+    def __iter__(self) -> Iterator[T | R]:
+        yield self.left
+        yield self.right
 
 
 def entry_of(key: str, value: object) -> Entry:

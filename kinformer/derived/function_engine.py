@@ -9,9 +9,8 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import value_of
+from kinformer.derived.entries import Joined, value_of
 from kinformer.derived.fetch import Fetch, NotReady
-from kinformer.derived.joined import Joined
 from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
 from kinformer.derived.tap import Change, Tap

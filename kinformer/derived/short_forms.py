@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar, overload
 from kinformer._runtime.signatures import check_callback, name_of
 from kinformer.cache.index import IndexFunc
 from kinformer.derived.collection import DerivedCollection
+from kinformer.derived.entries import Joined
 from kinformer.derived.fetch import Fetch
 from kinformer.derived.function_engine import FunctionEngine
 from kinformer.derived.group import GroupEngine
-from kinformer.derived.joined import Joined
 from kinformer.derived.union import AWAY_AFTER, UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError

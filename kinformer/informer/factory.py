@@ -70,7 +70,7 @@ class SharedInformerFactory:
 
     Args:
         client: The connection; it is not closed by the factory.
-        indexers, **defaults: Any option of `for_resource` but `model`, as the default for all informers.
+        indexers, **defaults: Options of `for_resource`, without `model`, as the default for all informers.
 
     Raises:
         ConfigError: An option that does not exist.

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Response
 from prometheus_client import CollectorRegistry, make_asgi_app
 
-from kinformer import Client, KubeObject, Lister, SharedInformer, SharedInformerFactory
+from kinformer import Client, Collection, KubeObject, Lister, SharedInformer, SharedInformerFactory, group_by
 from kinformer.cli.dashboard import LOOPBACK_NAMES, cluster_app
 from kinformer.contrib.fastapi import (
+    collection_of,
     error_handlers,
     health_router,
     informer_of,
@@ -44,10 +46,32 @@ async def setup() -> AsyncIterator[SharedInformerFactory]:
         Client.from_url(url) if url else Client() as client,
         SharedInformerFactory(client, metrics=metrics) as factory,
     ):
-        factory.for_resource("v1/pods", indexers={"node": "spec.nodeName", "owner": owners})
+        pods = factory.for_resource("v1/pods", indexers={"node": "spec.nodeName", "owner": owners})
         factory.for_resource("apps/v1/deployments")
         factory.for_resource("v1/nodes")
+        by_node = factory.add(group_by(pods, node_of, name="pods by node"))
+        factory.add(by_node.map(load_of, name="load of nodes"))
         yield factory
+
+
+@dataclass(frozen=True)
+class Load:
+    """The pods of a node, counted."""
+
+    pods: int
+    phases: Mapping[str, int]
+    namespaces: Mapping[str, int]
+
+
+def node_of(pod: KubeObject) -> str:
+    """The node of a pod; "-" before it has one."""
+    return str(pod.path("spec.nodeName") or "-")
+
+
+def load_of(pods: tuple[KubeObject, ...]) -> Load:
+    """Count the pods of one node. It is called again when one of them changes, and for no other node."""
+    phases = Counter(str(pod.path("status.phase", "Unknown")) for pod in pods)
+    return Load(len(pods), dict(phases), dict(Counter(pod.namespace for pod in pods)))
 
 
 def owners(pod: KubeObject) -> list[str]:
@@ -61,6 +85,7 @@ app.mount("/metrics", make_asgi_app(registry))
 app.mount("/cluster", cluster_app(names=[*LOOPBACK_NAMES, *os.environ.get("NAMES", "").split()]))
 
 Pods = Annotated[Lister, Depends(lister_of("v1/pods", require_synced=True))]
+Loads = Annotated[Collection[Load], Depends(collection_of("load of nodes", require_synced=True))]
 PodInformer = Annotated[SharedInformer, Depends(informer_of("v1/pods"))]
 Selector = Annotated[str | None, Query(description="labels, as kubectl takes them: app=web,tier!=cache")]
 
@@ -100,14 +125,22 @@ def of_owner(pods: Pods, kind: str, name: str, namespace: str | None = None) -> 
 
 
 @app.get("/counts")
-def counts(pods: Pods) -> dict[str, dict[str, int]]:
-    """Pods by phase, namespace and node."""
-    everything = pods.list()
-    return {
-        "phases": dict(Counter(pod.path("status.phase", "Unknown") for pod in everything)),
-        "namespaces": dict(Counter(pod.namespace for pod in everything)),
-        "nodes": {node: len(pods.by_index("node", node)) for node in sorted(pods.index_values("node"))},
-    }
+def counts(loads: Loads) -> dict[str, dict[str, int]]:
+    """Pods by phase, namespace and node: sums over nodes, not over pods."""
+    by_node = dict(loads.by_key)
+    phases: Counter[str] = Counter()
+    namespaces: Counter[str] = Counter()
+    for load in by_node.values():
+        phases.update(load.phases)
+        namespaces.update(load.namespaces)
+    nodes = {node: load.pods for node, load in sorted(by_node.items()) if node != "-"}
+    return {"phases": dict(phases), "namespaces": dict(namespaces), "nodes": nodes}
+
+
+@app.get("/nodes/events", response_class=Response)
+async def node_events(loads: Loads) -> Response:
+    """The load of each node, then every change of one: `{"key": "node-1", "value": {"pods": 12, ...}}`."""
+    return sse_response(loads)
 
 
 def summary(pod: KubeObject) -> dict[str, Any]:

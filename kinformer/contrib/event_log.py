@@ -1,4 +1,4 @@
-"""A log of the latest changes of some informers, numbered, so that a reader can resume after an interruption."""
+"""A log of the latest changes of some collections, numbered, so that a reader can resume after an interruption."""
 
 from __future__ import annotations
 
@@ -6,15 +6,64 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from sys import getsizeof
+from typing import Any
 from weakref import ref
 
-from kinformer import EventStream, KubeObject, SharedInformer, get_logger
+import msgspec
 
-__all__ = ["Change", "EventLog", "Snapshot"]
+from kinformer import Collection, EventStream, KubeObject, get_logger
+
+__all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Snapshot"]
 
 log = get_logger("kinformer.contrib.events")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedValue:
+    """A value of a derived collection under its key; its JSON has both, as `key` and `value`."""
+
+    key: str
+    value: Any
+
+    @property
+    def uid(self) -> str:
+        """No uid: a value is known by its key."""
+        return ""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the value; none if it has no attribute of this name."""
+        labels = getattr(self.value, "labels", None)
+        return labels if isinstance(labels, Mapping) else {}
+
+    @property
+    def raw(self) -> bytes:
+        """The value as JSON, with the objects in it as they are kept."""
+        return msgspec.json.encode({"key": self.key, "value": _as_json(self.value)}, enc_hook=str)
+
+
+Entry = KubeObject | LoggedValue
+
+
+def _entry(key: str, value: Any) -> Entry:
+    return value if isinstance(value, KubeObject) and value.key == key else LoggedValue(key, value)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, KubeObject):
+        return msgspec.Raw(value.raw)
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_as_json(part) for part in value]
+    if isinstance(value, msgspec.Struct):
+        return {name: _as_json(getattr(value, name)) for name in value.__struct_fields__}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +82,8 @@ class Change:
     number: int
     source: str
     key: str
-    old: KubeObject | None
-    new: KubeObject
+    old: Entry | None
+    new: Entry
     deleted: bool
 
 
@@ -43,11 +92,11 @@ class Snapshot:
 
     __slots__ = ("__weakref__", "number", "objects")
 
-    def __init__(self, number: int, objects: Mapping[str, Sequence[KubeObject]]) -> None:
+    def __init__(self, number: int, objects: Mapping[str, Sequence[Entry]]) -> None:
         self.number = number
         self.objects = objects
 
-    def __iter__(self) -> Iterator[tuple[str, KubeObject]]:
+    def __iter__(self) -> Iterator[tuple[str, Entry]]:
         return ((name, obj) for name, objects in self.objects.items() for obj in objects)
 
 
@@ -66,7 +115,7 @@ class EventLog:
 
     def __init__(
         self,
-        informers: Mapping[str, SharedInformer],
+        informers: Mapping[str, Collection[Any]],
         *,
         events: int = 4096,
         size: int = 16 * 1024 * 1024,
@@ -81,7 +130,7 @@ class EventLog:
         self._on_end = on_end
         self._changes: deque[Change] = deque()
         self._last = 0
-        self._state: dict[str, dict[str, KubeObject]] = {name: {} for name in self._informers}
+        self._state: dict[str, dict[str, Entry]] = {name: {} for name in self._informers}
         self._snapshot: ref[Snapshot] | None = None
         self._streams: list[EventStream] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,7 +144,7 @@ class EventLog:
         for name, informer in self._informers.items():
             self._listen(name, informer)
 
-    def follow(self, name: str, informer: SharedInformer) -> None:
+    def follow(self, name: str, informer: Collection[Any]) -> None:
         """Listen to one more informer. Its objects are adds, for readers that are there already."""
         self._informers[name] = informer
         self._state[name] = {}
@@ -111,7 +160,7 @@ class EventLog:
         for key, obj in self._state.pop(name).items():
             self._append(name, key, obj, obj, deleted=True)
 
-    def _listen(self, name: str, informer: SharedInformer) -> None:
+    def _listen(self, name: str, informer: Collection[Any]) -> None:
         stream = informer.events(queue_size=None, name="event log")
         self._streams.append(stream)
         task = asyncio.create_task(self._feed(name, informer, stream), name=f"kinformer event log of {name}")
@@ -132,7 +181,7 @@ class EventLog:
         """True if no more changes will come: every informer was left or has crashed."""
         return bool(self._streams) and not self._tasks
 
-    def _feed_ended(self, informer: SharedInformer, task: asyncio.Task[None]) -> None:
+    def _feed_ended(self, informer: Collection[Any], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._announce()
         error = None if task.cancelled() else task.exception()
@@ -141,29 +190,30 @@ class EventLog:
         if not self._tasks:
             self._on_end()
 
-    async def _feed(self, name: str, informer: SharedInformer, stream: EventStream) -> None:
+    async def _feed(self, name: str, informer: Collection[Any], stream: EventStream) -> None:
         state = self._state[name]
         async with stream:
             async for event in stream:
                 if event.type == "SYNC":
                     continue
-                key = event.object.key
+                key, told = event.key, _entry(event.key, event.object)
                 old = state.get(key)
-                replaced = old is not None and old.uid != event.object.uid
+                replaced = old is not None and old.uid != told.uid
                 if event.type == "DELETED":
                     state.pop(key, None)
                     # The change names the object that readers know.
-                    self._append(name, key, old, old if old is not None and replaced else event.object, deleted=True)
+                    self._append(name, key, old, old if old is not None and replaced else told, deleted=True)
                     continue
                 if old is not None and replaced:
                     self._append(name, key, old, old, deleted=True)
                     old = None
                 # The object in the cache costs no memory; the event's own is used if the cache is ahead.
-                cached = informer.indexer.get_by_key(key)
-                state[key] = new = cached if cached is not None and cached == event.object else event.object
+                cached = informer.get_by_key(key)
+                new = _entry(key, cached) if cached is not None and cached == event.object else told
+                state[key] = new
                 self._append(name, key, old, new, deleted=False)
 
-    def _append(self, source: str, key: str, old: KubeObject | None, new: KubeObject, *, deleted: bool) -> None:
+    def _append(self, source: str, key: str, old: Entry | None, new: Entry, *, deleted: bool) -> None:
         self._last += 1
         change = Change(self._last, source, key, old, new, deleted)
         self._changes.append(change)
@@ -250,5 +300,9 @@ class EventLog:
 
 def _held(change: Change) -> int:
     """Return the bytes that only the log holds: a new state is in the cache until the next change replaces it."""
-    held = len(change.old._data) if change.old is not None else 0
-    return held + len(change.new._data) if change.deleted else held
+    held = _size(change.old) if change.old is not None else 0
+    return held + _size(change.new) if change.deleted else held
+
+
+def _size(entry: Entry) -> int:
+    return getsizeof(entry.value) if isinstance(entry, LoggedValue) else len(entry._data)

@@ -17,13 +17,13 @@ from urllib.parse import parse_qs
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from kinformer import KinformerError, KubeObject, LabelSelector, SharedInformer, YieldBudget
-from kinformer.contrib.event_log import Change, EventLog, Snapshot
+from kinformer import Collection, KinformerError, LabelSelector, YieldBudget
+from kinformer.contrib.event_log import Change, Entry, EventLog, Snapshot
 from kinformer.contrib.shutdown import ends_with_server
 
 __all__ = ["EventSourceResponse", "Sight", "folded", "sse_response"]
 
-Render = Callable[[str, str, KubeObject], bytes]
+Render = Callable[[str, str, Any], bytes]
 Matches = Callable[[Mapping[str, str]], bool]
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -43,7 +43,7 @@ class Sight(NamedTuple):
 
     kind: str
     source: str
-    obj: KubeObject
+    obj: Entry
     number: int
 
 
@@ -183,7 +183,7 @@ class EventSourceResponse(Response):
 
     def _snapshot_events(self, snapshot: Snapshot) -> Iterator[bytes]:
         name = self._log.name_of(snapshot.number)
-        shown: tuple[str, KubeObject] | None = None
+        shown: tuple[str, Entry] | None = None
         for source, obj in snapshot:
             if not self._shows(obj):
                 yield b""  # labels that do not match take time too
@@ -220,7 +220,7 @@ class EventSourceResponse(Response):
         gone = change.new if change.deleted else change.old or change.new
         return Sight("DELETED", change.source, gone, change.number)
 
-    def _shows(self, obj: KubeObject) -> bool:
+    def _shows(self, obj: Entry) -> bool:
         return self._matches is None or self._matches(obj.labels)
 
     async def _send(self, events: Iterator[bytes], write: Write) -> None:
@@ -241,7 +241,7 @@ class EventSourceResponse(Response):
 
 
 def sse_response(
-    informer: SharedInformer,
+    informer: Collection[Any],
     label_selector: str | Mapping[str, str] | LabelSelector | None = None,
     *,
     heartbeat: float = 15.0,
@@ -258,7 +258,8 @@ def sse_response(
     shuts down (see `close_event_streams` for other servers).
 
     Args:
-        informer: An informer that has been entered, of this event loop.
+        informer: An informer or a derived collection that has been entered, of this event loop. A value that is no
+            object, or has another key, is sent as ``{"key": ..., "value": ...}``, dataclasses and Structs as objects.
         label_selector: Show only objects that match; an object that begins or ceases to match is an add or a delete.
         heartbeat: Seconds of silence after which a comment is sent, so that proxies keep the connection open and a dead
             one is noticed.
@@ -272,10 +273,10 @@ def sse_response(
 
 # One log for each informer, shared by its readers, from the first of them until the informer is left: a log that ended
 # with its last reader could not bridge that reader's reconnect.
-_logs: dict[SharedInformer, EventLog] = {}
+_logs: dict[Collection[Any], EventLog] = {}
 
 
-def _log_of(informer: SharedInformer) -> EventLog:
+def _log_of(informer: Collection[Any]) -> EventLog:
     found = _logs.get(informer)
     if found is None:
         found = EventLog({informer.name: informer}, on_end=lambda: _logs.pop(informer, None))

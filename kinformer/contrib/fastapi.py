@@ -29,6 +29,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kinformer import (
+    Collection,
     GroupVersionResource,
     KubeObject,
     Lister,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EventSourceResponse",
     "close_event_streams",
+    "collection_of",
     "error_handlers",
     "get_factory",
     "health_router",
@@ -192,6 +194,33 @@ def lister_of(
         return (await informer(connection)).lister
 
     return lister
+
+
+def collection_of(name: str, *, require_synced: bool = False) -> Callable[[HTTPConnection], Collection[Any]]:
+    """Return a dependency on a derived collection of the factory, by its name: ``Depends(collection_of("load"))``.
+
+    It is given to the factory in `setup`: ``factory.add(derive(nodes, load_of, name="load"))``.
+
+    Args:
+        name: Of the collection.
+        require_synced: Answer 503 with a `Retry-After` until every value has been computed; False: the endpoint is
+            called with what there is, at first nothing.
+
+    Raises:
+        RuntimeError: (of the dependency) The factory has no such collection.
+    """
+
+    def collection(connection: HTTPConnection) -> Collection[Any]:
+        derived = get_factory(connection).derived
+        found = next((one for one in derived if one.name == name), None)
+        if found is None:
+            there = ", ".join(one.name for one in derived) or "none"
+            raise RuntimeError(f"the factory has no derived collection {name!r}; there are {there}")
+        if require_synced and not found.has_synced:
+            raise HTTPException(503, f"{name}: its values have not been computed yet", headers=_RETRY_AFTER)
+        return found
+
+    return collection
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------

@@ -69,11 +69,13 @@ class StatusReport(TypedDict):
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
     """Return True if every informer has synced and follows its server; and the readiness of each, by resource.
 
-    An informer that is `optional`, and whose resource is absent, counts as ready.
+    An informer that is `optional`, and whose resource is absent, counts as ready. So does a derived collection with all
+    its values that still runs: how well it follows a server is the readiness of what it reads.
     """
     by_name = zip(factory.health().items(), factory.informers, strict=True)
     found = {name: _cache_readiness(health, optional=informer.optional) for (name, health), informer in by_name}
-    return all(one["ready"] for one in found.values()), found
+    derived = {name: _derived_readiness(one.health()) for name, one in numbered(factory.derived).items()}
+    return all(one["ready"] for one in (*found.values(), *derived.values())), {**derived, **found}
 
 
 def informer_readiness(informer: SharedInformer) -> CacheReadiness:
@@ -86,6 +88,16 @@ def _cache_readiness(health: InformerHealth, *, optional: bool) -> CacheReadines
     answer: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
     if not ready:
         answer["reason"] = describe(health.last_error) if health.last_error else _reason_without_error(health)
+    return answer
+
+
+def _derived_readiness(health: InformerHealth) -> CacheReadiness:
+    ready = health.synced and health.state != "stopped"
+    answer: CacheReadiness = {"ready": ready, "state": health.state, "synced": health.synced, "live": health.live}
+    if not ready:
+        has_ended = health.state == "stopped"
+        text = "the collection has ended" if has_ended else "its values have not been computed yet"
+        answer["reason"] = describe(health.last_error) if health.last_error else text
     return answer
 
 

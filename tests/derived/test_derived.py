@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from dataclasses import dataclass
+from threading import current_thread, main_thread
 from typing import Any
 from weakref import ref
 
@@ -407,3 +408,21 @@ async def test_a_pair_of_a_join_is_taken_apart_and_keeps_the_object_of_the_cache
         assert left is pods.get_by_key("default/a")
         assert right is pods.get_by_key("default/b")
         assert pairs.by_key["default/b"].right is None
+
+
+async def test_a_handler_in_a_thread_gets_every_value_in_order() -> None:
+    source = MemorySource()
+    source.set("a", data={"v": "0"})
+    seen: list[tuple[str, bool]] = []
+
+    def on_change(_: str, new: str) -> None:
+        seen.append((new, current_thread() is main_thread()))
+
+    async with informer(source) as pods, pods.map(lambda pod: pod["data"]["v"]) as values:
+        await values.wait_synced(10)
+        values.add_event_handler(on_update=on_change, queue_size=None, thread=True)
+        for number in range(1, 6):
+            source.set("a", data={"v": str(number)})
+            await settle()
+        await until(lambda: len(seen) == 5)
+    assert seen == [(str(number), False) for number in range(1, 6)]

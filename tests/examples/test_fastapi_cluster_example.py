@@ -92,10 +92,19 @@ async def test_the_service_answers_from_its_caches_and_ends_with_an_open_stream(
     assert names(await get("/nodes/node-b/pods")) == ["db-1", "web-2"]
     assert names(await get("/owners/ReplicaSet/web/pods")) == ["web-1", "web-2"]
     assert names(await get("/owners/ReplicaSet/web/pods", namespace="none")) == []
-    assert (await get("/counts"))["nodes"] == {"node-a": 1, "node-b": 2}
+    counts = await get("/counts")
+    assert counts["nodes"] == {"node-a": 1, "node-b": 2}
+    assert counts["namespaces"] == {"default": 3}
+    assert sum(counts["phases"].values()) == 3
+    async with reading(str(client.base_url).rstrip("/") + "/nodes/events") as stream:
+        loads = {event.data["key"]: event.data["value"]["pods"] for event in await stream.take(2)}
+    assert loads == {"node-a": 1, "node-b": 2}
     assert 'kinformer_objects{resource="v1/pods"} 3.0' in (await client.get("/metrics/")).text
     assert (await client.get("/cluster/")).status_code == 200
     assert (await get("/cluster/api/counts"))["v1/pods"]["objects"] == 3
+    derived = {one["name"]: one["reads"] for one in (await get("/cluster/api/report"))["derived"]}
+    assert derived == {"pods by node": ["v1/pods"], "load of nodes": ["pods by node"]}
+    assert 'kinformer_derived_objects{resource="load of nodes"} 2.0' in (await client.get("/metrics/")).text
     async with reading(f"{client.base_url}/pods/events".replace("//pods", "/pods"), selector="app=web") as stream:
         await stream.take(2)
         server.create(pod("web-3", node="node-a", owner="web", labels={"app": "web"}))

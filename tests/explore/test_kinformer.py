@@ -17,7 +17,7 @@ from kinformer.testing.explore import ClusterState, World, explore
 from tests.explore import widgets
 from tests.support.operator_process import CONFIG_MAPS, DEPLOYMENTS, FOLDER
 
-SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "40"))  # 5,000 for a proof
+SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "20"))  # 5,000 for a proof
 WEBSITES = "example.com/v1/websites"
 
 

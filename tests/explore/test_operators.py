@@ -27,7 +27,7 @@ from tests.explore.operators import (
 
 # CI tries a few; both are raised for a proof: 20 seeds, 5,000 schedules.
 SEEDS = int(os.environ.get("KINFORMER_SEEDS", "2"))
-SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "60"))
+SCHEDULES = int(os.environ.get("KINFORMER_SCHEDULES", "40"))
 
 OPERATORS = [
     lost_answer,

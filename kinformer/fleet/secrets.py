@@ -7,7 +7,6 @@ import binascii
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any
 
 import anyio.to_thread
 
@@ -43,7 +42,7 @@ class SecretClusters:
 
     def __init__(
         self,
-        secrets: Collection[Any],
+        secrets: Collection[KubeObject],
         *,
         key: str,
         cluster_of: Callable[[KubeObject], str | None],
@@ -116,7 +115,7 @@ class SecretClusters:
         return found
 
 
-def _content(value: str, where: str, trusted: bool) -> dict[str, Any]:
+def _content(value: str, where: str, trusted: bool) -> dict[str, object]:
     """Return the kubeconfig in a value of a Secret.
 
     Raises:
@@ -136,7 +135,7 @@ def _content(value: str, where: str, trusted: bool) -> dict[str, Any]:
     return content
 
 
-def _refuse_local(content: dict[str, Any], where: str) -> None:
+def _refuse_local(content: dict[str, object], where: str) -> None:
     """Raise ConfigError if a kubeconfig names files of this machine, or programs to run on it."""
     for section, (part, names) in _LOCAL.items():
         entries = content.get(section)

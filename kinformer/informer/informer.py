@@ -163,6 +163,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         if self._loop is not None:
             raise RuntimeError(f"informer {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
+        self._namespaces.start()  # raises if what they are read from has ended: then there is no task to end
         self._sync.entered = True
         self._ended = self._loop.create_future()
         self._metrics.start()
@@ -173,7 +174,6 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         if self._parts.snapshots is not None:
             self._feeding.append(self._tasks.start(self._parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
         self._handlers.start()
-        self._namespaces.start()
 
     def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
         with unfenced():  # it may be started by a leader's body, and outlive that

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.logs import get_logger
@@ -18,9 +18,6 @@ from kinformer.processor.processor import UNKNOWN_SCOPES
 from kinformer.processor.publisher import Readable
 from kinformer.queue.atomic_delta_fifo import ScopeStep
 from kinformer.reflector.reflector import Reflector
-
-if TYPE_CHECKING:
-    from kinformer.informer.wiring import Wiring
 
 __all__ = ["ChosenNamespaces", "DepartedCounts", "NamespaceFollower", "sources_of"]
 
@@ -63,6 +60,30 @@ def sources_of(
     return scopes, capabilities_of(next(iter(scopes.values())))
 
 
+class FollowedParts(Protocol):
+    """The parts of an informer that a namespace joins and leaves: its `Wiring`."""
+
+    @property
+    def chosen(self) -> ChosenNamespaces | None: ...
+    @property
+    def queue(self) -> ScopedQueue: ...
+    def join(self, namespace: str) -> Reflector:
+        """Make the parts of a namespace, and return its reflector, to be run."""
+        ...
+
+    def leave(self, namespace: str) -> Reflector:
+        """Have the objects of a namespace told as deletes, and return its reflector."""
+        ...
+
+
+class ScopedQueue(Protocol):
+    """A queue that is told of namespaces."""
+
+    def change_scope(self, scope: str, step: ScopeStep, /) -> None:
+        """Put a step of a namespace behind the changes before it."""
+        ...
+
+
 class NamespaceFollower:
     """Receives the changes of a collection of namespaces for one informer, and has each of them followed.
 
@@ -74,7 +95,7 @@ class NamespaceFollower:
         run: Runs a reflector in a task.
     """
 
-    def __init__(self, name: str, parts: Wiring, run: Callable[[Reflector], asyncio.Task[None]]) -> None:
+    def __init__(self, name: str, parts: FollowedParts, run: Callable[[Reflector], asyncio.Task[None]]) -> None:
         self._name = name
         self._parts = parts
         self._run = run
@@ -82,10 +103,16 @@ class NamespaceFollower:
         self._followed: Readable | None = None
 
     def start(self) -> None:
-        """Begin to follow the collection."""
+        """Begin to follow the collection.
+
+        Raises:
+            StoppedError: It has been left. If it has crashed, its error is raised instead.
+        """
         if self._parts.chosen is not None:
-            self._followed = self._parts.chosen.collection._readable
-            self._followed.publisher.attach(self)
+            followed = self._parts.chosen.collection._readable
+            followed.usable(f"informer {self._name}")
+            self._followed = followed
+            followed.publisher.attach(self)
 
     def stop(self) -> None:
         """Follow it no more."""
@@ -144,13 +171,13 @@ class DepartedCounts:
         self.watch_restarts: Counter[str] = Counter()
 
     def add(
-        self, reflector: Reflector, ingest: IngestCounts | None, transform: TransformingListerWatcher | None
+        self, reflector: Reflector, received: Iterable[IngestCounts], transform: TransformingListerWatcher | None
     ) -> None:
         """Add the counts of one namespace."""
         self.relists.update(reflector.relists)
         self.watch_restarts.update(reflector.watch_restarts)
-        if ingest is not None:
-            self.bytes += ingest.bytes
-            self.decode_errors += ingest.decode_errors
+        for counts in received:
+            self.bytes += counts.bytes
+            self.decode_errors += counts.decode_errors
         if transform is not None:
             self.transform_errors += transform.transform_errors

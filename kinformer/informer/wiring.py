@@ -180,7 +180,8 @@ class Wiring:
         source, reflector = self.sources.pop(namespace), self.reflectors.pop(namespace)
         self._writers.pop(namespace).is_closed = True
         around = self._around.pop(namespace)
-        self.departed.add(reflector, around.decoder or capabilities_of(source).stats, around.transform)
+        received = (capabilities_of(source).stats, around.decoder)
+        self.departed.add(reflector, [one for one in received if one is not None], around.transform)
         if around.decoder is not None:
             self.decoders.remove(around.decoder)
         if around.transform is not None:

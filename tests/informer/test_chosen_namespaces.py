@@ -14,6 +14,7 @@ from kinformer import (
     ConfigError,
     KubeObject,
     LabelSelector,
+    ListWatch,
     NotSyncedError,
     SharedInformer,
     SharedInformerFactory,
@@ -155,6 +156,42 @@ async def test_options_that_contradict_are_refused(client: Client, tmp_path: Any
         factory.for_resource(CONFIG_MAPS, namespace="one", namespaces=TEAM_A)
     with pytest.raises(ConfigError, match="a snapshot cannot be kept of namespaces that come and go"):
         factory.for_resource(CONFIG_MAPS, namespaces=TEAM_A, snapshot=tmp_path)
+
+
+async def test_counts_do_not_go_back_when_a_namespace_leaves(server: APIServer, client: Client) -> None:
+    async with SharedInformerFactory(client) as factory:
+        maps = factory.for_resource(CONFIG_MAPS, **MINE)
+        await factory.wait_for_cache_sync(10)
+        before = maps.statistics().bytes
+        server.update(namespace("one", "b"))
+        await until(lambda: set(maps.by_key) == {"two/x"})
+        assert maps.statistics().bytes >= before > 0
+
+
+async def test_namespaces_that_were_left_cannot_be_followed_and_no_task_is_left(client: Client) -> None:
+    namespaces: SharedInformer[Any] = SharedInformer(ListWatch(client, "v1/namespaces"))
+    async with namespaces:
+        await namespaces.wait_synced(10)
+    async with SharedInformerFactory(client) as factory:
+        before = asyncio.all_tasks()
+        with pytest.raises(StoppedError, match="informer v1/namespaces has been left"):
+            factory.for_resource(CONFIG_MAPS, namespaces=namespaces)
+        assert asyncio.all_tasks() == before
+        assert factory.informers == ()
+
+
+async def test_namespaces_that_are_left_first_stay_as_they_are(
+    server: APIServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    namespaces: SharedInformer[Any] = SharedInformer(ListWatch(client, "v1/namespaces", label_selector="team=a"))
+    async with SharedInformerFactory(client) as factory:
+        async with namespaces:
+            maps = factory.for_resource(CONFIG_MAPS, namespaces=namespaces)
+            await maps.wait_synced(10)
+        server.create(config_map("y", namespace="one"))
+        await until(lambda: "one/y" in maps.by_key)
+        assert not maps.health().live
+    assert "the namespaces of v1/namespaces are followed no more" in caplog.text
 
 
 STEPS = st.tuples(

@@ -250,12 +250,13 @@ async def test_a_deadline_of_anyio_ends_a_wait_for_a_sync_and_nothing_else(serve
 
 async def test_a_scope_of_anyio_that_is_cancelled_around_a_factory_leaves_nothing_running(server: APIServer) -> None:
     handler = Slow(seconds=30)
-    with anyio.move_on_after(0.5) as scope:
+    with anyio.CancelScope() as scope:
         async with server.client() as client, SharedInformerFactory(client, shutdown_timeout=0.05) as factory:
             informer = factory.for_resource("v1/configmaps")
             informer.add_event_handler(handler)
             await factory.wait_for_cache_sync(10)
             await until(lambda: handler.seen)
+            scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert len(handler.seen) == len(handler.finished) == 1  # it was cancelled once, and its `finally` has run
@@ -264,9 +265,11 @@ async def test_a_scope_of_anyio_that_is_cancelled_around_a_factory_leaves_nothin
 
 async def test_what_waits_is_delivered_although_the_scope_around_the_factory_was_cancelled(server: APIServer) -> None:
     handler = Slow()
-    with anyio.move_on_after(0.3) as scope:
+    with anyio.CancelScope() as scope:
         async with server.client() as client, SharedInformerFactory(client) as factory:
             factory.for_resource("v1/configmaps").add_event_handler(handler)
+            await factory.wait_for_cache_sync(10)
+            scope.cancel()
             await anyio.sleep_forever()
     assert scope.cancelled_caught
     assert sorted(handler.finished) == ["c0", "c1", "c2"]

@@ -14,6 +14,6 @@ Owns the values that a program's functions return, and which objects each of the
 the manager know collections by the Protocol `Collection` alone.
 
 May import: `informer` and below.
-Reading order: short_forms, collection; propagation, engine, tap; function_engine, fetch, reads, many; values,
+Reading order: short_forms, collection, metrics; propagation, engine, tap; function_engine, fetch, reads, many; values,
 entries; group, union.
 """

@@ -1,4 +1,4 @@
-"""The dashboard shows the derived collections of a service: what they read, and their figures."""
+"""The dashboard shows the derived collections of a service, with their sources and their figures."""
 
 from __future__ import annotations
 

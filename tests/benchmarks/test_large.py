@@ -23,9 +23,11 @@ def test_a_cache_has_its_times_stalls_memory_and_the_cost_of_an_event(
     assert all(figures[f"{part}: {name}"] > 0 for name in ("first list, time", "relist, time", "an event"))
 
 
-def test_each_of_many_informers_hears_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("part", large.TOGETHER)
+def test_each_of_many_informers_hears_of_its_events(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "EVENTS", 50)
     monkeypatch.setattr(large, "IDLE", 0.1)
-    figures = {figure.name: figure.value for figure in asyncio.run(large.one_part("informers", 0, 5))}
-    assert figures["informers: an event"] > 0
-    assert figures["informers: memory of one"] > 0
+    monkeypatch.setitem(large.TOGETHER, "groups", 2)
+    figures = {figure.name: figure.value for figure in asyncio.run(large.one_part(part, 0, 5))}
+    assert figures[f"{part}: an event"] > 0
+    assert figures[f"{part}: memory of one"] > 0

@@ -42,7 +42,7 @@ CACHES: dict[str, tuple[str, dict[str, Any]]] = {
     "fields": ("small_pods", {"fields": ("spec.nodeName", "status.phase", "status.podIP")}),
     "configmaps": ("configmaps", {}),
 }
-TOGETHER = {"informers": 0, "groups": 50}  # informers that start at once; 0 are all of them
+TOGETHER = {"informers": 0, "groups": 50, "frozen": 50}  # informers that start at once; 0 are all of them
 PARTS = (*CACHES, *TOGETHER)
 
 
@@ -179,7 +179,10 @@ async def events(report: Report, client: Client, counter: Counter) -> None:
 
 
 async def informers(part: str, number: int, together: int) -> list[Figure]:
-    """So many informers, of the same few objects, that differ by a selector; `together` of them start at once."""
+    """So many informers, of the same few objects, that differ by a selector; `together` of them start at once.
+
+    "frozen" hides each group from the garbage collector (`gc.freeze`) once it has synced.
+    """
     report, counter = Report(part), Counter()
     async with serving("configmaps", OBJECTS_OF_AN_INFORMER, EVENTS) as url, Client.from_url(url) as client:
         await client.request("GET", "/version")
@@ -192,6 +195,8 @@ async def informers(part: str, number: int, together: int) -> list[Figure]:
                     informer.add_event_handler(counter, queue_size=1 << 30)
                     if (one + 1) % together == 0:
                         await factory.wait_for_cache_sync(timeout=LONGEST, handlers=True)
+                        if part == "frozen":
+                            gc.freeze()
                 await factory.wait_for_cache_sync(timeout=LONGEST, handlers=True)
             await asyncio.sleep(2)  # until all watches are open
             kept = (resident() - before) / number
@@ -215,10 +220,13 @@ async def informers(part: str, number: int, together: int) -> list[Figure]:
 async def one_part(part: str, objects: int, number: int) -> list[Figure]:
     gc.collect()
     gc.freeze()  # as a service does after its imports: a full collection of its modules takes 20 ms
-    async with asyncio.timeout(LONGEST):
-        if part in TOGETHER:
-            return await informers(part, number, TOGETHER[part] or number)
-        return await cache(part, objects)
+    try:
+        async with asyncio.timeout(LONGEST):
+            if part in TOGETHER:
+                return await informers(part, number, TOGETHER[part] or number)
+            return await cache(part, objects)
+    finally:
+        gc.unfreeze()
 
 
 def main() -> int:

@@ -27,7 +27,7 @@ def test_a_cache_has_its_times_stalls_memory_and_the_cost_of_an_event(
 def test_each_of_many_informers_hears_of_its_events(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "EVENTS", 50)
     monkeypatch.setattr(large, "IDLE", 0.1)
-    monkeypatch.setitem(large.TOGETHER, "groups", 2)
+    monkeypatch.setattr(large, "TOGETHER", {part: 2 * (number > 0) for part, number in large.TOGETHER.items()})
     figures = {figure.name: figure.value for figure in asyncio.run(large.one_part(part, 0, 5))}
     assert figures[f"{part}: an event"] > 0
     assert figures[f"{part}: memory of one"] > 0

@@ -266,8 +266,21 @@ def stats(
 ) -> None:
     """Show running informers: objects, memory, events per second, relists, lag.
 
-    On a terminal a table that changes in place; q ends it.
+    On a terminal a table that changes in place; q ends it. With the address of a program that serves /statusz, such as
+    http://127.0.0.1:8080, it shows the informers of that program, and what is derived from them.
     """
+    from kinformer.cli.commands.program_stats import is_program, program_stats
+
+    if len(resources) == 1 and is_program(resources[0]):
+        launch(
+            lambda: program_stats(
+                resources[0],
+                output=output,
+                once=once,
+                interval=seconds("--interval", interval),
+                duration=duration_of(duration),
+            )
+        )
     from kinformer.cli.commands.stats import stats as command
     from kinformer.cli.target import Server, selections_of
 

@@ -1,0 +1,185 @@
+"""`kinformer stats http://...`: the informers and derived collections of a running program, by its `/statusz`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from kinformer import Client, KinformerError
+from kinformer.cli.output.amounts import size
+from kinformer.cli.output.errors import FAILED, complain
+from kinformer.cli.output.grid import Cell, Grid
+from kinformer.cli.output.live_frame import flowing
+from kinformer.cli.output.screen import can_draw, draw
+from kinformer.cli.output.tables import clean
+from kinformer.cli.output.text import middle
+
+__all__ = ["is_program", "program_stats"]
+
+_PAGE = "/statusz"
+_INFORMERS = Grid(
+    ("RESOURCE", "STATE", "OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS", "ERROR"),
+    right=("OBJECTS", "MEMORY", "QUEUE", "RELISTS", "RESTARTS"),
+    names=("RESOURCE",),
+    gap=2,
+)
+_DERIVED = Grid(
+    ("COLLECTION", "STATE", "VALUES", "RUNS", "FAILED", "WAITING", "READS"),
+    right=("VALUES", "RUNS", "FAILED", "WAITING"),
+    names=("COLLECTION",),
+    gap=2,
+)
+Status = Mapping[str, Any]
+
+
+def is_program(resource: str) -> bool:
+    """True if this is the address of a program, and no resource."""
+    return resource.startswith(("http://", "https://"))
+
+
+async def program_stats(url: str, *, output: str, once: bool, interval: float, duration: float | None) -> int:
+    """Show the figures of a program that serves `/statusz`, as a `Manager` with `listen` and the FastAPI router do.
+
+    Args:
+        url: Of the program; a path takes the place of `/statusz`.
+        output: "table" or "json".
+        once: Print, and end.
+        interval: Seconds between two requests.
+        duration: Seconds after which to end; None is never.
+
+    Returns:
+        0; 1 if the first request fails. Later failures are shown, and asked again.
+    """
+    parts = urlsplit(url)
+    page = parts.path if parts.path not in ("", "/") else _PAGE
+    limit = asyncio.timeout(duration)
+    try:
+        async with limit, Client.from_url(f"{parts.scheme}://{parts.netloc}") as client:
+            program = _Program(client, page, url)
+            try:
+                await program.ask()
+            except (KinformerError, ValueError) as error:
+                return complain(error, FAILED)
+            if once:
+                program.print(output)
+            else:
+                await _go_on(program, output, interval)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    return 0
+
+
+async def _go_on(program: _Program, output: str, interval: float) -> None:
+    console = Console()
+    if output == "table" and can_draw(console):
+        news = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(program.keep_asking(interval, news.set), name="kinformer stats: requests")
+            await draw(console, program.picture, news=news)
+            asking.cancel()
+        return
+    await program.keep_asking(interval, lambda: program.print(output), first=True)
+
+
+class _Program:
+    """A program, as its last answer has it."""
+
+    def __init__(self, client: Client, page: str, url: str) -> None:
+        self._client = client
+        self._page = page
+        self._url = url
+        self._status: Status = {}
+        self._failure = ""
+
+    async def ask(self) -> None:
+        """Get its status.
+
+        Raises:
+            KinformerError: There is no answer.
+            ValueError: The answer is no status.
+        """
+        answer = await self._client.text(self._page)
+        try:
+            status = json.loads(answer)
+        except ValueError:
+            status = None
+        if not isinstance(status, dict) or not isinstance(status.get("resources"), dict):
+            raise ValueError(f"{self._url}: {self._page} is not the status of informers")
+        self._status, self._failure = status, ""
+
+    async def keep_asking(self, interval: float, told: Any, *, first: bool = False) -> None:
+        """Ask again and again, until cancelled; `told` is called after each answer."""
+        if first:
+            told()
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self.ask()
+            except (KinformerError, ValueError) as error:
+                self._failure = str(error)
+            told()
+
+    def print(self, output: str) -> None:
+        """Print the figures on stdout."""
+        if output == "json":
+            sys.stdout.write(f"{json.dumps(self._status)}\n")
+        else:
+            sys.stdout.write("\n".join(line.plain.rstrip() for line in self._lines()) + "\n")
+        sys.stdout.flush()
+
+    def picture(self, width: int, height: int) -> RenderableType:
+        """Return a screen."""
+        title = Text(" kinformer stats ", "bold reverse cyan")
+        head = flowing([title, Text(middle(clean(self._url), width - 2))], width)
+        lines, room = self._lines(width), height - len(head) - 1
+        foot = Text(" q ends", "bright_black", end="")
+        return Group(*head, *lines[:room], *[Text()] * (room - len(lines)), foot)
+
+    def _lines(self, width: int | None = None) -> list[Text]:
+        lines = _INFORMERS.lines([_informer(*one) for one in self._status["resources"].items()], width)
+        derived = self._status.get("derived") or {}
+        if derived:
+            lines += [Text(), *_DERIVED.lines([_derived(*one) for one in derived.items()], width)]
+        if self._failure:
+            lines.append(Text(clean(self._failure), "red"))
+        return lines
+
+
+def _informer(name: str, status: Status) -> list[Cell]:
+    health, figures = status["health"], status["statistics"]
+    error = "" if health.get("live") else str(health.get("last_error") or "")
+    return [
+        Cell(clean(name), "bold"),
+        _state(health),
+        Cell(f"{figures['objects']:,}"),
+        Cell(size(figures["memory"]) if figures["objects"] else "-"),
+        Cell(f"{figures['queued'] + sum(figures['pending'].values()):,}"),
+        Cell(f"{sum(figures['relists'].values()):,}"),
+        Cell(f"{sum(figures['watch_restarts'].values()):,}"),
+        Cell(clean(error), "red"),
+    ]
+
+
+def _derived(name: str, status: Status) -> list[Cell]:
+    figures = status["statistics"]
+    return [
+        Cell(clean(name), "bold"),
+        _state(status["health"]),
+        Cell(f"{figures['objects']:,}"),
+        Cell(f"{figures['runs']:,}"),
+        Cell(f"{figures['failures']:,}", "yellow" if figures["failures"] else ""),
+        Cell(f"{figures['waiting']:,}"),
+        Cell(clean(", ".join(figures["reads"]))),
+    ]
+
+
+def _state(health: Status) -> Cell:
+    return Cell(str(health["state"]).replace("_", " "), "green" if health.get("live") else "red")

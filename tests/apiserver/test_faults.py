@@ -243,3 +243,21 @@ def test_a_resource_that_no_request_has_is_refused() -> None:
         with pytest.raises(ValueError, match="write it with its version"):
             APIServer(rules=[("alice", "list", name)])
     assert server.faults.add(faults.reset(), resource="*")
+
+
+async def test_a_stale_cache_answers_reads_at_0_with_the_past_and_a_watch_tells_the_rest(server: APIServer) -> None:
+    before = server.resource_version
+    server.create(config_map("b"))
+    server.delete(RESOURCE, "default", "a")
+    server.faults.add(faults.stale(2), resource=RESOURCE)
+    old = (await ask(server.url, "GET", f"{MAPS}?resourceVersion=0")).json
+    assert [item["metadata"]["name"] for item in old["items"]] == ["a"]
+    assert old["metadata"]["resourceVersion"] == before
+    for query in ("", "?resourceVersion=1"):
+        newest = (await ask(server.url, "GET", MAPS + query)).json
+        assert [item["metadata"]["name"] for item in newest["items"]] == ["b"], "these ask for more than the cache has"
+    stream = await watch(server.url, f"{MAPS}?watch=1&resourceVersion=0&{END}")
+    told = [await stream.event() for _ in range(4)]
+    assert [kind for kind, _ in told] == ["ADDED", "BOOKMARK", "ADDED", "DELETED"]
+    assert told[1][1]["metadata"]["resourceVersion"] == before
+    await stream.close()

@@ -19,7 +19,18 @@ import pytest
 from hypothesis import strategies as st
 
 from kinformer import Client, ConfigError
-from kinformer.testing.explore import ALL, ExplorationError, LostAnswer, Refused, World, explore, reproduce
+from kinformer.testing.explore import (
+    ALL,
+    ClusterState,
+    ExplorationError,
+    LostAnswer,
+    Refused,
+    Slow,
+    Stale,
+    World,
+    explore,
+    reproduce,
+)
 from kinformer.testing.explore.exploration import quietly
 from kinformer.testing.explore.history import History
 from kinformer.testing.explore.schedule import Point, Schedule, Strike
@@ -116,6 +127,30 @@ def test_hypothesis_combines_faults_and_shrinks_to_those_that_matter() -> None:
     strikes = caught.value.schedule.strikes
     assert sorted(strike.at.number for strike in strikes) == [0, 1]
     assert {strike.fault for strike in strikes} == {"Refused"}
+
+
+def test_a_program_that_lists_from_a_cache_which_is_behind_is_found_only_by_stale_reads() -> None:
+    async def trusting(client: Client) -> None:
+        path, query = "/api/v1/namespaces/default/configmaps", {"resourceVersion": "0"}
+        for _ in range(3):
+            await asyncio.sleep(5)
+            found = await client.request("GET", path, params=query)
+            if not found["items"]:
+                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "only-"}}
+                await client.request("POST", path, body=body)
+        await forever()
+
+    def only_one(state: ClusterState) -> bool:
+        return len(state.list(CONFIG_MAPS, "default")) < 2
+
+    async def test(world: World) -> None:
+        world.run(trusting)
+        world.always(only_one)
+
+    with pytest.raises(ExplorationError) as caught:
+        explore(schedules=60, faults={Slow, Stale}, seed=1)(test)()
+    assert [strike.fault for strike in caught.value.schedule.strikes] == ["Stale"]
+    assert "answered by a cache that is behind" in str(caught.value)
 
 
 def test_a_script_may_be_a_strategy_and_is_part_of_what_is_reproduced() -> None:

@@ -118,9 +118,11 @@ class Director:
         info = call.info
         await asyncio.sleep(self._jitter(replica, info.verb, info.resource))
         strikes = self._come_to(replica, info.verb, info.resource)
+        if _takes_cached(call):
+            strikes = [*strikes, *self._come_to(replica, "cached", info.resource)]
         where = _target(call)
         call.response.before_head = self._note_status(replica, call, where)
-        if replica.behind and info.verb in ("list", "watch"):
+        if replica.behind:
             self._fall_behind(replica, call, replica.behind, 5.0)
         if info.verb == "watch":
             call.response.before_data = self._watch_lines(replica, call)
@@ -213,7 +215,7 @@ class Director:
         return lose
 
     def _fall_behind(self, replica: Replica, call: Call, revisions: int, seconds: float) -> None:
-        if call.params.get("resourceVersion") == "0":
+        if _takes_cached(call):
             call.behind = revisions
             replica.late_until[call.info.resource] = self._now() + seconds
             self._disturbed(self._now() + seconds)
@@ -301,6 +303,11 @@ class Director:
             await asyncio.sleep(strike.seconds)
             self.server.storage.compact()
             await call.response.close()
+
+
+def _takes_cached(call: Call) -> bool:
+    """True for a read that takes what a cache has."""
+    return call.info.verb in ("list", "watch") and call.params.get("resourceVersion") == "0"
 
 
 def _target(call: Call) -> str:

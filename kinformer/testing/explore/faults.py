@@ -28,7 +28,7 @@ __all__ = [
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READS = frozenset({"get", "list", "watch"})
 _CHANGES = frozenset({"update", "patch", "delete"})
-_LISTS = frozenset({"list", "watch"})
+_CACHED = frozenset({"cached"})
 _EVENT = frozenset({"event"})
 _LEASES = "coordination.k8s.io/v1/leases"
 
@@ -39,7 +39,8 @@ class Fault:
 
     Attributes:
         name: Its name, in stories and texts.
-        verbs: The requests that it strikes, as in RBAC, or "event" for an event of a watch.
+        verbs: The requests that it strikes, as in RBAC, "event" for an event of a watch, "cached" for a read that
+            takes what a cache has.
         text: The words of a story.
         variants: Its forms.
         seconds: How long it may last; the first is the simplest.
@@ -82,7 +83,7 @@ Restart = Fault(
     first=0,
 )
 Stale = Fault(
-    "Stale", _LISTS, "answered by a cache that is behind", ("1", "2", "4", "9"), seconds=(5.0, 1.0, 20.0), first=1
+    "Stale", _CACHED, "answered by a cache that is behind", ("1", "2", "4", "9"), seconds=(5.0, 1.0, 20.0), first=1
 )
 LateEvents = Fault("LateEvents", _EVENT, "this watch is held up", seconds=(5.0, 1.0, 20.0, 90.0), first=0)
 Slow = Fault("Slow", _WRITES | _READS, "slow", ("before", "after"), seconds=(5.0, 1.0, 20.0), first=3)

@@ -27,7 +27,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
     """A place in a program's talk with the server, which is the same in each run: its n-th such request, or event."""
 
     replica: int
-    verb: str  # as in RBAC, or "event" for one of a watch
+    verb: str  # as in RBAC; "event" for one of a watch, "cached" for a read that takes what a cache has
     resource: str
     number: int = 0
 
@@ -81,9 +81,11 @@ def _chosen(faults: Iterable[Fault]) -> list[Fault]:
 
 def _combinations(faults: Iterable[Fault], points: dict[Point, int]) -> Iterator[tuple[Fault, str, Point, int]]:
     """Yield what may strike where, with the number of such points: of the likeliest faults first, writes first."""
+    cached = {point.replica for point in points if point.verb == "cached"}
     for fault in _chosen(faults):
         for point, variant in product(points, fault.variants):
-            if fault.strikes_at(point.verb, point.resource):
+            useless = variant == "stale" and point.replica not in cached
+            if fault.strikes_at(point.verb, point.resource) and not useless:
                 yield fault, variant, point, points[point]
 
 

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+pytest.importorskip("psutil")
+
 from benchmarks import large
 
 pytestmark = pytest.mark.process

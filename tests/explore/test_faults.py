@@ -25,6 +25,11 @@ def played(declare: Callable[[World], object], *strikes: Strike) -> History:
     return history
 
 
+def declare_finalizer(world: World) -> None:
+    with pytest.raises(StopIteration):
+        widgets.finalizer(world).send(None)
+
+
 def test_a_deleted_definition_is_made_again_and_people_and_checks_meet_that_it_is_not_there() -> None:
     strike = Strike("DefinitionDeleted", "", Point(1, "patch", "example.com/v1/users/status", 0), 20.0)
     history = played(lambda world: requeue_storm.declare(world, mended=True), strike)
@@ -32,6 +37,18 @@ def test_a_deleted_definition_is_made_again_and_people_and_checks_meet_that_it_i
     assert "could not create User b" in history.trace.text()
     assert "could not delete example.com/v1/users default/a: 404" in history.trace.text()
     assert "creates apiextensions.k8s.io/v1/customresourcedefinitions users" in history.trace.text()
+
+
+def test_a_deleted_definition_is_not_made_again_before_the_finalizers_of_its_objects_are_gone() -> None:
+    deleted = Strike("DefinitionDeleted", "", Point(1, "patch", "example.com/v1/widgets/status", 2), 20.0)
+    away = Strike("Restart", "after", Point(1, "patch", "example.com/v1/widgets/status", 2), 60.0)
+    history = played(declare_finalizer, deleted, away)
+    assert history.finding is None
+    definition = "apiextensions.k8s.io/v1/customresourcedefinitions widgets.example.com"
+    [back] = [entry.at for entry in history.trace if "starts again" in entry.text]
+    [gone] = [entry.at for entry in history.trace if f"deletes {definition}" in entry.text]
+    *_, made = [entry.at for entry in history.trace if f"creates {definition}" in entry.text]
+    assert 60 < back < gone <= made
 
 
 def test_a_deleted_namespace_is_made_again() -> None:
@@ -44,12 +61,7 @@ def test_a_deleted_namespace_is_made_again() -> None:
 
 def test_a_program_that_waits_for_an_answer_is_not_at_rest() -> None:
     strike = Strike("LostAnswer", "silence", Point(1, "patch", "example.com/v1/widgets/status", 2), 5.0)
-
-    def declare(world: World) -> None:
-        with pytest.raises(StopIteration):
-            widgets.finalizer(world).send(None)
-
-    history = played(declare, strike)
+    history = played(declare_finalizer, strike)
     assert history.finding is None
     [done] = [entry for entry in history.trace if "deletes example.com/v1/widgets default/a" in entry.text]
     assert done.at > 40  # the client waited for half a minute

@@ -28,7 +28,7 @@ __all__ = ["Goal", "History", "Plan", "Program"]
 _START = 2.0  # seconds until people begin
 _SLICE = 2.0  # seconds between two looks at whether it is over
 _REST = 12.0  # seconds without a write after which a history is over; more than most retries take
-_AGAIN = 1.0  # seconds between two looks at whether a deleted namespace is gone
+_AGAIN = 1.0  # seconds between two looks at whether a deleted namespace or definition is gone
 _NAMESPACES = "v1/namespaces"
 _DEFINITIONS = "apiextensions.k8s.io/v1/customresourcedefinitions"
 Check = Callable[[ClusterState], object]
@@ -186,6 +186,10 @@ class History:
             self._disturbed(self._simulation.now + seconds)
 
     def _make_definition(self, resource: str, definition: Object) -> None:
+        if self._server.get(_DEFINITIONS, None, definition["metadata"]["name"]) is not None:  # objects have finalizers
+            self._simulation.later(_AGAIN, lambda: self._make_definition(resource, definition))
+            return
+        self._disturbed(self._simulation.now)
         self._server.lost.discard(resource)
         self._make(definition)
 

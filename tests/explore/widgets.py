@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 from kinformer import (
@@ -123,17 +124,25 @@ async def leader_elector(world: World) -> None:
 
 
 async def sharded_controller(world: World) -> None:
+    running: list[ShardedController] = []  # of all processes, also of those that were killed: their right goes on
+
     async def main(client: Client) -> None:
         async def reconcile(request: Request) -> None:
             await operator.reconcile(request)
 
         sharded = ShardedController(reconcile, client, WIDGETS, namespace="default")
+        running.append(sharded)
         operator = Widgets(client, sharded.informer, sharded.owns(MAPS, "Widget"), None)
         async with Manager(client) as manager:
             manager.add(sharded)
             await manager.run()
 
+    def no_slot_has_two_owners(state: ClusterState) -> None:
+        slots = Counter(slot for one in running for slot in one.membership.slots)  # by the clock
+        assert not slots or max(slots.values()) == 1, slots.most_common(3)
+
     world.run(main, replicas=2)
+    world.always(no_slot_has_two_owners)
     declare(world)
 
 

@@ -92,7 +92,11 @@ class SelectorError(KinformerError, ValueError):
 
 
 class NotSyncedError(KinformerError, TimeoutError):
-    """A cache did not sync in time. `unsynced` maps each resource to its last error, or None."""
+    """A cache did not sync in time.
+
+    Attributes:
+        unsynced: The last error of each resource, or None; a resource that is held twice has a number behind it.
+    """
 
     def __init__(self, message: str, unsynced: Mapping[str, BaseException | None]) -> None:
         super().__init__(message)

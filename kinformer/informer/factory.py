@@ -38,6 +38,7 @@ log = get_logger("kinformer.factory")
 
 _SECRETS = "v1/secrets"
 _NAMESPACES = "v1/namespaces"
+_NAMED = 10  # informers that a text about all that have not synced names
 
 P = TypeVar("P", bound=FactoryPart)
 N = TypeVar("N", bound=Collection[Any])
@@ -353,27 +354,29 @@ class SharedInformerFactory:
             # All of them: of two that fail in one step only the first has been looked at.
             await wait_for_end(waits)
 
-    def _unsynced(self, *, handlers: bool) -> list[SharedInformer]:
-        return sorted(
-            (one for one in self.informers if not one.has_synced or (handlers and not one.handlers_synced)),
-            key=lambda informer: informer.name,
-        )
+    def _unsynced(self, *, handlers: bool) -> dict[str, SharedInformer]:
+        found = {
+            name: one for name, one in self._by_name() if not one.has_synced or (handlers and not one.handlers_synced)
+        }
+        return dict(sorted(found.items()))
 
-    def _reasons(self, unsynced: Iterable[SharedInformer]) -> str:
+    def _reasons(self, unsynced: dict[str, SharedInformer]) -> str:
+        named = list(unsynced.items())[:_NAMED]
+        more = f" and {len(unsynced) - _NAMED} more" if len(unsynced) > _NAMED else ""
         if self._loop is None:
-            names = ", ".join(informer.name for informer in unsynced)
+            names = ", ".join(name for name, _ in named) + more
             return f"{names}: the factory has not been entered, so nothing has started; use `async with` on it"
-        return "; ".join(f"{informer.name}: {informer._sync.reason()}" for informer in unsynced)
+        return "; ".join(f"{name}: {informer._sync.reason()}" for name, informer in named) + more
 
     def _warn_of_sync(self, *, handlers: bool) -> None:
         unsynced = self._unsynced(handlers=handlers)
-        text, resources = "still waiting for caches: %s", ",".join(informer.name for informer in unsynced)
+        text, resources = "still waiting for caches: %s", ",".join(list(unsynced)[:_NAMED])
         log.warning(text, self._reasons(unsynced), resource=resources, reason="unsynced")
 
     def _not_synced(self, timeout: float | None, *, handlers: bool) -> NotSyncedError:
         unsynced = self._unsynced(handlers=handlers)
         reasons, number = self._reasons(unsynced), f"{len(unsynced)} of {len(self._held)}"
-        errors = {informer.name: informer.health().last_error for informer in unsynced}
+        errors = {name: informer.health().last_error for name, informer in unsynced.items()}
         return NotSyncedError(f"{number} caches have not synced after {timeout:g} s: {reasons}", errors)
 
     def health(self) -> dict[str, InformerHealth]:

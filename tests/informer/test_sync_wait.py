@@ -126,6 +126,18 @@ async def test_a_factory_that_was_never_entered_says_so(caplog: pytest.LogCaptur
     )
 
 
+async def test_of_many_caches_the_first_ten_are_named_and_the_error_has_all(caplog: pytest.LogCaptureFixture) -> None:
+    async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
+        for number in range(13):
+            factory.for_resource("v1/podz", namespace=f"n{number:02}")
+        with pytest.raises(NotSyncedError) as caught:
+            await factory.wait_for_cache_sync(timeout=6)
+    [text] = texts(caplog)
+    assert text.count("nearest: v1/pods") == str(caught.value).count("nearest: v1/pods") == 10
+    assert text.endswith("; nearest: v1/pods and 3 more")
+    assert len(caught.value.unsynced) == 13
+
+
 async def test_a_factory_without_informers_has_nothing_to_wait_for() -> None:
     async with APIServer() as server, server.client() as client, SharedInformerFactory(client) as factory:
         await factory.wait_for_cache_sync()

@@ -22,6 +22,8 @@ _SIZE = 256
 class _HasValues(Protocol[T_co]):
     """A dict, whatever its keys are."""
 
+    def __len__(self) -> int: ...
+
     def values(self) -> Collection[T_co]: ...
 
 
@@ -52,7 +54,7 @@ class ChunkedList(Generic[T]):
         self._first = self._last = _Chunk[T]()
         self._tail: list[T] = []
         self._count = 0
-        for table in tables:
+        for table in filter(None, tables):
             self.add_table(table)
 
     def add_table(self, table: _HasValues[T]) -> None:

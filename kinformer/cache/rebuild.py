@@ -152,6 +152,9 @@ class IndexerRebuild(Generic[ObjectT]):
         """
         while self._swept < PARTITIONS:
             number = self._swept
+            if len(self._base[number]) == len(self._seen[number]):  # everything was seen
+                self._swept += 1
+                continue
             gone: Objects[ObjectT] = []
             for key in self._unseen(number):
                 old = self._own_partition(number).pop(key)
@@ -184,7 +187,7 @@ class IndexerRebuild(Generic[ObjectT]):
         settled = {fork.origin: fork.settled() for fork in self._indexes}
         self._close(Next(self._partitions, self._groups.settled(), settled))
         replaced = (self._base[number] for number in range(PARTITIONS) if self._own[number])
-        old: deque[object] = deque(chain(replaced, self._seen))
+        old: deque[object] = deque(chain(replaced, filter(None, self._seen)))
         # The objects go with their partitions, so what merely refers to them goes before.
         releases = [*(fork.release() for fork in self._indexes), self._groups.release(), _drop(old)]
         self._forget()
@@ -224,8 +227,6 @@ class IndexerRebuild(Generic[ObjectT]):
     def _unseen(self, number: int) -> list[str]:
         """Return the keys of one partition that were there before, and were not added again."""
         keys, seen, left = self._base[number], self._seen[number], self._partitions[number]
-        if len(keys) == len(seen):  # everything was seen
-            return []
         prefix = self._prefix or ""
         return [key for key in keys if key not in seen and key.startswith(prefix) and key in left]
 

@@ -41,7 +41,7 @@ class ApiClientBridge:
         repeated = [name for name, _ in connection.headers]
         if len(repeated) != len(set(repeated)):
             raise ConfigError(f"{connection.source}: kubernetes_asyncio cannot impersonate more than one group")
-        self._folder = tempfile.TemporaryDirectory(prefix="kinformer-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         configuration = Configuration()
         configuration.host = connection.server
         configuration.proxy = connection.proxy
@@ -73,7 +73,8 @@ class ApiClientBridge:
             await self.api_client.close()
             await self._replaced.close()
         finally:
-            self._folder.cleanup()
+            if self._folder is not None:
+                self._folder.cleanup()
 
     def _set_tls(self, configuration: Any, tls: TLS) -> None:
         configuration.verify_ssl = tls.verify
@@ -87,7 +88,10 @@ class ApiClientBridge:
         # As files, because this library takes nothing else; only the owner can read them, and they go with the client.
         if pem is None or pem.path is not None:
             return pem.path if pem else None
-        file = Path(self._folder.name, f"{len(list(Path(self._folder.name).iterdir()))}.pem")
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kinformer-")
+        folder = Path(self._folder.name)
+        file = folder / f"{len(list(folder.iterdir()))}.pem"
         file.touch(mode=0o600)
         file.write_bytes(pem.read())
         return str(file)

@@ -311,10 +311,12 @@ class History:
             for finding in self._rules.at_rest():
                 self._found(finding)
         if self.finding is None and "errors" not in self._ignored:
-            gc.collect(0)  # tasks that ended by an error which nobody looked at
             self._look_for_lost_errors()
 
     def _look_for_lost_errors(self) -> None:
+        processes = [one.process for one in self._director.replicas.values() if one.process is not None]
+        if any(process.loop.has_unseen_errors for process in processes):
+            gc.collect(0)  # a task that nothing refers to tells its loop when it goes
         for replica in self._director.replicas.values():
             for context in replica.process.loop.errors if replica.process is not None else ():
                 error = context.get("exception")

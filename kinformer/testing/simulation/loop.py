@@ -79,6 +79,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         finally:
             asyncio._set_running_loop(around)
 
+    @property
+    def has_unseen_errors(self) -> bool:
+        """True if a task has ended by an error that was not looked at so far."""
+        return any(task._log_traceback for task in self.tasks)
+
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task = super().create_task(coro, **options)
         self.tasks.add(task)

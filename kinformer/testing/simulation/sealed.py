@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import random
+import ssl
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
@@ -16,11 +17,24 @@ import anyio.to_thread
 
 __all__ = ["sealed"]
 
-logging_off = logging.CRITICAL
-
 
 async def _at_once(func: Callable[..., Any], *args: Any, **_: Any) -> Any:
     return func(*args)
+
+
+_create_default_context = ssl.create_default_context
+
+
+@lru_cache(maxsize=1)
+def _default_context() -> ssl.SSLContext:
+    return _create_default_context()
+
+
+def _context(*args: Any, **options: Any) -> ssl.SSLContext:
+    """Read the machine's certificates once; kubernetes_asyncio does it for each client, in 10 ms or more."""
+    if args or any(options.values()):
+        return _create_default_context(*args, **options)
+    return _default_context()
 
 
 class _Dates:
@@ -65,5 +79,6 @@ def sealed(seed: int, start: float) -> Iterator[Callable[[float], None]]:
         stack.enter_context(patch.object(random, "_urandom", names.randbytes, create=True))
         stack.enter_context(patch.object(uuid, "_generate_time_safe", None, create=True))
         stack.enter_context(patch.object(anyio.to_thread, "run_sync", _at_once))
+        stack.enter_context(patch.object(ssl, "create_default_context", _context))
         stack.enter_context(dates.moved(start))
         yield dates.move

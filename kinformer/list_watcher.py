@@ -14,6 +14,7 @@ from kinformer.exceptions import ConfigError
 __all__ = [
     "Capabilities",
     "ClusterProbe",
+    "CountedSource",
     "Identified",
     "IngestCounts",
     "ListOptions",
@@ -30,6 +31,7 @@ __all__ = [
     "WatchEvent",
     "by_scope",
     "capabilities_of",
+    "find_capabilities",
     "followed_namespaces",
 ]
 
@@ -264,11 +266,26 @@ class ThreadedSource(Protocol):
     def handler_limiter(self) -> CapacityLimiter: ...
 
 
+@runtime_checkable
+class WholeSource(Protocol):
+    """A source that says whether it gives all objects of its resource and namespace: no selector leaves one out."""
+
+    selects_all: bool
+
+
 class IngestCounts(Protocol):
     """Counts of what a source has received: `bytes` of bodies, and objects that it left out as undecodable."""
 
     bytes: int
     decode_errors: int
+
+
+@runtime_checkable
+class CountedSource(Protocol):
+    """A source that counts what it receives."""
+
+    @property
+    def stats(self) -> IngestCounts: ...
 
 
 @runtime_checkable
@@ -279,18 +296,52 @@ class PathReadingSource(Protocol):
         """Read these paths, beside those of earlier calls, with each object from now on."""
 
 
+@runtime_checkable
+class DecodingSource(Protocol):
+    """A source that says whether it gives only `KubeObject`s, because it leaves out objects that it cannot decode."""
+
+    decodes: bool
+
+
+@runtime_checkable
+class NamedSource(Protocol):
+    """A source with a name for logs and errors, such as `"v1/pods in default"`."""
+
+    name: str
+
+
+@runtime_checkable
+class ResourceSource(Protocol):
+    """A source of one resource; `resource` is a `GroupVersionResource`."""
+
+    resource: Any
+
+
+@runtime_checkable
+class NamespacedSource(Protocol):
+    """A source of one namespace, or of all (None)."""
+
+    namespace: str | None
+
+
+@runtime_checkable
+class WatchListSource(Protocol):
+    """A source that says whether it understands a watch with initial events."""
+
+    supports_watch_list: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """The optional abilities of a source, beside `list` and `watch`; None stands for a missing one.
 
     Attributes:
-        name: For logs and errors, such as `"v1/pods in default"`; the name of its class if it has no `name`.
-        resource: Its `resource`, a `GroupVersionResource`.
-        namespace: Its `namespace`, which its objects are of; None is all.
-        watch_list: Its `supports_watch_list`: False if it would not understand a watch with initial events.
-        decodes: Its `decodes`: True if it gives only `KubeObject`s, because it leaves out what it cannot decode.
-        selects_all: Its `selects_all`: True if it certainly leaves no object of its resource and namespace out.
-        stats: Its `stats`, if it counts what it receives.
+        name: For logs and errors; the name of its class if the source has none.
+        resource: A `GroupVersionResource`.
+        namespace: The one that its objects are of; None is all.
+        watch_list: False if the source would not understand an initial stream.
+        decodes: True if all objects that the source gives are `KubeObject`s.
+        selects_all: True if the source certainly leaves no object out.
     """
 
     name: str
@@ -315,39 +366,37 @@ class Capabilities:
 
 
 @runtime_checkable
-class WrappedSource(Protocol):
-    """A source around another, which offers what that offers."""
+class DescribedSource(Protocol):
+    """A source that says what it offers: one around another what that offers, for example."""
 
     @property
     def capabilities(self) -> Capabilities: ...
 
 
 def capabilities_of(source: object) -> Capabilities:
-    """Find the optional abilities of a source. No other function looks for them."""
-    if isinstance(source, WrappedSource):
-        return source.capabilities
+    """Return the optional abilities of a source. No other function looks for them."""
+    return source.capabilities if isinstance(source, DescribedSource) else find_capabilities(source)
+
+
+def find_capabilities(source: object) -> Capabilities:
+    """Find the optional abilities of a source by what it has: 16 Protocols, which takes 0.1 ms before Python 3.12."""
     return Capabilities(
-        name=getattr(source, "name", "") or type(source).__name__,
-        resource=getattr(source, "resource", None),
-        namespace=getattr(source, "namespace", None) or None,
-        watch_list=getattr(source, "supports_watch_list", True),
-        decodes=getattr(source, "decodes", False) is True,
-        selects_all=getattr(source, "selects_all", False) is True,
-        tip=_with(source, "tip"),
-        cluster=_with(source, "cluster"),
-        presence=_with(source, "presence"),
-        resumable=_with(source, "contents", "read_back"),
-        snapshots=_with(source, "keep"),
-        selecting=_with(source, "selects"),
-        stats=getattr(source, "stats", None),
-        path_reading=_with(source, "read_paths"),
-        threads=_with(source, "handler_limiter"),
+        name=(source.name if isinstance(source, NamedSource) else "") or type(source).__name__,
+        resource=source.resource if isinstance(source, ResourceSource) else None,
+        namespace=(source.namespace or None) if isinstance(source, NamespacedSource) else None,
+        watch_list=source.supports_watch_list if isinstance(source, WatchListSource) else True,
+        decodes=source.decodes is True if isinstance(source, DecodingSource) else False,
+        selects_all=source.selects_all is True if isinstance(source, WholeSource) else False,
+        tip=source if isinstance(source, TipProbe) else None,
+        cluster=source if isinstance(source, ClusterProbe) else None,
+        presence=source if isinstance(source, PresenceProbe) else None,
+        resumable=source if isinstance(source, Resumable) else None,
+        snapshots=source if isinstance(source, SnapshotSource) else None,
+        selecting=source if isinstance(source, SelectingSource) else None,
+        stats=source.stats if isinstance(source, CountedSource) else None,
+        path_reading=source if isinstance(source, PathReadingSource) else None,
+        threads=source if isinstance(source, ThreadedSource) else None,
     )
-
-
-def _with(source: object, *names: str) -> Any:
-    # Before Python 3.12, `isinstance` with a Protocol takes ten times this, and each informer asks several times.
-    return source if all(getattr(source, name, None) is not None for name in names) else None
 
 
 # --- several sources for one cache ------------------------------------------------------------------------------------

@@ -13,7 +13,16 @@ from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import JSON
 
-__all__ = ["APIResource", "Discovery", "discover", "is_namespaced", "lacking_resource", "nearest_resource", "presence"]
+__all__ = [
+    "APIResource",
+    "Discovery",
+    "KubeSystemProbe",
+    "discover",
+    "is_namespaced",
+    "lacking_resource",
+    "nearest_resource",
+    "presence",
+]
 
 log = get_logger("kinformer.discovery")
 
@@ -22,6 +31,7 @@ _AGGREGATED = ",".join(
     + ["application/json"]
 )
 _AT_ONCE = 16  # concurrent requests, one per group version, if the server has no aggregated discovery
+_UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
 _REMEMBERED = 10.0  # seconds for which a result is reused to give hints
 
 _Document = Mapping[str, object]
@@ -179,6 +189,28 @@ async def is_namespaced(client: Client, resource: GroupVersionResource) -> bool 
     scopes = (entry.get("namespaced") for entry in entries if _text(entry, "name") == resource.resource)
     scope = next(scopes, None)
     return scope if isinstance(scope, bool) else None
+
+
+class KubeSystemProbe:
+    """Asks for the uid of kube-system, the identity of a cluster, and remembers for a while that it may not."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._unreadable_until = 0.0
+
+    async def uid(self) -> str | None:
+        """Return the uid; None if it may not be read."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._unreadable_until:
+            return None
+        try:
+            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
+        except APIError as error:
+            if error.status not in (401, 403, 404):
+                raise
+            self._unreadable_until = loop.time() + _UNREADABLE_TTL
+            return None
+        return answer.uid or None if isinstance(answer, KubeObject) else None
 
 
 async def _version_presence(client: Client, resource: GroupVersionResource) -> bool | None:

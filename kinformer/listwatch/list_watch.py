@@ -7,6 +7,7 @@ import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,9 +18,18 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
 from kinformer.client.body import Body, BodyReader
 from kinformer.client.client import Client
-from kinformer.client.discovery import lacking_resource, nearest_resource, presence
+from kinformer.client.discovery import KubeSystemProbe, lacking_resource, nearest_resource, presence
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
-from kinformer.list_watcher import ListOptions, ListPage, PageHeader, ReadBack, ServerTip, WatchEvent
+from kinformer.list_watcher import (
+    Capabilities,
+    ListOptions,
+    ListPage,
+    PageHeader,
+    ReadBack,
+    ServerTip,
+    WatchEvent,
+    find_capabilities,
+)
 from kinformer.listwatch.http_page import HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
@@ -36,7 +46,6 @@ log = get_logger("kinformer.list_watch")
 _SLICE = 64 * 1024  # bytes of a LIST that are decoded in one go: a fifth of a millisecond
 _LINES = 16  # events that are decoded between two looks at the clock
 _CLUSTER_TTL = 1.0  # seconds: informers that reconnect together ask once
-_UNREADABLE_TTL = 60.0  # seconds for which a server that hides kube-system is not asked again
 _ALL_SENT = "%s: the server seems to ignore the shard selector, and to send all objects"
 _HINT_TIMEOUT = 5.0  # seconds that a 404 waits for a hint
 
@@ -134,6 +143,11 @@ class ListWatch:
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
 
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        """Its optional abilities, found once."""
+        return find_capabilities(self)
+
     @property
     def handler_limiter(self) -> CapacityLimiter:
         """The client's limiter of worker threads, for handlers with `thread=True`."""
@@ -210,7 +224,7 @@ class ListWatch:
             APIError, ConnectError, DecodeError: It cannot be had.
         """
         # Only the first probe is kept, which remembers for all that it may not ask.
-        uid: str | None = await self.client._shared("cluster", _ClusterProbe(self.client).uid, ttl=_CLUSTER_TTL)
+        uid: str | None = await self.client._shared("cluster", KubeSystemProbe(self.client).uid, ttl=_CLUSTER_TTL)
         return uid
 
     async def presence(self) -> bool | None:
@@ -406,27 +420,6 @@ def _may_meet(obj: KubeObject, field: str, operator: str, value: str) -> bool:
     empty = "" if (obj.kind, field) in _EMPTY_IF_ABSENT else None
     found = {"metadata.name": obj.name, "metadata.namespace": obj.namespace}.get(field) or obj.path(field, empty)
     return not isinstance(found, str) or (found == value) == (operator == "=")
-
-
-class _ClusterProbe:
-    """Asks for the uid of kube-system, and remembers for a while that it may not."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._unreadable_until = 0.0
-
-    async def uid(self) -> str | None:
-        loop = asyncio.get_running_loop()
-        if loop.time() < self._unreadable_until:
-            return None
-        try:
-            answer = await self._client.request("GET", "/api/v1/namespaces/kube-system", retries=0)
-        except APIError as error:
-            if error.status not in (401, 403, 404):
-                raise
-            self._unreadable_until = loop.time() + _UNREADABLE_TTL
-            return None
-        return answer.uid or None if isinstance(answer, KubeObject) else None
 
 
 async def _resource_version(client: Client, path: str) -> str:

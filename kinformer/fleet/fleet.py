@@ -21,6 +21,7 @@ from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import NotSyncedError, StoppedError
 from kinformer.fleet.keeper import Cluster, ClusterHealth
 from kinformer.fleet.kubeconfig import KubeconfigContexts, name_of_context
+from kinformer.fleet.metrics import FleetMetrics
 from kinformer.fleet.roster import FleetStatistics, Roster
 from kinformer.fleet.secrets import SecretClusters
 from kinformer.fleet.sources import GivenClusters, Wanted
@@ -83,6 +84,7 @@ class Fleet(Mapping[str, Cluster]):
         self._away_after = away_after
         self._unions = FleetUnions()
         self._roster = Roster(name, GivenClusters(clusters or {}), defaults, away_after, self._unions)
+        self._metrics = FleetMetrics(lambda: self._options.metrics or self._roster.source.metrics, self)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_left = False
 
@@ -192,6 +194,7 @@ class Fleet(Mapping[str, Cluster]):
         for one in self._unions.each:
             self._unions.begin(one, self._roster)
         self._roster.start()
+        self._metrics.start()
 
     @shielded_from_scopes
     async def _leave(self, deadline: float) -> None:
@@ -207,6 +210,7 @@ class Fleet(Mapping[str, Cluster]):
             for one in reversed(self._unions.each):
                 await one.union._leave(deadline)
         finally:
+            self._metrics.close()
             await self._roster.leave_clusters(deadline)
 
     def _refuse_leaving(self) -> None:

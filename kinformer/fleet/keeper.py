@@ -12,7 +12,7 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
-from kinformer.exceptions import describe
+from kinformer.exceptions import ConfigError, describe
 from kinformer.fleet.sources import Wanted
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.reflector.health import InformerHealth
@@ -106,12 +106,18 @@ class ClusterKeeper:
         self.error = error
         self.failures += 1
 
+    @property
+    def is_broken(self) -> bool:
+        """True if it cannot be connected because of its configuration."""
+        return self.cluster is None and isinstance(self.error, ConfigError)
+
     def health(self) -> ClusterHealth:
         """Return the health at this moment."""
-        if self.cluster is None:
+        cluster = self.cluster
+        if cluster is None:
             state: Literal["connecting", "failed"] = "connecting" if self.error is None else "failed"
             return ClusterHealth(state=state, live=False, last_error=self.error, failures=self.failures)
-        resources = self.cluster.factory.health()
+        resources = cluster.factory.health()
         unwell = [one.last_error for one in resources.values() if not one.live and one.last_error is not None]
         return ClusterHealth(
             state="running",

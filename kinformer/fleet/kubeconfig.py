@@ -36,6 +36,8 @@ class KubeconfigContexts:
         client_options: Of the clients.
     """
 
+    metrics = None
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None,

@@ -24,7 +24,7 @@ log = get_logger("kinformer.fleet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetStatistics:
-    """Counts since the fleet was entered; `clusters` is of this moment.
+    """Counts since the fleet was entered; `clusters` and `broken` are of this moment.
 
     Attributes:
         clusters: Those that are connected.
@@ -32,6 +32,9 @@ class FleetStatistics:
         replaced: Clusters that took the place of one with the same name, because their configuration had changed.
         left: Clusters that were left.
         failures: Clusters that could not be connected, and configurations that could not be read, each time.
+        unconnected: Of these, the attempts to connect.
+        refused: Configurations that could not be used; each once, however often it is tried.
+        broken: Configurations that cannot be used at this moment; a cluster may run with the one before.
     """
 
     clusters: int = 0
@@ -39,6 +42,9 @@ class FleetStatistics:
     replaced: int = 0
     left: int = 0
     failures: int = 0
+    unconnected: int = 0
+    refused: int = 0
+    broken: int = 0
 
 
 class RosterOwner(Protocol):
@@ -171,6 +177,7 @@ class Roster:
     def _source_failed(self, error: Exception) -> None:
         self.source_error = error
         self._counts["failures"] += 1
+        self._counts["refused"] += isinstance(error, ConfigError)
         if self._logged.is_news("", str(error)):
             text = "%s: %s cannot be read, so the clusters stay as they are: %s"
             log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
@@ -193,6 +200,7 @@ class Roster:
         for name, failure in bad.items():
             if str(self._failed.get(name)) != str(failure):
                 self._counts["failures"] += 1
+                self._counts["refused"] += 1
                 log.error("%s: cluster %s: %s", self._name, name, describe(failure), resource=name, reason=failure)
         self._failed = bad
         for name in list(self._wanted):
@@ -254,6 +262,8 @@ class Roster:
         """Take note that a cluster could not be connected."""
         name = keeper.name
         self._counts["failures"] += 1
+        self._counts["unconnected"] += 1
+        self._counts["refused"] += isinstance(error, ConfigError) and keeper.failures == 1
         if self._logged.is_news(name, str(error)):
             text = "%s: cluster %s cannot be connected: %s"
             log.error(text, self._name, name, describe(error), resource=name, reason=error)
@@ -295,14 +305,14 @@ class Roster:
 
     def health(self) -> dict[str, ClusterHealth]:
         """Return the health of each cluster that there should be, by name; those that have failed are among them."""
-        found = {name: self._health_of(name) for name in self._wanted}
+        found = {name: self._health_of(name, wanted) for name, wanted in dict(self._wanted).items()}
         for name, error in self._failed.items():
             known = found.get(name, ClusterHealth(state="failed", live=False, last_error=error, failures=1))
             found[name] = replace(known, last_error=error)
         return found
 
-    def _health_of(self, name: str) -> ClusterHealth:
-        wanted, running = self._wanted[name], self.open.get(name)
+    def _health_of(self, name: str, wanted: ClusterKeeper) -> ClusterHealth:
+        running = self.open.get(name)
         if running is None or running is wanted:
             return wanted.health()
         health = running.health()  # it goes on until the new one is connected
@@ -310,4 +320,5 @@ class Roster:
 
     def statistics(self) -> FleetStatistics:
         """Return what has come and gone."""
-        return FleetStatistics(clusters=len(self.open), **self._counts)
+        unusable = {name for name, one in dict(self._wanted).items() if one.is_broken}
+        return FleetStatistics(clusters=len(self.open), broken=len(unusable.union(self._failed)), **self._counts)

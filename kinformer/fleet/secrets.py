@@ -16,6 +16,7 @@ from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import Desired, Wanted
 from kinformer.informer.collection import Collection
+from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
 
 __all__ = ["SecretClusters"]
@@ -60,6 +61,11 @@ class SecretClusters:
     def description(self) -> str:
         """The collection."""
         return f"the Secrets of {self._secrets.name}"
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """The sink of the Secrets."""
+        return self._secrets._readable.metrics
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
         """Yield the clusters at first and after each change of a Secret."""

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
+from kinformer.metrics import Metrics
 
 __all__ = ["ClusterSource", "Desired", "GivenClusters", "Wanted"]
 
@@ -61,6 +62,11 @@ class ClusterSource(Protocol):
         """The source in words, for the log and errors."""
         ...
 
+    @property
+    def metrics(self) -> Metrics | None:
+        """The sink of what tells which clusters there are, if it has one."""
+        ...
+
     def states(self) -> AsyncIterator[Desired | Exception]:
         """Yield all clusters at first and after each change; an error if they cannot be read, which changes none."""
         ...
@@ -70,6 +76,7 @@ class GivenClusters:
     """The clusters that a program names when it makes the fleet."""
 
     description = "the program"
+    metrics = None
 
     def __init__(self, clusters: Mapping[str, Client | Callable[[], Client]]) -> None:
         self.desired = Desired({name: Wanted.by_program(client) for name, client in clusters.items()})

@@ -14,7 +14,7 @@ from kinformer.processor.handler import HandlerRegistration
 from kinformer.processor.publisher import Readable
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CacheReads", "Collection", "CollectionReads", "ComputedCollection", "FactoryPart"]
+__all__ = ["CacheReads", "Collection", "CollectionReads", "ComputedCollection", "FactoryPart", "FleetPart"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -140,6 +140,24 @@ class FactoryPart(Protocol):
     def _start_tasks(self) -> None: ...
     async def _leave(self, deadline: float, /) -> None: ...
     def _refuse_leaving(self) -> None: ...
+
+
+@runtime_checkable
+class FleetPart(FactoryPart, Protocol):
+    """A part that is a `Fleet`."""
+
+    @property
+    def source_error(self) -> BaseException | None:
+        """Why it cannot be told which clusters there are."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """The `ClusterHealth` of each cluster, by name."""
+        ...
+
+    def statistics(self) -> Any:
+        """What has come and gone: a `FleetStatistics`."""
+        ...
 
 
 class CacheReads(Generic[T]):

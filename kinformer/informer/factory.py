@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Protocol, Self, TypeVar, Unpack, overload
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.logs import get_logger
@@ -16,7 +16,7 @@ from kinformer._runtime.waiters import warnings_while
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, NotSyncedError
-from kinformer.informer.collection import Collection, CollectionReads, ComputedCollection, FactoryPart
+from kinformer.informer.collection import CollectionReads, ComputedCollection, FactoryPart, FleetPart
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.namespaces import ChosenNamespaces
@@ -41,7 +41,13 @@ _NAMESPACES = "v1/namespaces"
 _NAMED = 10  # informers that a text about all that have not synced names
 
 P = TypeVar("P", bound=FactoryPart)
-N = TypeVar("N", bound=Collection[Any])
+
+
+class _Named(Protocol):
+    name: str
+
+
+N = TypeVar("N", bound=_Named)
 
 
 class _Held:
@@ -128,12 +134,19 @@ class SharedInformerFactory:
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that have been asked for and not released, in the order of asking."""
-        return tuple(held.informer for held in self._held.values())
+        return tuple(
+            held.informer for held in list(self._held.values())
+        )  # a copy first: exports read it in other threads
 
     @property
     def derived(self) -> tuple[ComputedCollection[Any], ...]:
         """The derived collections that were given to it, in that order."""
         return tuple(part for part in self._parts if isinstance(part, CollectionReads))  # type: ignore[misc]
+
+    @property
+    def fleets(self) -> tuple[FleetPart, ...]:
+        """The fleets that were given to it, in that order."""
+        return tuple(part for part in self._parts if isinstance(part, FleetPart))
 
     @overload
     def for_resource(
@@ -391,11 +404,11 @@ class SharedInformerFactory:
         return numbered(self.informers).items()
 
 
-def numbered(collections: Iterable[N]) -> dict[str, N]:
-    """Return collections by name; the second of a name has a number behind it."""
+def numbered(parts: Iterable[N]) -> dict[str, N]:
+    """Return informers, collections or fleets by name; the second of a name has a number behind it."""
     seen: dict[str, int] = {}
     found: dict[str, N] = {}
-    for one in collections:
+    for one in parts:
         number = seen[one.name] = seen.get(one.name, 0) + 1
         found[one.name if number == 1 else f"{one.name}#{number}"] = one
     return found

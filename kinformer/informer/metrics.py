@@ -1,4 +1,4 @@
-"""The metrics of an informer, and what those of a derived collection have in common with them.
+"""The metrics of an informer, and what those of derived collections and fleets have in common with them.
 
 Nearly all of them are read when the sink exports, from counts that the informer keeps anyway, so a metric costs nothing
 while events come in. The one exception is the time that handlers take, which is measured around each call, and only if
@@ -35,18 +35,20 @@ class MeasuredInformer(Protocol):
 
 
 class CollectionMetrics(ABC):
-    """The metrics of an informer or a derived collection, from its start to its end. Without a sink it does nothing.
+    """The metrics of an informer, a derived collection or a fleet, while it runs. Without a sink it does nothing.
 
     Args:
-        name: Of the collection.
+        name: Of what is measured.
         sink: Returns the sink; asked until there is one.
         prefix: What the names of all metrics begin with.
+        label: The name of the label that has the name.
     """
 
-    def __init__(self, name: str, sink: Callable[[], Metrics | None], prefix: str) -> None:
+    def __init__(self, name: str, sink: Callable[[], Metrics | None], prefix: str, *, label: str = "resource") -> None:
         self._sink = sink
         self._name = self._label = name
         self._prefix = prefix
+        self._label_name = label
         self._close: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -99,7 +101,7 @@ class CollectionMetrics(ABC):
             name=f"{self._prefix}{name}",
             text=text,
             kind="counter" if name.endswith("_total") else "gauge",
-            labels=("resource", *labels),
+            labels=(self._label_name, *labels),
             values=[((self._label, *more), float(figure)) for more, figure in values],
         )
 

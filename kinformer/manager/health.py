@@ -9,7 +9,7 @@ from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkab
 
 from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
-from kinformer.informer.collection import FactoryPart
+from kinformer.informer.collection import FactoryPart, FleetPart
 from kinformer.informer.factory import SharedInformerFactory, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
@@ -58,12 +58,14 @@ class CacheReadiness(TypedDict):
 class StatusReport(TypedDict):
     """The state of a factory: `resources` has the health and the statistics of each informer.
 
-    So does `derived` of each derived collection; its statistics name what it reads.
+    So does `derived` of each derived collection; its statistics name what it reads. `fleets` has the statistics of each
+    fleet, and the health of its clusters.
     """
 
     ready: bool
     resources: dict[str, dict[str, object]]
     derived: NotRequired[dict[str, dict[str, object]]]
+    fleets: NotRequired[dict[str, dict[str, object]]]
 
 
 def readiness(factory: SharedInformerFactory) -> tuple[bool, dict[str, CacheReadiness]]:
@@ -113,7 +115,7 @@ def _unready(caches: Mapping[str, CacheReadiness]) -> str:
 
 
 def status_report(factory: SharedInformerFactory) -> StatusReport:
-    """Return the health and the statistics of each informer and derived collection, as JSON can have them."""
+    """Return the health and the statistics of each informer, derived collection and fleet, as JSON can have them."""
     ready, _ = readiness(factory)
     health, figures = factory.health(), factory.statistics()
     resources: dict[str, dict[str, object]] = {
@@ -125,7 +127,22 @@ def status_report(factory: SharedInformerFactory) -> StatusReport:
             name: {"health": health_as_json(one.health()), "statistics": asdict(one.statistics())}
             for name, one in numbered(factory.derived).items()
         }
+    if factory.fleets:
+        report["fleets"] = {name: _fleet_status(fleet) for name, fleet in numbered(factory.fleets).items()}
     return report
+
+
+def _fleet_status(fleet: FleetPart) -> dict[str, object]:
+    clusters = {}
+    for name, health in fleet.health().items():
+        resources = {resource: health_as_json(one) for resource, one in health.resources.items()}
+        clusters[name] = {**health_as_json(health), "resources": resources}
+    error = fleet.source_error
+    return {
+        "clusters": clusters,
+        "statistics": asdict(fleet.statistics()),
+        "source_error": None if error is None else describe(error),
+    }
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from kinformer import Controller, LeaderElector, RateLimitingQueue, Request, SharedInformer
+from kinformer import Controller, Fleet, LeaderElector, RateLimitingQueue, Request, SharedInformer
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.reflector.health import State
 from kinformer.testing import APIServer
@@ -30,6 +30,7 @@ GRAFANA = {"instance"}  # labels that Prometheus adds when it scrapes
 OURS = ("kinformer_", "workqueue_", "controller_runtime_", "leader_election_")
 
 OF_DERIVED = "kinformer_derived_"
+OF_FLEETS = "kinformer_fleet_"
 OF_CONTROLLERS = ("controller_runtime_", "kinformer_controller_")
 OF_LEADERS = ("leader_election_", "kinformer_leader_election_")
 
@@ -46,7 +47,7 @@ async def _exported(snapshot: Path) -> Exported:
     """What a working program exports: sample names and their labels.
 
     An informer with a handler, a snapshot, a relist and a failure; what is derived of it; a queue; a controller; a
-    leader.
+    leader; a fleet.
     """
     registry = CollectorRegistry()
     metrics = PrometheusMetrics(registry)
@@ -66,6 +67,7 @@ async def _exported(snapshot: Path) -> Exported:
         APIServer() as server,
         server.client() as client,
         LeaderElector(client, namespace="default", name="lease", metrics=metrics).leading(),
+        Fleet({"east": server.client()}, metrics=metrics),
         informer,
         informer.map(lambda obj: obj.name) as names,
         asyncio.TaskGroup() as group,
@@ -175,6 +177,7 @@ async def test_a_wrong_query_would_be_seen(query: str, exported: Exported) -> No
     [
         ("Informers", "kinformer_"),
         ("Derived collections", OF_DERIVED),
+        ("Fleets", OF_FLEETS),
         ("Queues", "workqueue_"),
         ("Controllers", OF_CONTROLLERS),
         ("Leaders", OF_LEADERS),
@@ -185,10 +188,10 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(
 ) -> None:
     table = (FOLDER.parent.parent / "docs" / "metrics.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
-    others = (OF_DERIVED, *OF_CONTROLLERS, *OF_LEADERS) if title == "Informers" else ()
+    others = (OF_DERIVED, OF_FLEETS, *OF_CONTROLLERS, *OF_LEADERS) if title == "Informers" else ()
     names = {name for name in exported if name.startswith(mine) and not name.startswith(others)}
     assert set(rows) == {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names}
-    given = {"resource"} if title in ("Informers", "Derived collections") else set()
+    given = {"Informers": {"resource"}, "Derived collections": {"resource"}, "Fleets": {"fleet"}}.get(title, set())
     for name, labels in rows.items():
         series = exported[name] if name in exported else exported[f"{name}_count"]
         assert set(re.findall(r"`(\w+)`", labels)) == series - given, name

@@ -1,4 +1,4 @@
-"""`kinformer stats http://...`: the informers and derived collections of a running program, by its `/statusz`."""
+"""`kinformer stats http://...`: the informers, derived collections and fleets of a running program, by `/statusz`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ _DERIVED = Grid(
     right=("VALUES", "RUNS", "FAILED", "WAITING"),
     names=("COLLECTION",),
     gap=2,
+)
+_CLUSTERS = Grid(
+    ("CLUSTER", "STATE", "INFORMERS", "FAILURES", "ERROR"), right=("INFORMERS", "FAILURES"), names=("CLUSTER",), gap=2
 )
 Status = Mapping[str, Any]
 
@@ -148,6 +151,11 @@ class _Program:
         derived = self._status.get("derived") or {}
         if derived:
             lines += [Text(), *_DERIVED.lines([_derived(*one) for one in derived.items()], width)]
+        for name, fleet in (self._status.get("fleets") or {}).items():
+            clusters = [_cluster(f"{name}/{one}", health) for one, health in fleet["clusters"].items()]
+            lines += [Text(), *_CLUSTERS.lines(clusters, width)]
+            if fleet["source_error"]:
+                lines.append(Text(clean(f"{name}: {fleet['source_error']}"), "red"))
         if self._failure:
             lines.append(Text(clean(self._failure), "red"))
         return lines
@@ -178,6 +186,17 @@ def _derived(name: str, status: Status) -> list[Cell]:
         Cell(f"{figures['failures']:,}", "yellow" if figures["failures"] else ""),
         Cell(f"{figures['waiting']:,}"),
         Cell(clean(", ".join(figures["reads"]))),
+    ]
+
+
+def _cluster(name: str, health: Status) -> list[Cell]:
+    state = ("live" if health["live"] else "away") if health["state"] == "running" else str(health["state"])
+    return [
+        Cell(clean(name), "bold"),
+        Cell(clean(state), "green" if health["live"] else "red"),
+        Cell(f"{len(health['resources']):,}"),
+        Cell(f"{health['failures']:,}", "yellow" if health["failures"] else ""),
+        Cell(clean(str(health["last_error"] or "")), "red"),
     ]
 
 

@@ -14,6 +14,7 @@ from kinformer.exceptions import ConfigError
 __all__ = [
     "Capabilities",
     "ClusterProbe",
+    "Connected",
     "CountedSource",
     "Identified",
     "IngestCounts",
@@ -266,6 +267,22 @@ class ThreadedSource(Protocol):
     def handler_limiter(self) -> CapacityLimiter: ...
 
 
+class Connected(Protocol):
+    """The part of a client that tells two servers apart."""
+
+    @property
+    def server(self) -> str:
+        """The URL of the server. Raises RuntimeError before it is known."""
+        ...
+
+
+@runtime_checkable
+class ClientSource(Protocol):
+    """A source whose objects come through a client, so that a write of that client is one to the same server."""
+
+    client: Connected
+
+
 @runtime_checkable
 class WholeSource(Protocol):
     """A source that says whether it gives all objects of its resource and namespace: no selector leaves one out."""
@@ -359,6 +376,7 @@ class Capabilities:
     stats: IngestCounts | None = None
     path_reading: PathReadingSource | None = None
     threads: ThreadedSource | None = None
+    client: Connected | None = None
 
     def handler_limiter(self) -> CapacityLimiter | None:
         """Return the limiter of worker threads; None is that of the event loop."""
@@ -396,6 +414,7 @@ def find_capabilities(source: object) -> Capabilities:
         stats=source.stats if isinstance(source, CountedSource) else None,
         path_reading=source if isinstance(source, PathReadingSource) else None,
         threads=source if isinstance(source, ThreadedSource) else None,
+        client=source.client if isinstance(source, ClientSource) else None,
     )
 
 

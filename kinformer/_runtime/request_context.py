@@ -27,11 +27,13 @@ class Write(NamedTuple):
         method: Of the request, in capitals.
         path: From `/api` or `/apis` on.
         answer: The decoded answer.
+        client: The one that sent it.
     """
 
     method: str
     path: str
     answer: object
+    client: object = None
 
 
 @contextmanager
@@ -50,11 +52,13 @@ def is_logged(method: str) -> bool:
     return _log.get() is not None and method not in _READS
 
 
-def note_write(method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object) -> None:
+def note_write(
+    method: str, path: str, answer: object, *, params: Mapping[str, str] | None, body: object, client: object
+) -> None:
     """Log a request that has been answered, unless it only reads or is a dry run."""
     log = _log.get()
     if log is not None and is_logged(method) and not _is_dry_run(method, path, params or {}, body):
-        log(Write(method, path, answer))
+        log(Write(method, path, answer, client))
 
 
 def _is_dry_run(method: str, path: str, params: Mapping[str, str], body: object) -> bool:

@@ -233,7 +233,7 @@ class Client:
         if self._bridge is None:
             from kinformer.client.api_client_bridge import ApiClientBridge
 
-            self._bridge = ApiClientBridge(self._opened(), self._sender)
+            self._bridge = ApiClientBridge(self._opened(), self._sender, client=self)
         return self._bridge.api_client
 
     async def request(
@@ -275,7 +275,7 @@ class Client:
             ValueError: `retries` is not a whole number, or below 0.
         """
         answer = decode_answer(await self._fetch(method, path, body, params, headers or {}, timeout, retries))
-        note_write(method.upper(), path, answer, params=params, body=body)
+        note_write(method.upper(), path, answer, params=params, body=body, client=self)
         return answer
 
     async def text(

@@ -88,6 +88,9 @@ class _PendingWrite(NamedTuple):
 class OwnWrites:
     """The pending writes of one run of a controller, by the key of the request that made them.
 
+    A write is looked for in the informers whose client made it. One by another client of the program is looked for in
+    those of the request's cluster, and if there are several clusters, only in those with the same URL of the server.
+
     Args:
         informers: Returns those of the controller, of one cluster or, for "", of all; writes to other resources do not
             count.
@@ -118,7 +121,7 @@ class OwnWrites:
         is_marked = isinstance(answer, KubeObject) and answer.deletion_timestamp is not None
         target = f"{namespace}/{name}" if namespace else name
         version = status_version(answer)
-        for informer in self._following(key, resource):
+        for informer in self._showing(key, write.client, resource):
             if write.method == "DELETE" and name and not is_marked:
                 self._note_delete(key, informer, target, uid_in_details(answer) or uid_of(answer), version)
             elif write.method == "DELETE" and not name:
@@ -140,7 +143,7 @@ class OwnWrites:
         """
         deletion = Deletion.of(obj)
         if deletion is not None:
-            for informer in self._following(key, deletion.resource):
+            for informer in self._showing(key, None, deletion.resource):
                 target = deletion.key_in(informer, key.rpartition("/")[0].rpartition("/")[2])
                 if target is not None:
                     self._note_delete(key, informer, target, deletion.uid, deletion.version)
@@ -163,13 +166,27 @@ class OwnWrites:
         unheard = cached is None and bool(version) and informer._selects_all
         self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
 
-    def _of_cluster(self, key: str) -> list[tuple[SharedInformer, tuple[str, str] | None]]:
-        """The informers that may show a write of `key`, with the group and resource of each."""
+    def _of_cluster(self, key: str) -> list[SharedInformer]:
+        """Return the informers of the cluster of `key`, and those of no cluster."""
         cluster = key.partition("/")[0] if self._clusters and key.count("/") == 2 else ""
-        return [(informer, _group_resource_of(informer)) for informer in dict.fromkeys(self._informers(cluster))]
+        return list(dict.fromkeys(self._informers(cluster)))
 
-    def _following(self, key: str, resource: tuple[str, str]) -> list[SharedInformer]:
-        return [informer for informer, followed in self._of_cluster(key) if followed == resource]
+    def _showing(self, key: str, client: object, resource: tuple[str, str]) -> list[SharedInformer]:
+        """Return the informers of a resource that are to show a write of `key`; `client` is None if it is not known."""
+        reached = self._of_cluster(key) if client is None else self._reached_by(key, client)
+        return [informer for informer in reached if _group_resource_of(informer) == resource]
+
+    def _reached_by(self, key: str, client: object) -> list[SharedInformer]:
+        """Return the informers of the server that a client writes to, of all resources."""
+        through = [informer for informer in dict.fromkeys(self._informers("")) if informer._client is client]
+        if through:
+            return through
+        own = self._of_cluster(key)
+        server = _server_of(client)
+        same = [informer for informer in own if server and _server_of(informer._client) == server]
+        if same or not self._clusters:
+            return same or own
+        return [informer for informer in own if informer._client is None]
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -251,7 +268,8 @@ class OwnWrites:
         certain: list[SharedInformer] = []
         guessed: list[SharedInformer] = []
         possible: list[SharedInformer] = []
-        for informer, resource in self._of_cluster(key):
+        for informer in self._of_cluster(key):
+            resource = _group_resource_of(informer)
             held = self._kind_held_by(informer)
             if held is not None:
                 certain += [informer] if held == (group, kind) else []
@@ -268,6 +286,14 @@ class OwnWrites:
             if sample is not None and sample.kind:
                 known = self._kinds[informer] = (sample.api_version.rpartition("/")[0], sample.kind)
         return known
+
+
+def _server_of(client: object) -> str:
+    """Return the URL of the server of a client; "" if there is none, or it is not known yet."""
+    try:
+        return str(getattr(client, "server", ""))
+    except RuntimeError:  # it has not been entered
+        return ""
 
 
 def _unseen(pending: Iterable[_PendingWrite]) -> list[_PendingWrite]:

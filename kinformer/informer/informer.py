@@ -80,10 +80,10 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         sources, source = sources_of(list_watch)
         self.name = name or source.name
         self.resource: Any = source.resource  # a GroupVersionResource, if the source is a ListWatch
+        self._client = source.client
         self._options = replace(options or InformerOptions(), **keywords)
-        self._parts = Wiring.of(
-            sources, self.name, self._options, indexers=indexers or {}, on_error=self._request_failed
-        )
+        wiring = (sources, self.name, self._options)
+        self._parts = Wiring.of(*wiring, indexers=indexers or {}, on_error=self._request_failed)
         self.indexer: IndexView[KubeObject[M]] = IndexView(self._parts.indexer)
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         self.lister: Lister[KubeObject[M]] = Lister(self._parts.indexer, default_namespace=source.namespace or "")

@@ -17,6 +17,7 @@ class LaggingSource:
         self.namespace = getattr(source, "namespace", None)
         self.resource = getattr(source, "resource", None)
         self.selects_all = getattr(source, "selects_all", False)
+        self.client = getattr(source, "client", None)
         self.gate = asyncio.Event()
         self.gate.set()
         self.lag = lag

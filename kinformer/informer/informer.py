@@ -81,9 +81,8 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         self.name = name or source.name
         self.resource: Any = source.resource  # a GroupVersionResource, if the source is a ListWatch
         self._client = source.client
-        self._options = replace(options or InformerOptions(), **keywords)
-        wiring = (sources, self.name, self._options)
-        self._parts = Wiring.of(*wiring, indexers=indexers or {}, on_error=self._request_failed)
+        chosen = self._options = replace(options or InformerOptions(), **keywords)
+        self._parts = Wiring.of(sources, self.name, chosen, indexers=indexers or {}, on_error=self._request_failed)
         self.indexer: IndexView[KubeObject[M]] = IndexView(self._parts.indexer)
         """The cache by key and by index; reads return snapshots and may come from any thread."""
         self.lister: Lister[KubeObject[M]] = Lister(self._parts.indexer, default_namespace=source.namespace or "")
@@ -98,7 +97,7 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
             self.name, *by, limiter=source.handler_limiter, unlisted_reason=self._unlisted_reason
         )
         self._sync = SyncWait(self.name, self._parts, self._handlers, self.health)
-        self._namespaces = NamespaceFollower(self.name, self._parts, self._run_reflector)
+        self._namespaces = NamespaceFollower(self.name, self._parts, self._run_reflector, self._tasks)
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -163,12 +162,13 @@ class SharedInformer(CollectionReads[KubeObject[M]], Generic[M]):
         if self._loop is not None:
             raise RuntimeError(f"informer {self.name} was entered before; make a new one")
         self._loop = asyncio.get_running_loop()
+        reflectors = list(self._parts.reflectors.values())  # without those of namespaces, which the follower runs
         self._namespaces.start()  # raises if what they are read from has ended: then there is no task to end
         self._sync.entered = True
         self._ended = self._loop.create_future()
         self._metrics.start()
         self._processing = self._tasks.start(self._process(), f"kinformer processor of {self.name}")
-        for reflector in self._parts.reflectors.values():
+        for reflector in reflectors:
             self._run_reflector(reflector)
         self._feeding.append(self._tasks.start(self._parts.schedule.run(), f"kinformer resync of {self.name}"))
         if self._parts.snapshots is not None:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.logs import get_logger
+from kinformer._runtime.one_by_one import OneByOne
+from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import StoppedError, describe
 from kinformer.informer.collection import CollectionReads
 from kinformer.list_watcher import Capabilities, IngestCounts, ListerWatcher, by_scope, capabilities_of
@@ -22,6 +24,8 @@ from kinformer.reflector.reflector import Reflector
 __all__ = ["ChosenNamespaces", "DepartedCounts", "NamespaceFollower", "sources_of"]
 
 log = get_logger("kinformer.informer")
+
+_STEPS = {ADD: ScopeStep.JOINED, DELETE: ScopeStep.LEFT}
 
 
 class ChosenNamespaces:
@@ -87,18 +91,27 @@ class ScopedQueue(Protocol):
 class NamespaceFollower:
     """Receives the changes of a collection of namespaces for one informer, and has each of them followed.
 
-    It does nothing if the namespaces of the informer are fixed.
+    It does nothing if the namespaces of the informer are fixed. Those that come or go at once do so one by one, because
+    each of them sends requests.
 
     Args:
         name: Of the informer.
         parts: Of the informer.
         run: Runs a reflector in a task.
+        tasks: Of the informer.
     """
 
-    def __init__(self, name: str, parts: FollowedParts, run: Callable[[Reflector], asyncio.Task[None]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        parts: FollowedParts,
+        run: Callable[[Reflector], asyncio.Task[None]],
+        tasks: Tasks,
+    ) -> None:
         self._name = name
         self._parts = parts
         self._run = run
+        self._steps = OneByOne[tuple[str, ScopeStep]](self._take, tasks, f"kinformer namespaces of {name}")
         self._running: dict[str, asyncio.Task[None]] = {}
         self._followed: Readable | None = None
 
@@ -116,6 +129,7 @@ class NamespaceFollower:
 
     def stop(self) -> None:
         """Follow it no more."""
+        self._steps.clear()
         followed, self._followed = self._followed, None
         if followed is not None:
             followed.publisher.detach(self)
@@ -124,20 +138,15 @@ class NamespaceFollower:
 
     def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None:
         """Take some changes, in their order."""
-        for kind, key, _, _, _ in batch:
-            if kind == ADD:
-                self._join(key)
-            elif kind == DELETE:
-                self._leave(key)
+        self._steps.add((key, _STEPS[kind]) for kind, key, _, _, _ in batch if kind in _STEPS)
 
     def replay(self, objects: ChunkedList[Any], /) -> None:
         """Take the namespaces that the collection begins with."""
-        for entry in objects:
-            self._join(entry.key)
+        self._steps.add((entry.key, ScopeStep.JOINED) for entry in objects)
 
     def upstream_synced(self) -> None:
         """Note that all namespaces are known."""
-        self._parts.queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
+        self._steps.add([(UNKNOWN_SCOPES, ScopeStep.COMPLETE)])
 
     def fail(self, error: BaseException, /) -> None:
         """Note that the collection has ended: the namespaces stay as they are."""
@@ -145,6 +154,15 @@ class NamespaceFollower:
             text = "%s: the namespaces of %s are followed no more: %s"
             level = log.warning if isinstance(error, StoppedError) else log.error
             level(text, self._name, self._followed.name, describe(error), resource=self._name, reason=error)
+
+    def _take(self, change: tuple[str, ScopeStep]) -> None:
+        key, step = change
+        if step is ScopeStep.JOINED:
+            self._join(key)
+        elif step is ScopeStep.LEFT:
+            self._leave(key)
+        else:
+            self._parts.queue.change_scope(key, step)
 
     def _join(self, key: str) -> None:
         if "/" in key:

@@ -171,7 +171,9 @@ class Wiring:
         assert self.chosen is not None
         source = self.sources[namespace] = self.chosen.source_of(namespace)
         self._add(namespace, source)
-        self.read_paths()
+        reader = self._around[namespace].path_reader
+        if reader is not None:
+            reader.read_paths(self.indexer.paths)
         self.queue.change_scope(namespace, ScopeStep.JOINED)
         return self.reflectors[namespace]
 

@@ -150,6 +150,35 @@ async def test_a_write_is_waited_for_in_its_namespace_and_not_in_one_that_has_le
             await maps.wait_for_resource_version("1", namespace="one")
 
 
+async def test_many_namespaces_that_come_or_go_at_once_do_so_one_by_one(server: APIServer, client: Client) -> None:
+    names = [f"many-{number}" for number in range(120)]
+    for name in names:
+        server.create(namespace(name))
+    source = ListWatch(client, "v1/namespaces")
+    async with SharedInformerFactory(client) as factory, SharedInformer(source, name="namespaces") as namespaces:
+        await namespaces.wait_synced(10)
+        chosen = factory.add(namespaces.filter(lambda one: one.labels.get("team") == "a"))
+        await chosen.wait_synced(10)
+        maps = factory.for_resource(CONFIG_MAPS, namespaces=chosen)  # all of them are there already
+        assert await most_in_a_turn(maps, 122) <= 2
+        await maps.wait_synced(60)
+        for name in names:
+            server.update(namespace(name, "b"))
+        assert await most_in_a_turn(maps, 2) <= 2
+        assert set(maps.namespaces or ()) == {"one", "two"}
+
+
+async def most_in_a_turn(informer: SharedInformer[Any], until_there_are: int) -> int:
+    """Return the largest number of namespaces by which an informer has more or fewer after one turn of the loop."""
+    before, most = len(informer.namespaces or ()), 0
+    async with asyncio.timeout(60):
+        while before != until_there_are:
+            await asyncio.sleep(0)
+            now = len(informer.namespaces or ())
+            most, before = max(most, abs(now - before)), now
+    return most
+
+
 async def test_options_that_contradict_are_refused(client: Client, tmp_path: Any) -> None:
     factory = SharedInformerFactory(client)
     with pytest.raises(ConfigError, match="namespace or namespaces, not both"):

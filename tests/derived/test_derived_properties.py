@@ -205,6 +205,7 @@ async def one_step(
     pods.hang = pods.hang and step == "away"
 
 
+@pytest.mark.timeout(600)  # 200 histories, beside other work
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=40))
 def test_any_history_ends_in_the_truth(steps: list[Any]) -> None:

@@ -145,7 +145,7 @@ def test_changes_without_an_end_are_waited_for_only_so_long(sidecar: Any) -> Non
     thread = threading.Thread(target=change)
     thread.start()
     began = time.monotonic()
-    changes.wait(quiet=0.1, longest=0.3)
+    changes.wait(quiet=5, longest=0.3)
     stop.set()
     thread.join()
-    assert 0.3 <= time.monotonic() - began < 3
+    assert 0.3 <= time.monotonic() - began < 5

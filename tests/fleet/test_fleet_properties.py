@@ -120,6 +120,7 @@ async def live_through(steps: list[Any]) -> None:
     assert len(asyncio.all_tasks()) == 1
 
 
+@pytest.mark.timeout(600)  # 150 histories
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=30))
 def test_any_history_of_clusters_ends_in_the_truth(steps: list[Any]) -> None:

@@ -207,6 +207,7 @@ class Fleet(Mapping[str, Cluster]):
         self._is_left = True
         try:
             await self._roster.stop_following()
+            self._unions.end_joining()
             for one in reversed(self._unions.each):
                 await one.union._leave(deadline)
         finally:
@@ -366,6 +367,8 @@ class Fleet(Mapping[str, Cluster]):
         if self._loop is not None:
             union._refuse_leaving()
         self._unions.each.remove(one)
+        if one.joining is not None:
+            one.joining.clear()
         if self._loop is not None:
             await union._leave(self._loop.time() + union.shutdown_timeout)
             for cluster in list(self.values()):

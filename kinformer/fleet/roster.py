@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
+from kinformer._runtime.one_by_one import OneByOne
 from kinformer._runtime.tasks import Tasks
 from kinformer._runtime.waiters import Latch
 from kinformer.derived.union import check_member
@@ -52,7 +54,7 @@ class RosterOwner(Protocol):
 
     def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster, /) -> None: ...
     def cluster_left(self, name: str, /) -> None: ...
-    def first_known(self) -> None: ...
+    def first_known(self, roster: Roster, /) -> None: ...
 
 
 class Roster:
@@ -69,6 +71,7 @@ class Roster:
         source: The source; it may be set before the start.
         open: The clusters that are connected, by name.
         source_error: Why the source cannot be read at present; None if it can.
+        tasks: Those of the clusters.
         settled: Open once each of the first clusters has been connected, or has failed, or is away.
     """
 
@@ -89,7 +92,8 @@ class Roster:
         self._waiters: dict[ClusterKeeper, asyncio.Future[Cluster]] = {}
         self._counts: Counter[str] = Counter()
         self._logged = LogOnce()
-        self._tasks = Tasks(self._crashed)
+        self.tasks = Tasks(self._crashed)
+        self._starting = OneByOne(self._start, self.tasks, f"kinformer fleet {name}: clusters")
         self._following: asyncio.Task[None] | None = None
         self.opening: set[str] = set()  # of the first clusters those that have neither been connected nor failed
         self._patience: asyncio.TimerHandle | None = None
@@ -100,18 +104,22 @@ class Roster:
     def start(self) -> None:
         """Begin to follow the source."""
         if isinstance(self.source, GivenClusters):
-            self._apply(self.source.desired)  # at once: their names are taken from here on
+            given = self.source.desired.clusters
+            self._expect(given)
+            self._starting.add([self._want(name, wanted) for name, wanted in given.items()])
+            self._check_settled()
             return
         with unfenced():  # it may be started by a leader's body, and outlive that
-            self._following = self._tasks.start(self._follow(), f"kinformer fleet {self._name}")
+            self._following = self.tasks.start(self._follow(), f"kinformer fleet {self._name}")
 
     async def stop_following(self) -> None:
         """Follow the source no more; nothing joins from here on."""
         self._is_left = True
+        self._starting.clear()
         if self._patience is not None:
             self._patience.cancel()
         if self._following is not None:
-            await self._tasks.cancel([self._following])
+            await self.tasks.cancel([self._following])
 
     async def leave_clusters(self, deadline: float) -> None:
         """Leave all clusters, within `deadline` on the loop's clock."""
@@ -119,9 +127,9 @@ class Roster:
             keepers = {*self._wanted.values(), *self.open.values()}
             for keeper in keepers:
                 keeper.end()
-            await self._tasks.finish(self._tasks.running, deadline)
+            await self.tasks.finish(self.tasks.running, deadline)
         finally:
-            await self._tasks.cancel()
+            await self.tasks.cancel()
             self.open.clear()
             error = StoppedError(f"{self._name} has been left")
             self.settled.fail(error)
@@ -139,6 +147,7 @@ class Roster:
         if check_member(name) in self._wanted:
             raise ConfigError(f"{self._name} has a cluster {name!r} already")
         keeper = self._want(name, wanted)
+        self._start(keeper)
         self._of_program.add(name)
         waiter: asyncio.Future[Cluster] = asyncio.get_running_loop().create_future()
         self._waiters[keeper] = waiter
@@ -168,7 +177,7 @@ class Roster:
                     self._source_failed(state)
                 else:
                     self.source_error = None
-                    self._apply(state)
+                    await self._apply(state)
         except Exception as error:  # noqa: BLE001 - the clusters go on as they are
             self._source_failed(error)
             return
@@ -182,42 +191,63 @@ class Roster:
             text = "%s: %s cannot be read, so the clusters stay as they are: %s"
             log.error(text, self._name, self.source.description, describe(error), resource=self._name, reason=error)
 
-    def _apply(self, desired: Desired) -> None:
-        """Connect the clusters that are new or have changed, and leave those that are gone."""
+    async def _apply(self, desired: Desired) -> None:
+        """Connect the clusters that are new or have changed, and leave those that are gone, one by one."""
+        if self._patience is None and not self.settled.is_open:
+            self._expect(desired.clusters)
+        budget = YieldBudget()
         bad = dict(desired.failures)
         for name, wanted in desired.clusters.items():
-            try:
-                check_member(name)
-            except ConfigError as error:
+            if budget.exhausted():
+                await budget.pause()
+            if (error := self._refusal(name)) is not None:
                 bad[name] = error
-                continue
-            if name in self._of_program:
-                bad[name] = ConfigError(f"cluster {name!r} of {self.source.description}: the program has one already")
+                self.opening.discard(name)
                 continue
             keeper = self._wanted.get(name)
             if keeper is None or keeper.wanted.fingerprint != wanted.fingerprint:
-                self._want(name, wanted)
+                self._start(self._want(name, wanted))
+                await asyncio.sleep(0)
+        self._note_failures(bad)
+        for name in list(self._wanted):
+            gone = name not in desired.clusters and name not in bad
+            if gone and name in self._wanted and name not in self._of_program:
+                self._drop(name)
+                await asyncio.sleep(0)
+        self._check_settled()
+
+    def _refusal(self, name: str) -> ConfigError | None:
+        try:
+            check_member(name)
+        except ConfigError as error:
+            return error
+        if name in self._of_program:
+            return ConfigError(f"cluster {name!r} of {self.source.description}: the program has one already")
+        return None
+
+    def _note_failures(self, bad: Mapping[str, Exception]) -> None:
         for name, failure in bad.items():
             if str(self._failed.get(name)) != str(failure):
                 self._counts["failures"] += 1
                 self._counts["refused"] += 1
                 log.error("%s: cluster %s: %s", self._name, name, describe(failure), resource=name, reason=failure)
         self._failed = bad
-        for name in list(self._wanted):
-            if name not in desired.clusters and name not in bad and name not in self._of_program:
-                self._drop(name)
-        if self._patience is None and not self.settled.is_open:
-            self.opening = {name for name in self._wanted if name not in self.open}
-            self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
-            self._check_settled()
+
+    def _expect(self, first: Iterable[str]) -> None:
+        """Wait for the first clusters, but not for long."""
+        self.opening = set(first)
+        self._patience = asyncio.get_running_loop().call_later(self._away_after, self._settle)
 
     def _want(self, name: str, wanted: Wanted) -> ClusterKeeper:
         before = self._wanted.get(name)
         if before is not None and before is not self.open.get(name):
             before.end()  # it was about to be connected with what is no longer true
         keeper = self._wanted[name] = ClusterKeeper(name, wanted, self._defaults, self)
-        keeper.start(self._tasks)
         return keeper
+
+    def _start(self, keeper: ClusterKeeper) -> None:
+        if self._wanted.get(keeper.name) is keeper and not self._is_left:
+            keeper.start(self.tasks)
 
     def _drop(self, name: str) -> list[asyncio.Task[None]]:
         """Leave a cluster, and return the tasks that do."""
@@ -293,12 +323,14 @@ class Roster:
             self._patience.cancel()
         if not self.settled.is_open:
             self.settled.open()
-            self._owner.first_known()
+            self._owner.first_known(self)
 
     def unsettled_reason(self) -> str:
         """Return why the first clusters are not known."""
         if self.source_error is not None:
             return f"the clusters are not known: {describe(self.source_error)}"
+        if self.settled.is_open:
+            return "the clusters are joining"
         return f"the clusters of {self.source.description} are not known yet"
 
     # --- reports ----------------------------------------------------------------------------------

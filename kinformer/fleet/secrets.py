@@ -7,9 +7,11 @@ import binascii
 import hashlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from typing import NamedTuple
 
 import anyio.to_thread
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
@@ -28,6 +30,14 @@ _LOCAL = {
     "clusters": ("cluster", ("certificate-authority",)),
     "users": ("user", ("exec", "auth-provider", "tokenFile", "client-certificate", "client-key")),
 }
+
+
+class _Parsed(NamedTuple):
+    """A Secret, the digest of its kubeconfig, and what came of it."""
+
+    secret: KubeObject
+    digest: str
+    result: Wanted | ConfigError
 
 
 class SecretClusters:
@@ -55,7 +65,7 @@ class SecretClusters:
         self._cluster_of = cluster_of
         self._trusted = trusted
         self._client_options = client_options
-        self._parsed: dict[str, tuple[str, Wanted | ConfigError]] = {}  # by key: the digest, and what came of it
+        self._parsed: dict[str, _Parsed] = {}
 
     @property
     def description(self) -> str:
@@ -80,7 +90,10 @@ class SecretClusters:
         clusters: dict[str, Wanted] = {}
         failures: dict[str, Exception] = {}
         taken: dict[str, str] = {}
+        budget = YieldBudget()
         for secret in secrets:
+            if budget.exhausted():
+                await budget.pause()
             where = f"Secret {secret.key}"
             try:
                 name = self._cluster_of(secret)
@@ -103,13 +116,16 @@ class SecretClusters:
         return Desired(clusters, failures)
 
     async def _wanted(self, secret: KubeObject, where: str) -> Wanted | ConfigError:
+        known = self._parsed.get(secret.key)
+        if known is not None and known.secret is secret:
+            return known.result
         value = secret.path("data", {}).get(self._key)
         if not isinstance(value, str) or not value:
             return ConfigError(f"{where}: data.{self._key}: is missing")
         digest = hashlib.sha256(value.encode()).hexdigest()
-        known = self._parsed.get(secret.key)
-        if known is not None and known[0] == digest:
-            return known[1]
+        if known is not None and known.digest == digest:
+            self._parsed[secret.key] = known._replace(secret=secret)
+            return known.result
         try:
             # In a thread: the YAML of a large kubeconfig takes tens of milliseconds.
             content = await anyio.to_thread.run_sync(_content, value, f"{where}: data.{self._key}", self._trusted)
@@ -117,7 +133,7 @@ class SecretClusters:
             found: Wanted | ConfigError = Wanted(make, digest)
         except ConfigError as error:
             found = error
-        self._parsed[secret.key] = digest, found
+        self._parsed[secret.key] = _Parsed(secret, digest, found)
         return found
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from kinformer._runtime.one_by_one import OneByOne
 from kinformer.derived.short_forms import Union
 from kinformer.derived.union import UnionEngine
 from kinformer.derived.values import ValueIndexers
@@ -31,6 +33,7 @@ class FleetUnion:
     Attributes:
         union: The collection.
         holders: The number of those that have asked for it and not released it.
+        joining: The clusters that were connected when it was entered, and have not joined yet.
     """
 
     def __init__(
@@ -48,13 +51,19 @@ class FleetUnion:
         self.identity = identity
         self.options = options
         self.holders = 1
+        self.joining: OneByOne[ClusterKeeper] | None = None
         self._make = make
         self._members: dict[str, Collection[Any]] = {}
+        self._clusters: dict[str, Cluster] = {}
 
     def expect(self, reason: Callable[[], str] | None) -> None:
         """Have the first sync wait for members that are still to be added; `reason` says why. None ends that."""
         self._engine.expects = reason
         self._engine.wake()
+
+    def has(self, cluster: Cluster) -> bool:
+        """True if a member was made of this cluster, and not of one before it of this name."""
+        return self._clusters.get(cluster.name) is cluster
 
     def join(self, cluster: Cluster) -> None:
         """Add the member of a cluster, or have it take the place of the one of this name.
@@ -68,10 +77,12 @@ class FleetUnion:
         else:
             self.union.add(cluster.name, member)
         self._members[cluster.name] = member
+        self._clusters[cluster.name] = cluster
 
     def leave(self, name: str) -> None:
         """Remove the member of a cluster, if there is one; its values are told as deletes."""
         self._members.pop(name, None)
+        self._clusters.pop(name, None)
         if name in self._engine.members:
             self.union.remove(name)
 
@@ -93,13 +104,19 @@ class FleetUnions:
         self.each: list[FleetUnion] = []
 
     def begin(self, one: FleetUnion, roster: Roster) -> None:
-        """Enter a union, and add the clusters that are connected."""
+        """Enter a union, and add the clusters that are connected, one by one."""
         one.union._start_tasks()
-        if not roster.settled.is_open:
-            one.expect(roster.unsettled_reason)
-        for keeper in list(roster.open.values()):
-            if keeper.cluster is not None:
-                self._join(one, roster, keeper, keeper.cluster)
+        one.expect(roster.unsettled_reason)
+        add = partial(self._join_late, one, roster)
+        one.joining = OneByOne(add, roster.tasks, f"kinformer fleet: clusters join {one.union.name}")
+        one.joining.add(list(roster.open.values()))
+        self._expect(one, roster)
+
+    def end_joining(self) -> None:
+        """Add nothing more."""
+        for one in self.each:
+            if one.joining is not None:
+                one.joining.clear()
 
     def cluster_joined(self, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
         """Add a cluster to the unions."""
@@ -111,10 +128,20 @@ class FleetUnions:
         for one in self.each:
             one.leave(name)
 
-    def first_known(self) -> None:
+    def first_known(self, roster: Roster) -> None:
         """Have the unions wait for no cluster that is not there yet."""
         for one in self.each:
+            self._expect(one, roster)
+
+    def _expect(self, one: FleetUnion, roster: Roster) -> None:
+        if not one.joining and roster.settled.is_open:
             one.expect(None)
+
+    def _join_late(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper) -> None:
+        cluster = keeper.cluster
+        if cluster is not None and roster.open.get(keeper.name) is keeper and not one.has(cluster):
+            self._join(one, roster, keeper, cluster)
+        self._expect(one, roster)
 
     def _join(self, one: FleetUnion, roster: Roster, keeper: ClusterKeeper, cluster: Cluster) -> None:
         try:

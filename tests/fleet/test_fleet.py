@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from kinformer import (
     Union,
 )
 from tests.derived.test_derived_properties import Told
-from tests.fleet.clusters import CONFIG_MAPS, clusters
+from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, write
 from tests.support.kube import config_map
 from tests.support.ports import reserved_port
 from tests.support.waiting import settle, until
@@ -351,3 +353,58 @@ async def test_a_cluster_whose_server_refuses_connections_is_away() -> None:
                 assert not maps.member_health()["west"].live
                 with pytest.raises(NotSyncedError, match="is not reachable"):
                     await fleet["west"].factory.wait_for_cache_sync(0.1)
+
+
+async def test_many_clusters_that_join_at_once_do_so_one_by_one(tmp_path: Path) -> None:
+    async with clusters("one") as servers:
+        file = tmp_path / "config"
+        names = [f"cluster-{number}" for number in range(60)]
+        write(file, kubeconfig(dict.fromkeys(names, servers["one"])))
+        given = Fleet({name: servers["one"].client() for name in names})
+        for fleet in (given, Fleet.from_kubeconfig(file, poll=0.05)):
+            async with fleet:
+                early = fleet.union(CONFIG_MAPS, namespace="default")
+                assert await most_in_a_turn(lambda: len(tasks_of_clusters()), 60) <= 2
+                await fleet.wait_synced(60)
+                assert len(named(early)) == 60
+                late = fleet.union("v1/secrets")
+                assert not late.has_synced
+                assert await most_in_a_turn(lambda union=late: len(union.members), 60) <= 2
+                await late.wait_synced(60)
+                assert late.has_synced
+                if fleet is not given:
+                    write(file, kubeconfig({"one": servers["one"]}))
+                    assert await most_in_a_turn(lambda union=late: len(union.members), 1) <= 2
+
+
+def tasks_of_clusters() -> list[Any]:
+    return [task for task in asyncio.all_tasks() if task.get_name().startswith("kinformer fleet: cluster cluster-")]
+
+
+async def most_in_a_turn(number: Callable[[], int], until_there_are: int) -> int:
+    """Return the largest difference that one turn of the loop makes."""
+    before, most = number(), 0
+    async with asyncio.timeout(60):
+        while before != until_there_are:
+            await asyncio.sleep(0)
+            now = number()
+            most, before = max(most, abs(now - before)), now
+    return most
+
+
+async def test_a_union_that_is_left_while_clusters_join_it_takes_no_more() -> None:
+    async with clusters("one") as servers:
+        given = {f"cluster-{number}": servers["one"].client() for number in range(20)}
+        fleet = Fleet(given)
+        async with fleet:
+            await until(lambda: len(fleet) == 20)
+            maps = fleet.union(CONFIG_MAPS)
+            await fleet.release(maps)
+            again = fleet.union(CONFIG_MAPS)
+            await fleet.remove("cluster-19")
+            await again.wait_synced(30)
+            assert len(again.members) == 19
+            assert "cluster-19" not in again.members
+            fleet.union("v1/secrets")
+    left = [task for task in asyncio.all_tasks() if "fleet" in task.get_name()]
+    assert not left

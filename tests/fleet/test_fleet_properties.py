@@ -15,7 +15,7 @@ from kinformer import Cluster, ConnectError, Fleet, SharedInformer, group_by
 from tests.derived.test_derived_properties import Told, state, states
 from tests.fleet.clusters import kubeconfig
 from tests.support.memory_source import MemorySource
-from tests.support.virtual_time import VirtualTimeLoop
+from tests.support.virtual_time import VirtualTimeLoop, no_jump_before_threads_end
 
 pytestmark = pytest.mark.search
 
@@ -124,5 +124,5 @@ async def live_through(steps: list[Any]) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=30))
 def test_any_history_of_clusters_ends_in_the_truth(steps: list[Any]) -> None:
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner, no_jump_before_threads_end(runner.get_loop()):
         runner.run(live_through(steps))

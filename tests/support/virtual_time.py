@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import anyio.to_thread
+import pytest
+
 GRACE = 0.002  # seconds of real time that loopback sockets and helper threads get before a jump
+
+
+PATIENCE = 10.0  # seconds of real time that threads get within `no_jump_before_threads_end`
 
 
 class _JumpingSelector:
@@ -24,6 +32,8 @@ class _JumpingSelector:
         if events or timeout <= 0:
             return events
         events = self._inner.select(min(timeout, GRACE))
+        if not events and self._loop.threads:
+            events = self._inner.select(PATIENCE)  # a thread that ends wakes it
         if not events:
             self._loop.advance(timeout)
         return events
@@ -33,10 +43,15 @@ class _JumpingSelector:
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """`loop.time()` starts at 1000.0 and moves only by jumps to the next timer."""
+    """`loop.time()` starts at 1000.0 and moves only by jumps to the next timer.
+
+    Attributes:
+        threads: The calls in other threads that a jump waits for.
+    """
 
     def __init__(self) -> None:
         self._now = 1000.0
+        self.threads = 0
         super().__init__(_JumpingSelector(self, selectors.DefaultSelector()))  # type: ignore[arg-type]
 
     def time(self) -> float:
@@ -44,3 +59,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def advance(self, seconds: float) -> None:
         self._now += seconds
+
+
+@contextmanager
+def no_jump_before_threads_end(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Have the clock of a `VirtualTimeLoop` wait for calls in other threads, which on a busy machine take long."""
+    assert isinstance(loop, VirtualTimeLoop)
+    run_sync = anyio.to_thread.run_sync
+
+    async def counted(*args: Any, **options: Any) -> Any:
+        loop.threads += 1
+        try:
+            return await run_sync(*args, **options)
+        finally:
+            loop.threads -= 1
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anyio.to_thread, "run_sync", counted)
+        yield

@@ -72,11 +72,20 @@ class Propagation:
         await self._turns.wait()
 
     def _turn(self) -> None:
-        self._is_scheduled = False
         budget = YieldBudget()
         if self._come_back is not None:
             self._come_back()
             self._come_back = None
+        try:
+            self._work(budget)
+        finally:
+            self._is_scheduled = False  # not before: what works wakes its readers, and there is one turn at a time
+            self._turns.wake_all()
+            if self._next() is not None:
+                self._come_back = budget.leave()
+                self._schedule()
+
+    def _work(self, budget: YieldBudget) -> None:
         while (node := self._next()) is not None:
             try:
                 is_left = node.work(budget)
@@ -87,11 +96,7 @@ class Propagation:
             if not is_left:
                 self._waiting.pop(node, None)
             if budget.exhausted():
-                break
-        self._turns.wake_all()
-        if self._next() is not None:
-            self._come_back = budget.leave()
-            self._schedule()
+                return
 
     def _schedule(self) -> None:
         self._is_scheduled = True

@@ -27,6 +27,7 @@ from kinformer import (
     wait_for,
 )
 from tests.support.memory_source import MemorySource
+from tests.support.reading_threads import reading_threads
 from tests.support.waiting import settle, until
 
 pytestmark = pytest.mark.virtual_time
@@ -426,3 +427,69 @@ async def test_a_handler_in_a_thread_gets_every_value_in_order() -> None:
             await settle()
         await until(lambda: len(seen) == 5)
     assert seen == [(str(number), False) for number in range(1, 6)]
+
+
+async def test_one_change_that_concerns_many_values_is_worked_off_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kinformer.derived.propagation.YieldBudget", Hesitant)
+    source, settings = MemorySource(), MemorySource()
+    for number in range(2000):
+        source.set(f"p{number}")
+    settings.set("one", data={"v": "1"})
+    runs = 0
+    async with informer(source) as pods, informer(settings, "settings") as config:
+
+        def with_setting(pod: KubeObject, fetch: Any) -> str:
+            nonlocal runs
+            runs += 1
+            return f"{pod.name} {fetch(config, key='default/one')['data']['v']}"
+
+        async with derive(pods, with_setting) as first, first.map(str.upper) as second:
+            heard: list[str] = []
+            second.add_event_handler(on_update=lambda _, new: heard.append(new), queue_size=None)
+            await second.wait_synced(60)
+            runs, most, turns = 0, 0, 0
+            settings.set("one", data={"v": "2"})
+            async with asyncio.timeout(60):
+                while len(heard) < 2000:
+                    before = runs, second.statistics().events.get("UPDATED", 0)
+                    await asyncio.sleep(0)
+                    now = runs, second.statistics().events.get("UPDATED", 0)
+                    most = max(most, *(after - earlier for after, earlier in zip(now, before, strict=True)))
+                    turns += most > 0
+    assert runs == 2000
+    assert most <= 128, "as many as between two looks at the clock, not all of them"
+    assert turns >= 2000 / 128
+
+
+async def test_other_threads_read_states_that_there_were() -> None:
+    source = MemorySource()
+    for number in range(20):
+        source.set(f"p{number}", labels={"turn": "0"}, data={"turn": "0"})
+    reads = 0
+
+    def read() -> None:
+        nonlocal reads
+        assert {value[0] for value in turns.list()} <= set("0123456789")
+        assert len(turns) == len(list(turns)) == len(turns.by_key) == 20
+        assert all(turns.get_by_key(key) is not None for key in turns.by_key)
+        assert all(value.startswith("5") for value in turns.by_index("turn", "5"))
+        assert {pod.labels["turn"] for pod in even.list("turn=4")} <= {"4"}
+        reads += 1
+
+    async with informer(source) as pods:
+        turns = pods.map(lambda pod: pod["data"]["turn"] + pod.name)
+        turns.add_indexers({"turn": lambda value: [value[0]]})
+        even = pods.filter(lambda pod: int(pod.labels["turn"]) % 2 == 0)
+        async with turns, even:
+            await turns.wait_synced(60)
+            await even.wait_synced(60)
+            with reading_threads(read):
+                for turn in range(1, 40):
+                    for number in range(20):
+                        source.set(f"p{number}", labels={"turn": str(turn % 10)}, data={"turn": str(turn % 10)})
+                    if turn % 5 == 0:
+                        source.expire()
+                    before = reads
+                    await until(lambda reads_before=before: reads > reads_before, 1e6)
+                    await settle()
+    assert reads > 39

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
@@ -20,6 +20,7 @@ __all__ = ["FunctionEngine"]
 
 log = get_logger("kinformer.derived")
 
+_MARKS = 256  # keys that are marked between two looks at the clock
 _LOOK = 8  # runs of the function between two looks at the clock
 
 Function = Callable[..., Any]
@@ -52,6 +53,7 @@ class FunctionEngine(Engine):
         self._many = ManyValues(name, self.values) if many else None
         self._dirty: dict[str, None] = {}
         self._order: deque[str] = deque()  # of the dirty keys: taking the first of a dict gets slow
+        self._marking: deque[Iterator[str]] = deque()  # keys that changes concern, if these are many
         self._blocked: dict[Tap, dict[str, None]] = {}
         self._by_number: dict[int, Tap] = {}
         self._by_source: dict[Publisher, Tap] = {}
@@ -94,8 +96,12 @@ class FunctionEngine(Engine):
         if tap is self.taps[0]:
             self._mark(change[0])
         if self.reads.has(tap.number):
-            for key in self.reads.concerned(tap.number, change):
+            concerned = self.reads.concerned(tap.number, change)
+            for number, key in enumerate(concerned, 1):
                 self._mark(key)
+                if number == _MARKS:
+                    self._marking.append(concerned)
+                    break
 
     def _mark(self, key: str) -> None:
         if key not in self._dirty:
@@ -103,6 +109,12 @@ class FunctionEngine(Engine):
             self._order.append(key)
 
     def _compute(self, budget: YieldBudget) -> bool:
+        while self._marking:  # before anything is computed: then what has been read does not change meanwhile
+            for number, key in enumerate(self._marking[0], 1):
+                self._mark(key)
+                if number % _MARKS == 0 and budget.exhausted():
+                    return False
+            self._marking.popleft()
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._mark(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,6 +15,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, describe
 from kinformer.fleet.sources import Wanted
 from kinformer.informer.factory import SharedInformerFactory
+from kinformer.metrics import Metrics, Reading
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Cluster", "ClusterHealth", "ClusterKeeper", "KeeperOwner"]
@@ -146,8 +147,41 @@ class ClusterKeeper:
             await asyncio.sleep(delays.next())
 
     async def _hold(self, client: Client) -> None:
-        async with SharedInformerFactory(client, **self._defaults) as factory:
+        metrics: Metrics | None = self._defaults.get("metrics")
+        sink = None if metrics is None else _ClusterSink(metrics, self.name)
+        async with SharedInformerFactory(client, **{**self._defaults, "metrics": sink}) as factory:
             self.cluster = Cluster(self.name, client, factory)
             self.error = None
             self._owner.opened(self, self.cluster)
             await self._ending.wait()
+
+
+class _ClusterSink:
+    """A sink that puts the name of a cluster before those of the owners: `east/v1/pods`.
+
+    Args:
+        sink: Of the fleet.
+        cluster: The name of the cluster.
+    """
+
+    def __init__(self, sink: Metrics, cluster: str) -> None:
+        self._sink = sink
+        self._cluster = cluster
+
+    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+        """Export the readings of an owner, under its name in the fleet."""
+        return self._sink.collector(f"{self._cluster}/{owner}", read)
+
+    def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
+        """Make a counter of the fleet's sink."""
+        return self._sink.counter(name, text, labels)
+
+    def histogram(
+        self, name: str, text: str, labels: Mapping[str, str], buckets: Sequence[float]
+    ) -> Callable[[float], None]:
+        """Make a histogram of the fleet's sink."""
+        return self._sink.histogram(name, text, labels, buckets)
+
+    def gauge(self, name: str, text: str, labels: Mapping[str, str], read: Callable[[], float]) -> Callable[[], None]:
+        """Make a gauge of the fleet's sink."""
+        return self._sink.gauge(name, text, labels, read)

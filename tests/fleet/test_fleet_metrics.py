@@ -66,6 +66,19 @@ async def test_clusters_are_exported_by_state_with_what_came_and_went(exported: 
     assert exported("joins_total") is None, "it has been left"
 
 
+async def test_the_informers_of_a_cluster_are_exported_under_its_name(exported: Exported) -> None:
+    async with clusters("east", "west") as servers:
+        given = {name: server.client() for name, server in servers.items()}
+        async with Fleet(given, metrics=exported.sink) as fleet:
+            maps = fleet.union(CONFIG_MAPS)
+            await fleet.wait_synced(10)
+            assert len(maps) == 2
+            for name in ("east", "west"):
+                resource = {"resource": f"{name}/{CONFIG_MAPS}"}
+                assert exported.registry.get_sample_value("kinformer_objects", resource) == 1
+        assert exported.registry.get_sample_value("kinformer_objects", {"resource": f"east/{CONFIG_MAPS}"}) is None
+
+
 async def test_configurations_that_are_refused_are_exported(exported: Exported, tmp_path: Path) -> None:
     file = tmp_path / "config"
     async with clusters("east", "west") as servers:

@@ -639,7 +639,7 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)
     factory = {name for name in dir(SharedInformerFactory) if not name.startswith("_")}
-    assert factory - set(dir(blocking.Informers)) == {"informers", "add", "derived"}  # collections belong to a loop
+    assert factory - set(dir(blocking.Informers)) == {"informers", "add", "derived", "fleets"}  # they belong to a loop
 
 
 async def test_coroutine_functions_are_refused_as_handlers(server: APIServer) -> None:

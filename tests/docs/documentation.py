@@ -36,16 +36,19 @@ import os
 import re
 import runpy
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, redirect_stdout
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kinformer import blocking
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.testing import APIServer
 from tests.support.kube import pod
@@ -258,6 +261,29 @@ async def run_pytest(path: Path, fails: str = "") -> None:
     assert fails in output.decode()
 
 
+@contextmanager
+def no_thread_left() -> Iterator[None]:
+    """Leave the blocking informers that are still open at the end, and wait until their threads have ended.
+
+    A thread that goes on would call for `random` in the middle of other tests.
+    """
+    before, entered = set(threading.enumerate()), blocking.Informers.__enter__
+    opened: list[blocking.Informers] = []
+
+    def enter(self: blocking.Informers) -> blocking.Informers:
+        opened.append(self)
+        return entered(self)
+
+    with patch.object(blocking.Informers, "__enter__", enter):
+        yield
+    for informers in opened:
+        informers.__exit__(None, None, None)
+    for thread in set(threading.enumerate()) - before:
+        if not thread.name.startswith(("AnyIO worker", "asyncio")):  # these wait for work, and end with their loop
+            thread.join(_SECONDS)
+            assert not thread.is_alive(), thread
+
+
 async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Run a page in `folder`; return the names that it has made."""
     monkeypatch.chdir(folder)
@@ -269,6 +295,7 @@ async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     async with APIServer() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder / "kubeconfig")))
         async with AsyncExitStack() as stack:
+            stack.enter_context(no_thread_left())
             program = Program(page, server, folder, stack)
             await program.run()
     for name in os.environ.keys() - environment.keys():

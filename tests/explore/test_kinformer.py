@@ -50,7 +50,7 @@ def website(name: str, **spec: Any) -> dict[str, Any]:
 def each_website_is_served(state: ClusterState) -> None:
     websites = {one["metadata"]["name"]: one for one in state.list(WEBSITES)}
     deployments = {one["metadata"]["name"]: one for one in state.list(DEPLOYMENTS)}
-    maps = {one["metadata"]["name"]: one["data"] for one in state.list(CONFIG_MAPS, "default")}
+    maps = {one["metadata"]["name"]: one.get("data", {}) for one in state.list(CONFIG_MAPS, "default")}
     directory = maps.pop("websites", {})
     assert deployments.keys() == websites.keys()
     assert maps == {f"{name}-pages": one["spec"]["pages"] for name, one in websites.items()}

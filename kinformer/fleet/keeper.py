@@ -147,9 +147,10 @@ class ClusterKeeper:
             await asyncio.sleep(delays.next())
 
     async def _hold(self, client: Client) -> None:
-        metrics: Metrics | None = self._defaults.get("metrics")
-        sink = None if metrics is None else _ClusterSink(metrics, self.name)
-        async with SharedInformerFactory(client, **{**self._defaults, "metrics": sink}) as factory:
+        options = dict(self._defaults)
+        if (metrics := options.get("metrics")) is not None:
+            options["metrics"] = _ClusterSink(metrics, self.name)
+        async with SharedInformerFactory(client, **options) as factory:
             self.cluster = Cluster(self.name, client, factory)
             self.error = None
             self._owner.opened(self, self.cluster)

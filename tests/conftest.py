@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,27 @@ def _start_no_process_unmarked(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_start_no_process_unmarked)
+
+
+# Threads that belong to a library: AnyIO's workers end when they are idle for long, and asyncio's wait for a child.
+_OF_LIBRARIES = ("AnyIO worker thread", "asyncio-waitpid-")
+_threads_before = pytest.StashKey[set[threading.Thread]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_threads_before] = set(threading.enumerate())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Check that each thread that a test started has ended when the test ends; what it does would disturb others."""
+    yield
+    until = time.monotonic() + 2
+    for thread in set(threading.enumerate()) - item.stash[_threads_before]:
+        if not thread.name.startswith(_OF_LIBRARIES):
+            thread.join(until - time.monotonic())
+            assert not thread.is_alive(), f"left running: {thread}"
 
 
 @pytest.hookimpl(wrapper=True)

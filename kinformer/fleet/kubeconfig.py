@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from kinformer._runtime.clock import YieldBudget
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import context_digests, kubeconfig_files
@@ -65,16 +66,19 @@ class KubeconfigContexts:
             if signature != before:
                 before = signature
                 try:
-                    yield self._desired(await anyio.to_thread.run_sync(context_digests, self._path))
+                    yield await self._desired(await anyio.to_thread.run_sync(context_digests, self._path))
                 except ConfigError as error:
                     yield error
             await asyncio.sleep(self._poll)
 
-    def _desired(self, digests: dict[str, str]) -> Desired:
+    async def _desired(self, digests: dict[str, str]) -> Desired:
         clusters: dict[str, Wanted] = {}
         failures: dict[str, Exception] = {}
         taken: dict[str, str] = {}
+        budget = YieldBudget()
         for context, digest in digests.items():
+            if budget.exhausted():
+                await budget.pause()
             try:
                 name = self._cluster_of(context)
             except Exception as error:  # noqa: BLE001 - shown under the name of the context; the others go on

@@ -10,6 +10,7 @@ import pytest
 from kinformer import ConfigError, Fleet, NotSyncedError
 from tests.derived.test_derived_properties import Told
 from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, write
+from tests.support.turns import Turns
 from tests.support.waiting import until
 
 POLL = 0.02
@@ -136,3 +137,11 @@ async def test_names_of_contexts_are_mapped_left_out_and_not_confused(file: Path
         async with Fleet.from_kubeconfig(file, poll=POLL, cluster_of=only_eks) as fleet:
             await until(lambda: list(fleet) == ["eu"])
             assert isinstance(fleet.health()["other"].last_error, ZeroDivisionError)
+
+
+async def test_many_contexts_hold_the_loop_for_a_slice_of_them_at_most(file: Path) -> None:
+    write(file, kubeconfig({f"c{number}": "http://127.0.0.1:1" for number in range(20)}))
+    turns = Turns()
+    async with turns, Fleet.from_kubeconfig(file, poll=POLL, cluster_of=turns.seen_slowly):
+        await until(lambda: len(turns.seen) >= 20)
+    assert len(set(turns.seen[:20])) > 10

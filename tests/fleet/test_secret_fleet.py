@@ -10,6 +10,7 @@ from kinformer import Client, Fleet, Manager, SharedInformerFactory, StoppedErro
 from kinformer.testing import APIServer
 from tests.derived.test_derived_properties import Told
 from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, secret
+from tests.support.turns import Turns
 from tests.support.waiting import settle, until
 
 SECRETS = "v1/secrets"
@@ -173,3 +174,14 @@ async def test_a_manager_enters_a_fleet_after_the_secrets_and_leaves_it_before(
             assert names.by_key["east/default/east"] == "east"
     assert names.health().state == "stopped"
     assert len(fleet) == 0
+
+
+async def test_many_secrets_hold_the_loop_for_a_slice_of_them_at_most(server: APIServer, client: Client) -> None:
+    for number in range(20):
+        server.create(secret(f"c{number}", {}))
+    turns = Turns()
+    async with turns, SharedInformerFactory(client) as hub:
+        secrets = hub.for_resource(SECRETS, label_selector="cluster=true")
+        async with Fleet.from_secrets(secrets, cluster_of=turns.seen_slowly):
+            await until(lambda: len(turns.seen) >= 20)
+    assert len(set(turns.seen[:20])) > 10

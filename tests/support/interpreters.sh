@@ -8,7 +8,7 @@ mirror=${KINFORMER_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 usage() {
   cat <<USAGE
-Usage: tests/support/interpreters.sh [--folder DIR] [--mirror URL] [--list] [VERSION ...]
+Usage: tests/support/interpreters.sh [--folder DIR] [--mirror URL] [--source ARCHIVE] [--list] [VERSION ...]
 
 Makes interpreters, to be called as DIR/bin/python3.14 and so on, where noxfile.py finds them.
 
@@ -19,6 +19,8 @@ Makes interpreters, to be called as DIR/bin/python3.14 and so on, where noxfile.
   --folder DIR   where they are kept (default: \$KINFORMER_INTERPRETERS, or ~/.cache/kinformer/interpreters);
                  now $folder
   --mirror URL   a mirror of Debian (default: \$KINFORMER_DEBIAN_MIRROR, or http://deb.debian.org/debian)
+  --source ARCHIVE   the file or the URL of CPython's source (.tar.xz), for a mirror that lacks it; then VERSION is the one
+                 free-threaded version that it is of
   --list         print the interpreters that are there, and make nothing
   --help         print this
 
@@ -33,13 +35,14 @@ fail() {
   exit 1
 }
 
-versions=() list=no
+versions=() list=no archive=
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage && exit 0 ;;
     --list) list=yes ;;
-    --folder | --mirror)
+    --folder | --mirror | --source)
       [ $# -ge 2 ] || fail "$1 needs a value; --help says more"
+      [ "$1" != --source ] || set -- --archive "${@:2}"
       printf -v "${1#--}" %s "$2"
       shift
       ;;
@@ -49,6 +52,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ ${#versions[@]} -gt 0 ] || versions=("${PACKAGED[@]}")
+[ -z "$archive" ] || [[ ${#versions[@]} = 1 && ${versions[0]} = *t ]] || fail "--source is for one free-threaded version, such as 3.14t"
 
 if [ "$list" = yes ]; then
   for command in "$folder"/bin/python3*; do
@@ -135,14 +139,8 @@ packaged() { # version
   detach "/usr/bin/python$1" "python$1"
 }
 
-free_threaded() { # version with its t
-  [ ! -x "$folder/bin/python$1" ] || return 0
-  local version=${1%t} source
-  echo "Python $1, from the source of Debian's python$version"
-  packages dpkg-dev gcc g++ make pkgconf libc6-dev libbz2-dev libffi-dev liblzma-dev libssl-dev libsqlite3-dev \
-    libzstd-dev zlib1g-dev
-  rm -rf "$tree/usr/src/python$1"
-  mkdir -p "$tree/usr/src/python$1"
+fetch_source() { # version with its t: what Debian's unstable suite is built from, or the newest before it that is there
+  local version=${1%t}
   inside sh -ec "
     cd /usr/src/python$1
     for there in \$(apt-cache showsrc --only-source python$version | sed -n 's/^Version: //p' | sort -Vru); do
@@ -151,8 +149,31 @@ free_threaded() { # version with its t
         exit 0
       fi
     done
-    echo 'the mirror has no source of python$version: it may lag behind, so try again later, or another --mirror'
+    echo 'the mirror has no source of python$version: it may lag behind, so try again later, another --mirror, or --source'
     exit 1"
+}
+
+fetch_archive() { # path
+  case $archive in
+    *://*) run curl -fsSL -o "$1" "$archive" ;;
+    *) run cp "$archive" "$1" ;;
+  esac
+}
+
+free_threaded() { # version with its t
+  [ ! -x "$folder/bin/python$1" ] || return 0
+  local source
+  echo "Python $1, from ${archive:-its source in Debian}"
+  packages dpkg-dev gcc g++ make pkgconf libc6-dev libbz2-dev libffi-dev liblzma-dev libssl-dev libsqlite3-dev \
+    libzstd-dev zlib1g-dev
+  rm -rf "$tree/usr/src/python$1"
+  mkdir -p "$tree/usr/src/python$1"
+  if [ -n "$archive" ]; then
+    fetch_archive "$tree/usr/src/python$1/source.tar.xz"
+    inside tar -C "/usr/src/python$1" -xf "/usr/src/python$1/source.tar.xz"
+  else
+    fetch_source "$1"
+  fi
   source=$(basename "$(dirname "$(ls "$tree/usr/src/python$1"/*/configure)")")
   # No PGO and no LTO: they double the time of the build, and of the tests' time they save little.
   inside sh -ec "

@@ -79,7 +79,7 @@ async def dashboard(server: APIServer, *, secrets: dict[str, Any] | None = None,
 
 @asynccontextmanager
 async def asking(server: APIServer, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    async with dashboard(server, **options) as url, httpx.AsyncClient(base_url=url, timeout=10) as client:
+    async with dashboard(server, **options) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         yield client
 
 
@@ -292,7 +292,7 @@ async def test_an_informer_that_crashed_before_the_page_was_opened_is_reported_a
 
     async with (
         serving(cluster_app(lifespan=kinformer_lifespan(setup))) as url,
-        httpx.AsyncClient(base_url=url) as client,
+        httpx.AsyncClient(base_url=url, timeout=60) as client,
     ):
         await crashed.wait()
         report = (await client.get("/api/report")).json()
@@ -349,7 +349,7 @@ async def test_one_object_that_is_nested_too_deeply_is_named_as_unreadable_and_b
     server.register("example.com/v1", "Widget", "widgets", namespaced=True)
     server.create({**widget, "spec": nested(350, "a")})
     app = cluster_app(lifespan=kinformer_lifespan(setup))
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         params = {"resource": "example.com/v1/widgets", "key": "default/deep"}
         answer = await client.get("/api/object", params={**params, "format": "yaml"})
         assert answer.status_code == 200
@@ -536,7 +536,7 @@ async def test_it_can_be_mounted_in_an_application_of_ones_own(server: APIServer
 
     app = FastAPI(lifespan=kinformer_lifespan(setup))
     app.mount("/cluster", cluster_app())
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         assert (await client.get("/cluster/")).text.startswith("<!doctype html>")
         assert (await client.get("/cluster/page/main.js")).status_code == 200
         assert (await client.get("/cluster/api/counts")).json()["v1/pods"]["objects"] == 3

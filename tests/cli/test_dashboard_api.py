@@ -25,7 +25,7 @@ from tests.support.web_server import reading
 async def asking(server: APIServer, *resources: str, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     async with (
         serving_dashboard(server, resources or ("v1/pods", "v1/nodes"), **options) as url,
-        httpx.AsyncClient(base_url=url, timeout=10) as client,
+        httpx.AsyncClient(base_url=url, timeout=60) as client,
     ):
         yield client
 

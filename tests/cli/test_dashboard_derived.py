@@ -31,7 +31,10 @@ def load_of_nodes(factory: SharedInformerFactory) -> None:
 
 
 async def test_the_report_names_what_each_collection_reads_and_its_figures(server: APIServer) -> None:
-    async with serving_dashboard(server, derive=load_of_nodes) as url, httpx.AsyncClient(base_url=url) as client:
+    async with (
+        serving_dashboard(server, derive=load_of_nodes) as url,
+        httpx.AsyncClient(base_url=url, timeout=60) as client,
+    ):
 
         async def derived() -> Any:
             return (await client.get("/api/report")).json()["derived"]
@@ -52,7 +55,7 @@ async def test_the_report_names_what_each_collection_reads_and_its_figures(serve
 
 
 async def test_a_factory_without_derived_collections_reports_none(server: APIServer) -> None:
-    async with serving_dashboard(server) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving_dashboard(server) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         assert (await client.get("/api/report")).json()["derived"] == []
         assert "derived" not in (await client.get("/statusz")).json()
 

@@ -206,7 +206,7 @@ async def test_the_bytes_of_an_object_are_passed_on_as_they_are() -> None:
     source.version = 9
     async with streaming(source) as (informer, url):
         await informer.wait_synced(5)
-        async with httpx.AsyncClient() as client, client.stream("GET", url) as answer:
+        async with httpx.AsyncClient(timeout=60) as client, client.stream("GET", url) as answer:
             text = ""
             async for piece in answer.aiter_text():
                 text += piece

@@ -88,7 +88,7 @@ def service(setup: Setup) -> FastAPI:
 
 @asynccontextmanager
 async def asking(app: Any) -> AsyncIterator[httpx.AsyncClient]:
-    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=10) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         yield client
 
 
@@ -150,7 +150,7 @@ async def test_a_selector_of_a_request_that_does_not_parse_is_its_fault(server: 
         return sse_response(informer, label_selector=selector)
 
     expected = "label selector 'app in (': found the end, expected a value, ',' or ')' at position 8: app in (>>>"
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         for path in ("/maps", "/events"):
             answer = await client.get(path, params={"selector": "app in ("})
             assert answer.status_code == 400
@@ -167,7 +167,7 @@ async def test_starlette_takes_the_handlers_too(server: APIServer) -> None:
         lifespan=kinformer_lifespan(setup_for(server)),
         exception_handlers=error_handlers(),
     )
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         assert (await client.get("/maps", params={"selector": "!"})).status_code == 400
 
 
@@ -190,7 +190,7 @@ async def test_a_request_that_comes_before_the_first_list_is_told_to_come_again(
         return "synced"
 
     server.faults.add(faults.status(403), resource="v1/configmaps")
-    async with serving(app) as url, httpx.AsyncClient(base_url=url) as client:
+    async with serving(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
         for path in ("/maps", "/informer", "/waiting"):
             answer = await client.get(path)
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")

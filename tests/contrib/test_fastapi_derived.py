@@ -65,7 +65,7 @@ async def service(server: APIServer) -> AsyncIterator[str]:
 
 
 async def test_a_derived_collection_is_a_dependency(server: APIServer) -> None:
-    async with service(server) as url, httpx.AsyncClient(base_url=url) as client:
+    async with service(server) as url, httpx.AsyncClient(base_url=url, timeout=60) as client:
 
         async def on_node() -> Any:
             return (await client.get("/pods/node-a")).json()

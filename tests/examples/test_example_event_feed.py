@@ -27,7 +27,7 @@ def module(server: APIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest_asyncio.fixture
 async def service(server: APIServer, module: Any) -> AsyncIterator[str]:
     say(server, "old")
-    async with serving(module.app, graceful=1) as url, httpx.AsyncClient(base_url=url) as browser:
+    async with serving(module.app, graceful=1) as url, httpx.AsyncClient(base_url=url, timeout=60) as browser:
 
         async def ready() -> int:
             return (await browser.get("/readyz")).status_code

@@ -49,7 +49,7 @@ async def router(
 ) -> AsyncIterator[httpx.AsyncClient]:
     monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(tmp_path / "kubeconfig")))
     module = imported("service_discovery/router.py", monkeypatch)
-    async with serving(module.app) as url, httpx.AsyncClient(base_url=url) as service:
+    async with serving(module.app) as url, httpx.AsyncClient(base_url=url, timeout=60) as service:
         yield service
 
 

@@ -50,7 +50,7 @@ async def serving(server: APIServer, port: int) -> AsyncIterator[tuple[asyncio.s
         env={**os.environ, "KUBERNETES_URL": server.url, "PYTHONPATH": str(FOLDER.parent.parent)},
     )
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
 
             async def ready() -> int:
                 try:

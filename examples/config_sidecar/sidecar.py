@@ -70,7 +70,8 @@ class Changes:
 
     def wait(self, quiet: float, longest: float) -> None:
         """Wait for a change, and then until `quiet` seconds have passed without another, but not above `longest`."""
-        self._changed.wait()
+        while not self._changed.wait(1):
+            pass  # without the GIL, an endless wait may overlook the signal that should end it
         end = time.monotonic() + longest
         while self._changed.is_set() and time.monotonic() < end:
             self._changed.clear()

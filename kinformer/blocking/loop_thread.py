@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
@@ -13,6 +13,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import anyio
 from anyio.from_thread import BlockingPortal
 
+from kinformer._runtime.exclusion import FREE_THREADED
 from kinformer.exceptions import StoppedError
 
 __all__ = ["Awaited", "LoopThread"]
@@ -118,7 +119,7 @@ class LoopThread:
             except RuntimeError:  # it is ending by itself
                 raise self._ended(what) from None
         try:
-            return future.result()
+            return _result(future)
         except CancelledError:
             raise self._ended(what) from None
         except BaseException:
@@ -183,6 +184,14 @@ class LoopThread:
             if self._died is None and thread.is_alive():
                 raise
         thread.join()
+
+
+def _result(future: Future[T]) -> T:
+    """Wait for a call on the loop, so that Ctrl-C and other signals end the wait at once, or within a second."""
+    # Without the GIL a lock spins before it sleeps, and what CPython 3.14 and 3.15 do then takes no note of a signal.
+    while FREE_THREADED and not future.done():
+        wait([future], timeout=1)
+    return future.result()
 
 
 class _OnLoop(Protocol):

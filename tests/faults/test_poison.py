@@ -204,7 +204,7 @@ async def test_a_handler_that_cannot_take_one_object_hears_of_all_others(
         assert s.cached == s.truth
         assert s.mirror.objects.keys() == {"default/a", "default/bad", "default/z"}
         assert s.informer.statistics().handler_errors == 1
-        (record,) = [record for record in caplog.records if record.name == "kinformer.handler"]
+        (record,) = [one for one in caplog.records if one.name == "kinformer.handler" and one.levelname == "ERROR"]
         assert record.message == "handler failing failed on ADDED of default/bad"
         assert isinstance(record.exc_info, tuple)
         assert isinstance(record.exc_info[1], DecodeError if how == "model" else ValueError)

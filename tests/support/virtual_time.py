@@ -15,9 +15,7 @@ import anyio.to_thread
 import pytest
 
 GRACE = 0.002  # seconds of real time that loopback sockets and helper threads get before a jump
-
-
-PATIENCE = 10.0  # seconds of real time that threads get within `no_jump_before_threads_end`
+PATIENCE = 10.0  # seconds of real time that threads get for which a jump waits
 
 
 class _JumpingSelector:
@@ -59,6 +57,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def advance(self, seconds: float) -> None:
         self._now += seconds
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Let the threads of the executor end, in real time."""
+        self.threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self.threads -= 1
 
 
 @contextmanager

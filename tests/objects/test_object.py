@@ -339,7 +339,7 @@ def test_no_public_method_makes_a_cycle_that_is_never_freed() -> None:
     tracemalloc.start()
     try:
         before = run(10)
-        # 2,500 objects, 40 attempts each. What leaked would hold 20 KB an object, 50 MB in all; an allocator keeps some.
+        # 2,500 objects, 40 attempts each. What leaked would be 20 KB an object, 50 MB in all; an allocator keeps some.
         assert run(2500) - before < 10_000_000
     finally:
         tracemalloc.stop()

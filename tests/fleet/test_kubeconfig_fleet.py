@@ -112,8 +112,13 @@ async def test_a_context_that_becomes_broken_keeps_its_connection_of_before(file
 async def test_a_file_that_comes_later_is_waited_for(file: Path) -> None:
     async with clusters("east") as servers, Fleet.from_kubeconfig(file, poll=POLL) as fleet:
         maps = fleet.union(CONFIG_MAPS)
-        with pytest.raises(NotSyncedError, match="No such file"):
-            await fleet.wait_synced(0.1)
+
+        async def reason() -> str:
+            with pytest.raises(NotSyncedError) as caught:
+                await fleet.wait_synced(0.1)
+            return str(caught.value)
+
+        await until(reason, holds=lambda text: "No such file" in text)
         assert not maps.has_synced
         write(file, kubeconfig(servers))
         await fleet.wait_synced(10)

@@ -87,7 +87,7 @@ async def test_objects_without_a_name_are_a_wrong_command_line(kinformer: Comman
 
 
 async def test_a_timeout_is_said_in_kubectls_words_and_says_how_the_object_is(kinformer: CommandLine) -> None:
-    ended = await kinformer("wait", "pods", "web-1", "--for=condition=Ready", "--timeout=0.3")
+    ended = await kinformer("wait", "pods", "web-1", "--for=condition=Ready", "--timeout=3")
     assert (ended.status, ended.out) == (1, "")
     assert ended.err.startswith(
         "kinformer: timed out waiting for the condition on pods/web-1; it is Pending (0/1 containers ready)"

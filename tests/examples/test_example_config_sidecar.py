@@ -7,7 +7,7 @@ import base64
 import sys
 import threading
 import time
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,12 @@ def sidecar(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """The files below a folder, with what is in them."""
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    """The files below a folder, with what is in them; without one that is being written or removed."""
+    found = {}
+    for path in folder.rglob("[!.]*"):
+        with suppress(FileNotFoundError, IsADirectoryError):
+            found[str(path.relative_to(folder))] = path.read_text()
+    return found
 
 
 def calls(folder: Path) -> int:

@@ -54,9 +54,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Check that each thread that a test started has ended when the test ends; what it does would disturb others."""
+    """Check that each thread that a test started has ended when the test ends: it would disturb others."""
     yield
-    until = time.monotonic() + 2
+    until = time.monotonic() + 15
     for thread in set(threading.enumerate()) - item.stash[_threads_before]:
         if not thread.name.startswith(_OF_LIBRARIES):
             thread.join(until - time.monotonic())

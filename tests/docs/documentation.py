@@ -36,7 +36,6 @@ import os
 import re
 import runpy
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -262,12 +261,9 @@ async def run_pytest(path: Path, fails: str = "") -> None:
 
 
 @contextmanager
-def no_thread_left() -> Iterator[None]:
-    """Leave the blocking informers that are still open at the end, and wait until their threads have ended.
-
-    A thread that goes on would call for `random` in the middle of other tests.
-    """
-    before, entered = set(threading.enumerate()), blocking.Informers.__enter__
+def blocking_informers_left() -> Iterator[None]:
+    """Leave the blocking informers that are still open at the end, which ends their threads."""
+    entered = blocking.Informers.__enter__
     opened: list[blocking.Informers] = []
 
     def enter(self: blocking.Informers) -> blocking.Informers:
@@ -278,10 +274,6 @@ def no_thread_left() -> Iterator[None]:
         yield
     for informers in opened:
         informers.__exit__(None, None, None)
-    for thread in set(threading.enumerate()) - before:
-        if not thread.name.startswith(("AnyIO worker", "asyncio")):  # these wait for work, and end with their loop
-            thread.join(_SECONDS)
-            assert not thread.is_alive(), thread
 
 
 async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -295,7 +287,7 @@ async def run_page(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     async with APIServer() as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig(folder / "kubeconfig")))
         async with AsyncExitStack() as stack:
-            stack.enter_context(no_thread_left())
+            stack.enter_context(blocking_informers_left())
             program = Program(page, server, folder, stack)
             await program.run()
     for name in os.environ.keys() - environment.keys():

@@ -147,6 +147,6 @@ async def test_names_of_contexts_are_mapped_left_out_and_not_confused(file: Path
 async def test_many_contexts_hold_the_loop_for_a_slice_of_them_at_most(file: Path) -> None:
     write(file, kubeconfig({f"c{number}": "http://127.0.0.1:1" for number in range(20)}))
     turns = Turns()
-    async with turns, Fleet.from_kubeconfig(file, poll=POLL, cluster_of=turns.seen_slowly):
+    async with Fleet.from_kubeconfig(file, poll=POLL, cluster_of=turns.seen_slowly):
         await until(lambda: len(turns.seen) >= 20)
     assert len(set(turns.seen[:20])) > 10

@@ -180,7 +180,7 @@ async def test_many_secrets_hold_the_loop_for_a_slice_of_them_at_most(server: AP
     for number in range(20):
         server.create(secret(f"c{number}", {}))
     turns = Turns()
-    async with turns, SharedInformerFactory(client) as hub:
+    async with SharedInformerFactory(client) as hub:
         secrets = hub.for_resource(SECRETS, label_selector="cluster=true")
         async with Fleet.from_secrets(secrets, cluster_of=turns.seen_slowly):
             await until(lambda: len(turns.seen) >= 20)

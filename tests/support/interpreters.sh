@@ -35,14 +35,13 @@ fail() {
   exit 1
 }
 
-versions=() list=no archive=
+versions=() list=no source=
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage && exit 0 ;;
     --list) list=yes ;;
     --folder | --mirror | --source)
       [ $# -ge 2 ] || fail "$1 needs a value; --help says more"
-      [ "$1" != --source ] || set -- --archive "${@:2}"
       printf -v "${1#--}" %s "$2"
       shift
       ;;
@@ -52,7 +51,8 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ ${#versions[@]} -gt 0 ] || versions=("${PACKAGED[@]}")
-[ -z "$archive" ] || [[ ${#versions[@]} = 1 && ${versions[0]} = *t ]] || fail "--source is for one free-threaded version, such as 3.14t"
+[ -z "$source" ] || [[ ${#versions[@]} = 1 && ${versions[0]} = *t ]] ||
+  fail "--source is for one free-threaded version, such as 3.14t"
 
 if [ "$list" = yes ]; then
   for command in "$folder"/bin/python3*; do
@@ -154,30 +154,30 @@ fetch_source() { # version with its t: what Debian's unstable suite is built fro
 }
 
 fetch_archive() { # path
-  case $archive in
-    *://*) run curl -fsSL -o "$1" "$archive" ;;
-    *) run cp "$archive" "$1" ;;
+  case $source in
+    *://*) run curl -fsSL -o "$1" "$source" ;;
+    *) run cp "$source" "$1" ;;
   esac
 }
 
 free_threaded() { # version with its t
   [ ! -x "$folder/bin/python$1" ] || return 0
-  local source
-  echo "Python $1, from ${archive:-its source in Debian}"
+  local unpacked
+  echo "Python $1, from ${source:-its source in Debian}"
   packages dpkg-dev gcc g++ make pkgconf libc6-dev libbz2-dev libffi-dev liblzma-dev libssl-dev libsqlite3-dev \
     libzstd-dev zlib1g-dev
   rm -rf "$tree/usr/src/python$1"
   mkdir -p "$tree/usr/src/python$1"
-  if [ -n "$archive" ]; then
+  if [ -n "$source" ]; then
     fetch_archive "$tree/usr/src/python$1/source.tar.xz"
     inside tar -C "/usr/src/python$1" -xf "/usr/src/python$1/source.tar.xz"
   else
     fetch_source "$1"
   fi
-  source=$(basename "$(dirname "$(ls "$tree/usr/src/python$1"/*/configure)")")
+  unpacked=$(basename "$(dirname "$(ls "$tree/usr/src/python$1"/*/configure)")")
   # No PGO and no LTO: they double the time of the build, and of the tests' time they save little.
   inside sh -ec "
-    cd /usr/src/python$1/$source
+    cd /usr/src/python$1/$unpacked
     ./configure -q --prefix=/opt/python$1 --disable-gil --without-static-libpython --disable-test-modules
     make -s -j $(nproc)
     make -s install"

@@ -80,12 +80,16 @@ class IndexFunction(Generic[ObjectT]):
         name: The name of the index.
         func: Returns the values of an object; or a JSON path such as `"spec.nodeName"`.
 
+    Attributes:
+        segments: Those of the path, under which an object has the value that its decoder has read; None if there is no
+            path.
+
     Raises:
         ConfigError: The path does not parse.
         TypeError: `func` is neither a path nor a function of an object.
     """
 
-    __slots__ = ("_failing", "_segments", "_told", "errors", "func", "name")
+    __slots__ = ("_failing", "_told", "errors", "func", "name", "segments")
 
     def __init__(self, name: str, func: IndexFunc[ObjectT] | str) -> None:
         check_indexers({name: func}, "Indexer")
@@ -93,18 +97,18 @@ class IndexFunction(Generic[ObjectT]):
             func = PathIndex(func)
         self.name = name
         self.func: IndexFunc[ObjectT] = func
-        self._segments = func.path.segments if isinstance(func, PathIndex) else None
+        self.segments = func.path.segments if isinstance(func, PathIndex) else None
         self.errors = 0
         self._told = LogOnce()
         self._failing: dict[str, None] = {}  # keys of objects that are left out now; bounded by what is stored
 
     def __call__(self, key: str, obj: ObjectT) -> _Filed:
         """Return the values of an object, each once; None if there are none or the function failed."""
-        if self._segments is not None and isinstance(obj, KubeObject):
+        if self.segments is not None and isinstance(obj, KubeObject):
             known = obj._path_values  # the values that the decoder has read already
-            if known is not None and self._segments in known:
+            if known is not None and self.segments in known:
                 self.forget(key)
-                return known[self._segments]
+                return known[self.segments]
         try:
             values = _texts(self.func(obj))
         except Exception:
@@ -125,10 +129,10 @@ class IndexFunction(Generic[ObjectT]):
 
     def values(self, obj: ObjectT) -> tuple[str, ...]:
         """Return the values of an object, whether it is filed or not; none if the function fails, without a count."""
-        if self._segments is not None and isinstance(obj, KubeObject):
+        if self.segments is not None and isinstance(obj, KubeObject):
             known = obj._path_values
-            if known is not None and self._segments in known:
-                return _each(known[self._segments])
+            if known is not None and self.segments in known:
+                return _each(known[self.segments])
         try:
             return tuple(_texts(self.func(obj)))
         except Exception:  # noqa: BLE001 - counted and logged when the object was filed
@@ -206,6 +210,14 @@ class Index(Generic[ObjectT]):
 
     def put(self, number: int, key: str, obj: ObjectT) -> None:
         """File an object, in place of the one that is filed under its key."""
+        segments = self.function.segments
+        if segments is not None and isinstance(obj, KubeObject) and (known := obj._path_values) is not None:
+            # Nearly always the value has not changed. An object has one at most, so none but this bucket has its key.
+            value = known.get(segments)
+            bucket = None if value is None else self.buckets.get(value)
+            if bucket is not None and key in bucket:
+                bucket[key] = obj
+                return
         filed = self._filed[number]
         values = self.function(key, obj)
         old = filed.get(key)

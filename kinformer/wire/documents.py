@@ -131,7 +131,7 @@ def _values_of(found: Sequence[tuple[str, Segments]]) -> Callable[[Document | Ma
         return values
 
     find = attrgetter(*(attributes for attributes, _ in found))
-    key_of: Callable[[Any], bytes] = bytes if len(found) == 1 else _BETWEEN.join
+    key_of: Callable[..., bytes] = bytes if len(found) == 1 else _BETWEEN.join
     shared = SharedValues(texts)
 
     # Called for each event: nothing is looked up in an object of its own.

@@ -50,7 +50,9 @@ class Meter:
         return True
 
 
-async def kinformer(url: str, kind: str, meter: Meter, *, decode: Callable[[Any], Any] | None = None) -> None:
+async def kinformer(
+    url: str, kind: str, meter: Meter, *, decode: Callable[[Any], Any] | None = None, **options: Any
+) -> None:
     from benchmarks.data import KINDS
     from kinformer import Client, SharedInformerFactory
 
@@ -63,7 +65,8 @@ async def kinformer(url: str, kind: str, meter: Meter, *, decode: Callable[[Any]
             last.set_result(None)
 
     async with Client.from_url(url) as client, SharedInformerFactory(client, watch_list=False) as factory:
-        factory.for_resource(KINDS[kind].resource).add_event_handler(on_update=on_update, queue_size=1 << 30)
+        informer = factory.for_resource(KINDS[kind].resource, **options)
+        informer.add_event_handler(on_update=on_update, queue_size=1 << 30)
         await factory.wait_for_cache_sync(timeout=60, handlers=True)
         await asyncio.to_thread(meter.order)
         await last
@@ -71,6 +74,10 @@ async def kinformer(url: str, kind: str, meter: Meter, *, decode: Callable[[Any]
 
 async def kinformer_dict(url: str, kind: str, meter: Meter) -> None:
     await kinformer(url, kind, meter, decode=lambda obj: obj.to_dict())
+
+
+async def kinformer_by_node(url: str, kind: str, meter: Meter) -> None:
+    await kinformer(url, kind, meter, indexers={"node": "spec.nodeName"})
 
 
 async def kubernetes_asyncio(url: str, kind: str, meter: Meter, *, typed: bool = True) -> None:
@@ -222,6 +229,7 @@ async def least(url: str, kind: str, meter: Meter) -> None:
 PEERS: dict[str, Callable[[str, str, Meter], Awaitable[None]]] = {
     "kinformer": kinformer,
     "kinformer, handler decodes to a dict": kinformer_dict,
+    "kinformer, indexed by node": kinformer_by_node,
     "aiohttp and json.loads": aiohttp,
     "aiohttp, kinformer's decoder and a dict": least,
     "kopf, dict": kopf,
@@ -233,6 +241,7 @@ PEERS: dict[str, Callable[[str, str, Meter], Awaitable[None]]] = {
     "kubernetes, its informer": kubernetes_informer,
     "kr8s, wrapped": kr8s,
 }
+PODS_ONLY = {"kinformer, indexed by node"}
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import sys
 from importlib.util import find_spec
 
 from benchmarks.harness import RESULTS, Figure, loads_us, median, run, serving
-from benchmarks.peer import PEERS, WARM
+from benchmarks.peer import PEERS, PODS_ONLY, WARM
 from benchmarks.watch import lines_of
 
 ROUNDS = 5
@@ -65,8 +65,9 @@ async def event_us(url: str, peer: str, kind: str, events: int) -> float:
 
 
 async def side_by_side(kind: str) -> list[Figure]:
-    present = [peer for peer in PEERS if is_installed(peer)]
-    for peer in PEERS:
+    wanted = [peer for peer in PEERS if kind == "pods" or peer not in PODS_ONLY]
+    present = [peer for peer in wanted if is_installed(peer)]
+    for peer in wanted:
         if peer not in present:
             print(f"  {kind}: {peer}: not installed")
     lines = lines_of(kind, OBJECTS)
@@ -93,8 +94,8 @@ async def side_by_side(kind: str) -> list[Figure]:
         text = f"an event {statistics.median(costs[peer]):.1f} us of CPU"
         details = {"kind": kind, "peer": peer, "cost_us": costs[peer]}
         figures.append(median(f"{kind}: {peer}", ratios[peer], "x orjson.loads", reference=text, details=details))
-    for (wanted, peer), (name, must, aim) in LIMITS.items():
-        if wanted == kind and peer in costs:
+    for (of, peer), (name, must, aim) in LIMITS.items():
+        if of == kind and peer in costs:
             times = [theirs / ours for theirs, ours in zip(costs[peer], costs["kinformer"], strict=True)]
             title = f"G3 events per second of CPU, kinformer over kubernetes_asyncio, {name}"
             figures.append(median(title, times, "x", limit=must, aim=aim, least=True))

@@ -37,12 +37,18 @@ SYNCS = (
     "list",
     "list, gzip",
     "list, decoded",
+    "list, indexed by node",
     "watch_list",
     "watch_list, decoded",
     "list drained",
     "watch_list drained",
 )
-FOLLOWS = ("informer", "informer, decoded", "least", "drain")
+FOLLOWS = ("informer", "informer, decoded", "informer, indexed by node", "least", "drain")
+
+
+def options_of(how: str) -> dict[str, Any]:
+    """The options of the informer that is measured."""
+    return {"indexers": {"node": "spec.nodeName"}} if how.endswith("indexed by node") else {}
 
 
 def say(**figures: Any) -> None:
@@ -115,7 +121,7 @@ async def sync(kubeconfig: str, kind: str, how: str, lines: list[bytes]) -> None
         forget_peak()
         began = time.process_time()
         async with SharedInformerFactory(client, watch_list=way == "watch_list") as factory:
-            informer = factory.for_resource(KINDS[kind].resource)
+            informer = factory.for_resource(KINDS[kind].resource, **options_of(how))
             informer.add_event_handler(counter, queue_size=1 << 30)
             await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
             cost = time.process_time() - began
@@ -156,7 +162,7 @@ async def follow(kubeconfig: str, kind: str, how: str, lines: list[bytes], event
     counter = Counter(events, decode=how == "informer, decoded")
     before = loads_us(lines)
     async with Client.from_kubeconfig(kubeconfig) as client, SharedInformerFactory(client) as factory:
-        informer = factory.for_resource(KINDS[kind].resource)
+        informer = factory.for_resource(KINDS[kind].resource, **options_of(how))
         informer.add_event_handler(counter, queue_size=1 << 30)
         await factory.wait_for_cache_sync(timeout=TIMEOUT, handlers=True)
         print("ready", flush=True)

@@ -39,6 +39,7 @@ LIST_LIMIT = {"limit": 2.2, "aim": 1.7}
 EVENT_LIMITS = {"pods": {"limit": 2.5, "aim": 1.2}, "configmaps": {"limit": 5.0, "aim": 2.5}}
 MEMORY_LIMIT = {"limit": 10_000.0, "aim": 8_000.0}
 WAYS = ("list", "watch_list")
+PODS_ONLY = ("list, gzip", "list, decoded", "list, indexed by node")
 OTHERS = {"client-go": go_client, "kube-rs": rust_client}
 
 
@@ -128,7 +129,7 @@ def _of(rounds: Sequence[dict[str, Any]], name: str) -> list[float]:
 
 async def lists(rounds: Rounds, kind: str, objects: int, count: int) -> list[Figure]:
     """To the synced cache, by LIST and by WatchList; drained alone; and with a handler that reads all."""
-    hows = [*WAYS, *(f"{way} drained" for way in WAYS), *(["list, gzip", "list, decoded"] if kind == "pods" else [])]
+    hows = [*WAYS, *(f"{way} drained" for way in WAYS), *(PODS_ONLY if kind == "pods" else [])]
     hows += rounds.syncs
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
@@ -173,6 +174,8 @@ def beside(prefix: str, theirs: dict[str, list[dict[str, Any]]], ours: Sequence[
 async def events(rounds: Rounds, kind: str, count: int) -> list[Figure]:
     """An event at a live rate, beyond what aiohttp alone takes to drain it."""
     hows = ["drain", "least", "informer", "informer, decoded", *rounds.follows]
+    if kind == "pods":
+        hows.append("informer, indexed by node")
     taken: dict[str, list[dict[str, Any]]] = {how: [] for how in hows}
     for number in range(count):
         _progress(f"{kind}: events, round {number + 1} of {count}")

@@ -10,6 +10,7 @@ pyproject.toml, and the tool reads the latter: it gets a copy with the version i
 from __future__ import annotations
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from email.parser import BytesParser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DYNAMIC = 'dynamic = ["version"]'
+DYNAMIC = re.compile(r"^dynamic = .*$", re.MULTILINE)
 
 
 def write_sbom(wheel: Path, pyproject: str) -> Path:
@@ -30,20 +31,21 @@ def write_sbom(wheel: Path, pyproject: str) -> Path:
         wheel: The wheel.
         pyproject: The text of the pyproject.toml that it was built with.
     """
-    if DYNAMIC not in pyproject:
-        raise ValueError(f"pyproject.toml has no line {DYNAMIC}")
     about = metadata(wheel)
+    static, replaced = DYNAMIC.subn(f'version = "{about["Version"]}"', pyproject)
+    if replaced != 1:
+        raise ValueError(f"pyproject.toml: expected one line that begins with 'dynamic = ', got {replaced}")
     target = wheel.with_name(f"{about['Name']}-{about['Version']}.cdx.json")
     with tempfile.TemporaryDirectory(prefix="kinformer-sbom-") as folder:
-        static = Path(folder) / "pyproject.toml"
-        static.write_text(pyproject.replace(DYNAMIC, f'version = "{about["Version"]}"'), encoding="utf-8")
+        described = Path(folder) / "pyproject.toml"
+        described.write_text(static, encoding="utf-8")
         environment = Path(folder) / "venv"
         venv.create(environment, with_pip=False, symlinks=True)
         extras = ",".join(about.get_all("Provides-Extra", []))
         pip = [sys.executable, "-m", "pip", "--python", str(environment)]
         subprocess.run([*pip, "install", "--quiet", f"{wheel.resolve()}[{extras}]"], check=True)
         # Reproducible: no serial number, and the time is that of SOURCE_DATE_EPOCH or left out.
-        command = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", str(static)]
+        command = [sys.executable, "-m", "cyclonedx_py", "environment", "--pyproject", str(described)]
         command += ["--mc-type", "library", "--output-reproducible", "--of", "JSON", "-o", str(target)]
         subprocess.run([*command, str(environment)], check=True)
     return target

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import anyio
 import anyio.to_thread
-from anyio.abc import ByteReceiveStream
 
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.single_flight import SingleFlight
@@ -305,37 +304,53 @@ class _TooMuchOutputError(Exception):
     """A plugin prints more than any credential has."""
 
 
+class _Program(asyncio.SubprocessProtocol):
+    """A program that runs, and what it prints; it is ended if that is too much."""
+
+    def __init__(self) -> None:
+        self.printed = {1: bytearray(), 2: bytearray()}  # by file descriptor
+        self.ended = asyncio.Event()  # it is gone, and its pipes are closed
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    @property
+    def printed_too_much(self) -> bool:
+        return max(map(len, self.printed.values())) > _MOST_OUTPUT
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.printed[fd] += data
+        if self.printed_too_much and self._transport is not None:
+            self._transport.close()  # kills it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+
 async def _run_program(
     command: Sequence[str], env: Mapping[str, str], *, interactive: bool
-) -> tuple[int, bytes, bytes]:
+) -> tuple[int | None, bytes, bytes]:
     """Run a program, and return its status, stdout and stderr; cancelling kills it.
 
-    (anyio's `run_process`, cancelled once as asyncio does, waits for the program.)
+    (By a protocol, because the streams of asyncio, and of anyio before 4.15, wait for ever for a program that is killed
+    while they have stopped reading.)
     """
-    async with await anyio.open_process(
-        command,
+    transport, program = await asyncio.get_running_loop().subprocess_exec(
+        _Program,
+        *command,
         env=env,
         stdin=None if interactive else subprocess.DEVNULL,
         stderr=None if interactive else subprocess.PIPE,
-    ) as process:
-        try:
-            return await asyncio.gather(process.wait(), _all_of(process.stdout), _all_of(process.stderr))
-        except BaseException:
-            if process.returncode is None:
-                process.kill()
-            raise
-
-
-async def _all_of(stream: ByteReceiveStream | None) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    if stream is not None:
-        async for chunk in stream:
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > _MOST_OUTPUT:
-                raise _TooMuchOutputError
-    return b"".join(chunks)
+    )
+    try:
+        await program.ended.wait()
+    finally:
+        transport.close()
+        await program.ended.wait()
+    if program.printed_too_much:
+        raise _TooMuchOutputError
+    return transport.get_returncode(), bytes(program.printed[1]), bytes(program.printed[2])
 
 
 class _Configuration(Protocol):

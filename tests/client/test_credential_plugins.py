@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import resource
 from pathlib import Path
@@ -80,6 +81,22 @@ async def test_a_plugin_that_prints_without_end_is_ended_at_once(tmp_path: Path)
             async with Client.from_kubeconfig(config):
                 pytest.fail("entered")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # KB
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="the size of a pipe cannot be set")
+async def test_a_plugin_is_ended_though_more_of_its_output_waits_than_is_read_at_once(tmp_path: Path) -> None:
+    """asyncio stops reading a pipe then, and does not see its end."""
+    body = """
+        import fcntl, os
+        fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1024 * 1024)
+        while True:
+            os.write(1, b"x" * 1024 * 1024)
+    """
+    config = kubeconfig(tmp_path, "http://127.0.0.1:1", plugin(tmp_path, body))
+    async with asyncio.timeout(20):
+        with pytest.raises(ConfigError, match="printed more than 1048576 bytes"):
+            async with Client.from_kubeconfig(config):
+                pytest.fail("entered")
 
 
 @pytest.mark.parametrize("token", [5, True, ["t"], {"t": "t"}])

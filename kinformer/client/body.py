@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import cache
 
 import aiohttp
 
@@ -21,7 +22,7 @@ from kinformer.client.aiohttp_internals import low_watermark, read_whole, transp
 from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 
-__all__ = ["Body", "BodyReader", "Pace"]
+__all__ = ["Body", "BodyReader", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
@@ -32,6 +33,7 @@ _WAITED = 0.0002  # seconds: a read that took longer has given the loop its turn
 _ROW = 4  # small chunks that arrived quickly in a row, before the reader waits; an event arrives in up to three
 _NAP = 0.002  # seconds: less than the jitter of a network response
 _GATHERED = 256 * 1024  # bytes that wake the reader earlier; as much as is read at once
+_MAPPED = 2 * 1024 * 1024  # bytes: what the chunks of a watch take and free is up to 1.5 MB
 
 
 class Pace:
@@ -52,6 +54,17 @@ class Pace:
         return self._row >= _ROW
 
 
+@cache
+def keep_free_memory() -> None:
+    """Make glibc's malloc keep up to 4 MB of free memory, where it gives the system back what exceeds a part of that.
+
+    Its threshold is twice the size of the largest block that was mapped and has been freed (mallopt(3),
+    M_MMAP_THRESHOLD): so one is mapped and freed here, once in a process, and its pages are never touched. A program
+    that has set the thresholds keeps its own. Other allocators are not affected.
+    """
+    bytes(_MAPPED)
+
+
 class Body:
     """A response whose head has been read; `read`, or `async for`, returns its body in chunks as they arrive."""
 
@@ -63,6 +76,7 @@ class Body:
         self._cut_is_end = cut_is_end
         self._pace = Pace()
         read_whole(response.content)
+        keep_free_memory()
 
     @property
     def status(self) -> int:

@@ -242,7 +242,7 @@ class FastPath:
         values_of = documents.values_of
         decode: Callable[[bytes], Any] = documents.typed if untyped else documents.plain
         decode_marked: Callable[[bytes], Any] = documents.typed_marked if untyped else documents.marked
-        read = 0
+        already = len(found)
         pieces: tuple[bytes | memoryview, ...] = ()
         try:
             for end in ends:
@@ -306,7 +306,6 @@ class FastPath:
                 kept = obj if layout is None else layout.kept(obj)
                 append(_new_tuple(WatchEvent, (type_, kept)) if type_ else kept)
                 start = end + gap
-                read += 1
         except _UNUSUAL:
             pass  # `event` or `item` finds out what is wrong
-        return read, start
+        return len(found) - already, start

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import strategies as st
 
 from kinformer import Client, ConfigError
+from kinformer._runtime.clock import SYSTEM
 from kinformer.testing.explore import (
     ALL,
     ClusterState,
@@ -303,6 +304,21 @@ def test_dates_names_and_random_numbers_are_those_of_the_schedule() -> None:
     assert first[2:] != looked(2)[2:]
     assert abs(time.time() - datetime.now(UTC).timestamp()) < 1
     assert datetime.now(UTC).year > 2025
+
+
+def test_a_check_reads_the_clocks_of_the_simulation_whoever_writes() -> None:
+    times: set[tuple[float, float]] = set()
+
+    def read(state: ClusterState) -> None:
+        times.add((SYSTEM.wall() - SYSTEM.boot(), SYSTEM.boot() - SYSTEM.loop()))
+
+    async def test(world: World) -> None:
+        declare(world, careful)
+        world.always(read)
+        world.eventually(read)
+
+    explore(schedules=1)(test)()
+    assert {(round(wall, 3), round(loop, 3)) for wall, loop in times} == {(1_767_225_600.0 - 5000.0, 0.0)}
 
 
 # --- how it is used ------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -68,14 +69,20 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def run_ready(self, round_up: Callable[[float], None]) -> None:
         """Run until nothing is ready; `round_up` moves the clock by so many seconds."""
-        around = asyncio._get_running_loop()
-        asyncio._set_running_loop(self)
-        try:
+        with self.as_running():
             while (due := self.next_due) <= self.time() + 1e-9:
                 # Clocks of different speeds leave rounding errors: no timer may fire a picosecond before its time.
                 while due >= self.time():  # asyncio runs what is due before now
                     round_up(1e-11)
                 self._run_once()  # type: ignore[attr-defined]
+
+    @contextmanager
+    def as_running(self) -> Iterator[None]:
+        """Make this the running loop inside, so that its clocks are the ones that kinformer reads."""
+        around = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            yield
         finally:
             asyncio._set_running_loop(around)
 

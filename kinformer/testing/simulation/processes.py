@@ -118,9 +118,7 @@ class Process:
 
     def close(self) -> None:
         """Forget everything; what still runs is abandoned, as by a killed process."""
-        around = asyncio._get_running_loop()
-        asyncio._set_running_loop(self.loop)
-        try:
+        with self.loop.as_running():
             self.stopped_until = -math.inf
             for task in self._left():
                 task.cancel()
@@ -135,8 +133,6 @@ class Process:
                 self.loop._run_once()  # type: ignore[attr-defined]
             for task in self._left():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-        finally:
-            asyncio._set_running_loop(around)
         self.loop.close()
 
 

@@ -307,10 +307,11 @@ class _TooMuchOutputError(Exception):
 class _Program(asyncio.SubprocessProtocol):
     """A program that runs, and what it prints; it is ended if that is too much."""
 
+    _transport: asyncio.SubprocessTransport
+
     def __init__(self) -> None:
         self.printed = {1: bytearray(), 2: bytearray()}  # by file descriptor
         self.ended = asyncio.Event()  # it is gone, and its pipes are closed
-        self._transport: asyncio.SubprocessTransport | None = None
 
     @property
     def printed_too_much(self) -> bool:
@@ -321,7 +322,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.printed[fd] += data
-        if self.printed_too_much and self._transport is not None:
+        if self.printed_too_much:
             self._transport.close()  # kills it
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -137,6 +138,7 @@ async def test_the_oldest_updates_become_one_entry(site: Site) -> None:
     await apply(site, path, config(data={"applied": "1"}), "first")
     for number in range(13):
         await site.patch(f"{path}?fieldManager=m{number:02}", {"data": {f"k{number:02}": "1"}})
+    await asyncio.sleep(1)  # updates within a second are sorted by their managers
     await site.patch(f"{path}?fieldManager=m00", {"data": {"k01": "2"}})
     await site.patch(f"{path}?fieldManager=m13", {"data": {"applied": "2", "k03": None}})
 

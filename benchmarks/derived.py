@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.harness import Figure, median, run
 from benchmarks.stall import Ticker
 from kinformer import KubeObject, ListOptions, ListPage, SharedInformer, WatchEvent, derive
+from kinformer.derived import mapped
 
 PODS, NODES = 100_000, 1_000
 CHANGES = 1_000  # of a round
@@ -145,7 +146,7 @@ async def of_a_chain(cluster: Cluster, length: int) -> float:
     last: Any = cluster.pods
     async with AsyncExitStack() as stack:
         for _ in range(length):
-            last = await stack.enter_async_context(last.map(_state))
+            last = await stack.enter_async_context(mapped(last, _state))
         await last.wait_synced(60)
         return await cluster.cpu_us(last)
 

@@ -27,8 +27,9 @@ from typing import Any
 
 from benchmarks.data import KINDS
 from benchmarks.harness import CORES, Figure, resident, run, until
-from kinformer import Client, Request, ShardedController
+from kinformer import Client, Request
 from kinformer.leaderelection.lease import LeaseOptions
+from kinformer.sharding import ShardedController
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.membership import ShardMembership
 from kinformer.sharding.slots import slot_of

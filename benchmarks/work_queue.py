@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.harness import Figure, median, run
-from kinformer import DelayingQueue, RateLimitingQueue, WorkQueue
+from kinformer.workqueue import DelayingQueue, RateLimitingQueue, WorkQueue
 
 KEYS = [f"namespace-{number % 20}/name-{number}" for number in range(50_000)]
 ROUNDS = 9

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from kinformer import DeletedFinalStateUnknown, Indexer, IndexNotFoundError, KeyFuncError, Store
+from kinformer import DeletedFinalStateUnknown, Indexer, Store
+from kinformer.exceptions import IndexNotFoundError, KeyFuncError
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from kinformer import (
     ConflictError,
     KinformerError,
     KubeObject,
-    RateLimitingQueue,
     SharedInformerFactory,
     StoppedError,
     split_meta_namespace_key,
 )
 from kinformer.testing import APIServer
+from kinformer.workqueue import RateLimitingQueue
 
 FOOS = "samplecontroller.example.com/v1alpha1/foos"
 WORKERS = 2

@@ -1,4 +1,4 @@
-"""The errors that kinformer raises on purpose, except those of one part alone (`ShardLostError`, `TerminalError`).
+"""The errors that kinformer raises on purpose.
 
 ::
 
@@ -12,7 +12,9 @@
     ├── KeyFuncError                      a key function that failed
     ├── IndexNotFoundError (LookupError)  an index that was never added
     ├── DeletedError (LookupError)        an object that was waited for was deleted; `.object` is its last state
-    ├── LeadershipLostError               the lease went to another
+    ├── LeadershipLostError               the lease went to another process
+    │   └── ShardLostError                the slot of an object went to another replica
+    ├── TerminalError                     raised by a reconcile that is not to be retried
     ├── ConnectError (ConnectionError)    no response, or a part of one: the network, a proxy, TLS, a dead server
     └── APIError                          the server answered with a failure
         ├── BadRequestError 400
@@ -57,13 +59,12 @@ __all__ = [
     "ResourceVersionTooLargeError",
     "SelectorError",
     "ServerError",
+    "ShardLostError",
     "StoppedError",
+    "TerminalError",
     "TooManyRequestsError",
     "UnauthorizedError",
     "WatchError",
-    "api_error",
-    "cause_of",
-    "describe",
 ]
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -137,6 +138,17 @@ class DeletedError(KinformerError, LookupError):
 
 class LeadershipLostError(KinformerError):
     """The lease was lost while its holder was leading."""
+
+
+class ShardLostError(LeadershipLostError):
+    """The slot of the object that a reconcile is about is no longer this replica's. Experimental."""
+
+
+class TerminalError(KinformerError):
+    """Raised by a reconcile that failed in a way that a retry would not mend until something changes.
+
+    Counted and logged as a failure, without a retry (controller-runtime, pkg/reconcile/reconcile.go).
+    """
 
 
 class ConnectError(KinformerError, ConnectionError):

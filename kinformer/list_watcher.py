@@ -12,28 +12,17 @@ from anyio import CapacityLimiter
 from kinformer.exceptions import ConfigError
 
 __all__ = [
-    "Capabilities",
     "ClusterProbe",
-    "Connected",
-    "CountedSource",
-    "Identified",
-    "IngestCounts",
     "ListOptions",
     "ListPage",
     "ListerWatcher",
-    "PageHeader",
     "PresenceProbe",
     "ReadBack",
     "Resumable",
     "ServerProbe",
     "ServerTip",
-    "SnapshotSource",
     "TipProbe",
     "WatchEvent",
-    "by_scope",
-    "capabilities_of",
-    "find_capabilities",
-    "followed_namespaces",
 ]
 
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Metrics", "Reading"]
+__all__ = ["MetricFamily", "Metrics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MetricFamily:
     """The series of one metric of one owner, at one moment.
 
     Attributes:
@@ -61,7 +61,7 @@ class Metrics(Protocol):
         """
         ...
 
-    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+    def collector(self, owner: str, read: Callable[[str], Iterable[MetricFamily]]) -> Callable[[], None]:
         """Export the readings that `read` returns at each export, until the returned callable is called.
 
         It is for owners with series that come and go, such as an informer with its handlers. `read` is called in the

@@ -14,7 +14,9 @@ from benchmarks.soak.chaos import whole
 from benchmarks.soak.followers import QUICK, Replica, Shape
 from benchmarks.soak.truth import Mark, Truth
 from benchmarks.soak.writers import NAMESPACES
-from kinformer import Client, ExpiredError, ListWatch, ResourceVersionTooLargeError, StreamEvent, WatchStream, watch
+from kinformer import Client, ListWatch, watch
+from kinformer.exceptions import ExpiredError, ResourceVersionTooLargeError
+from kinformer.watching import StreamEvent, WatchStream
 
 __all__ = ["StreamFollower"]
 

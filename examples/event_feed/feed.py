@@ -17,7 +17,8 @@ from typing import Any
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
 
-from kinformer import Client, KubeObject, ListWatch, WatchStream, watch
+from kinformer import Client, KubeObject, ListWatch, watch
+from kinformer.watching import WatchStream
 
 NAMESPACE = os.environ.get("NAMESPACE")  # all, if it is not set
 WAITING = 1000  # Events that may wait for a browser; one that is slower is let go, and comes again

@@ -33,6 +33,7 @@ from kinformer.contrib.fastapi import (
     sse_response,
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.derived import mapped
 
 registry = CollectorRegistry()
 metrics = PrometheusMetrics(registry)
@@ -50,7 +51,7 @@ async def setup() -> AsyncIterator[SharedInformerFactory]:
         factory.for_resource("apps/v1/deployments")
         factory.for_resource("v1/nodes")
         by_node = factory.add(group_by(pods, node_of, name="pods by node"))
-        factory.add(by_node.map(load_of, name="load of nodes"))
+        factory.add(mapped(by_node, load_of, name="load of nodes"))
         yield factory
 
 

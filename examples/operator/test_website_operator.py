@@ -21,18 +21,10 @@ import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from website_operator import CONFIG_MAPS, DEPLOYMENTS, WEBSITES, run
 
-from kinformer import (
-    Client,
-    GroupVersionResource,
-    InvalidError,
-    KubeObject,
-    SharedInformerFactory,
-    condition_of,
-    controller_of,
-    has_condition,
-    is_gone,
-    wait_for,
-)
+from kinformer import Client, GroupVersionResource, KubeObject, SharedInformerFactory, wait_for
+from kinformer.conditions import is_deleted
+from kinformer.exceptions import InvalidError
+from kinformer.objects import condition_is, condition_of, controller_of
 from kinformer.testing import faults
 
 EVENTS, LEASES = "events.k8s.io/v1/events", "coordination.k8s.io/v1/leases"
@@ -55,7 +47,7 @@ class Cluster:
         return found
 
     async def until_gone(self, resource: str, name: str, uid: str | None = None) -> None:
-        await wait_for(self._factory.for_resource(resource), f"{self._namespace}/{name}", is_gone(uid), 20)
+        await wait_for(self._factory.for_resource(resource), f"{self._namespace}/{name}", is_deleted(uid), 20)
 
     async def event(self, reason: str) -> KubeObject:
         async with self._factory.for_resource(EVENTS).events() as stream, asyncio.timeout(20):
@@ -134,10 +126,10 @@ async def test_it_is_ready_when_its_deployment_is_and_people_are_told(
     cluster: Cluster, make_object: MakeObject
 ) -> None:
     await make_object(SHOP, name="shop")
-    progressing = await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    progressing = await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     assert (condition_of(progressing, "Ready") or {})["reason"] == "Progressing"
     await cluster.set_available("shop", 1)
-    ready = await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready"))
+    ready = await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready"))
     assert ready["status"]["replicas"] == 1
     assert (await cluster.event("Available"))["regarding"]["uid"] == ready.uid
 
@@ -145,15 +137,15 @@ async def test_it_is_ready_when_its_deployment_is_and_people_are_told(
 @pytest.mark.usefixtures("operator")
 async def test_it_is_not_ready_while_new_pages_are_rolled_out(cluster: Cluster, make_object: MakeObject) -> None:
     await make_object(SHOP, name="shop")
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     await cluster.set_available("shop", 1)
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready"))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready"))
     await cluster.change(WEBSITES, "shop", spec={"pages": {"index.html": "<h1>More books</h1>"}})
     await cluster.until(CONFIG_MAPS, "shop-pages", lambda pages: "More" in pages["data"]["index.html"])
     await cluster.until(DEPLOYMENTS, "shop", lambda deployment: deployment.generation == 2)
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     await cluster.set_available("shop", 1)
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready"))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready"))
 
 
 async def test_a_website_without_a_host_is_refused_by_the_server(make_object: MakeObject) -> None:
@@ -166,7 +158,7 @@ async def test_what_the_server_refuses_is_said_on_the_website_until_somebody_cor
     cluster: Cluster, make_object: MakeObject
 ) -> None:
     await make_object(SHOP, name="shop", spec={"host": "a.example.com", "pages": {"no/such/key": ""}})
-    refused = await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    refused = await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     condition = condition_of(refused, "Ready") or {}
     assert condition["reason"] == "Refused"
     assert "no/such/key" in condition["message"]
@@ -176,7 +168,7 @@ async def test_what_the_server_refuses_is_said_on_the_website_until_somebody_cor
     progressing = await cluster.until(
         WEBSITES, "shop", lambda website: (condition_of(website, "Ready") or {})["reason"] != "Refused"
     )
-    assert has_condition(progressing, "Ready", False)
+    assert condition_is(progressing, "Ready", False)
 
 
 # --- what others do ------------------------------------------------------------------------------------------
@@ -197,7 +189,7 @@ async def test_what_somebody_changes_is_put_back_and_what_they_add_stays(
     cluster: Cluster, make_object: MakeObject
 ) -> None:
     await make_object(SHOP, name="shop")
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     await cluster.change(
         DEPLOYMENTS, "shop", spec={"replicas": 7, "minReadySeconds": 5}, metadata={"annotations": {"team": "a"}}
     )
@@ -290,11 +282,11 @@ async def test_where_nothing_differs_it_writes_nothing(
     kube_apiserver: Any, cluster: Cluster, make_object: MakeObject
 ) -> None:
     await make_object(SHOP, name="shop")
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
     seen = len(kube_apiserver.requests)
     await cluster.change(DEPLOYMENTS, "shop", metadata={"annotations": {"team": "a"}})
     await cluster.set_available("shop", 1)
-    await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready"))
+    await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready"))
     writes = [one.path for one in list(kube_apiserver.requests)[seen:] if one.method in ("POST", "PATCH", "PUT")]
     theirs = [path for path in writes if "/websites/" not in path and "/events" not in path and "/leases" not in path]
     assert [path.rpartition("/deployments/")[2] for path in theirs] == ["shop", "shop/status"]  # the test's own
@@ -307,7 +299,7 @@ async def test_its_probes_and_metrics_tell_how_it_is(
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     async with running(kube_client, kube_namespace, listen), aiohttp.ClientSession(f"http://{listen}") as http:
         await make_object(SHOP, name="shop")
-        await cluster.until(WEBSITES, "shop", lambda website: has_condition(website, "Ready", False))
+        await cluster.until(WEBSITES, "shop", lambda website: condition_is(website, "Ready", False))
         async with http.get("/readyz") as ready, http.get("/metrics") as metrics:
             assert ready.status == 200
             text = await metrics.text()

@@ -22,13 +22,8 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from kinformer import (
-    Applier,
     Client,
-    Condition,
     Controller,
-    EventRecorder,
-    Finalizer,
-    InvalidError,
     KubeObject,
     LeaderElector,
     Manager,
@@ -36,12 +31,11 @@ from kinformer import (
     Request,
     SharedInformer,
     TerminalError,
-    condition_of,
-    generation_changed,
-    with_conditions,
-    write_status,
 )
 from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.controller import Applier, EventRecorder, Finalizer, generation_changed, write_status
+from kinformer.exceptions import InvalidError
+from kinformer.objects import Condition, condition_of, with_conditions
 
 NAME = "website-operator"
 WEBSITES, DEPLOYMENTS, CONFIG_MAPS = "example.com/v1/websites", "apps/v1/deployments", "v1/configmaps"

@@ -20,10 +20,9 @@ from kinformer import (
     NotFoundError,
     SharedInformer,
     SharedInformerFactory,
-    is_gone,
     wait_for,
 )
-from kinformer.conditions import is_pod_ready
+from kinformer.conditions import is_deleted, is_pod_ready
 
 
 class Reflectors:
@@ -136,7 +135,7 @@ class Spawner:
             with suppress(NotFoundError):
                 path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
                 await client.request("DELETE", path, body={"preconditions": {"uid": pod.uid}})
-            await wait_for(pods, self.key, is_gone(pod.uid), timeout=timeout)
+            await wait_for(pods, self.key, is_deleted(pod.uid), timeout=timeout)
 
     async def messages(self, uid: str) -> list[str]:
         """Return what the Events of a pod say, the oldest first."""

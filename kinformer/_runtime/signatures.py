@@ -1,15 +1,29 @@
-"""The check of a callback when it is passed: that it can be called, and with the arguments that it will get.
+"""The checks of what a program passes: that a callback can be called with what it will get, and that options exist.
 
-A wrong callback fails here, in the line that passes it, instead of at each event, in a log.
+A wrong callback or keyword fails here, in the line that passes it, instead of at each event, in a log. Options are kept
+as one frozen value: a dataclass, beside a `TypedDict` of its fields for the keywords of public functions.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
+from typing import Any, TypeVar, cast
 
-__all__ = ["check_callback", "is_coroutine_function", "name_of", "takes", "takes_by_name"]
+__all__ = [
+    "check_callback",
+    "is_coroutine_function",
+    "keywords_of",
+    "name_of",
+    "options_of",
+    "takes",
+    "takes_by_name",
+]
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 
 def check_callback(
@@ -96,3 +110,26 @@ def _shown(signature: inspect.Signature) -> str:
     """Return the parameters without their annotations, which would make the line long."""
     plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=signature.empty))
+
+
+def options_of(kind: type[T], owner: str, keywords: Mapping[str, Any]) -> T:
+    """Return the options that keywords make.
+
+    Args:
+        kind: The dataclass.
+        owner: What was called, for the error.
+        keywords: Its fields, or some of them.
+
+    Raises:
+        TypeError: A keyword is no option.
+    """
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    for keyword in keywords:
+        if keyword not in known:
+            raise TypeError(f"{owner}: unexpected keyword {keyword!r}; the options are {', '.join(sorted(known))}")
+    return kind(**keywords)
+
+
+def keywords_of(options: object, kind: type[K]) -> K:
+    """Return the fields of options as keywords: those that a `TypedDict` has."""
+    return cast("K", {name: getattr(options, name) for name in kind.__annotations__})

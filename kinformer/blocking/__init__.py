@@ -18,8 +18,6 @@ May import: `informer` and below.
 Reading order: informers, informer, event_stream, loop_thread.
 """
 
-from kinformer.blocking.event_stream import EventStream
-from kinformer.blocking.informer import HandlerRegistration, Informer
-from kinformer.blocking.informers import Informers
+from kinformer._lazy import attach_stub
 
-__all__ = ["EventStream", "HandlerRegistration", "Informer", "Informers"]
+__getattr__, __dir__ = attach_stub(__spec__)

@@ -10,10 +10,9 @@ from kinformer.blocking.event_stream import EventStream
 from kinformer.blocking.loop_thread import Awaited, LoopThread
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import IndexView, Lister
-from kinformer.informer.collection import CacheReads
 from kinformer.informer.informer import SharedInformer
-from kinformer.informer.statistics import InformerStatistics
-from kinformer.informer.wait_for import wait_for
+from kinformer.informer.metrics import InformerStatistics
+from kinformer.informer.object_wait import wait_for
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject
 from kinformer.objects.types import M
@@ -50,7 +49,7 @@ class HandlerRegistration:
         return repr(self._registration)
 
 
-class Informer(CacheReads[KubeObject[M]], Generic[M]):
+class Informer(Generic[M]):
     """A live, indexed copy of one resource, for threads; made by `Informers.for_resource`.
 
     It has the members of `SharedInformer`. Those that are coroutines there block here, with the same arguments and the

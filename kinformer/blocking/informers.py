@@ -17,10 +17,11 @@ from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import Kubeconfig
 from kinformer.exceptions import ConfigError
+from kinformer.informer.core import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
+from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
-from kinformer.informer.statistics import InformerStatistics
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -110,7 +111,7 @@ class Informers:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for informer in self._factory.informers:
-            informer._refuse_inside_handlers("leaving")
+            _refuse_inside(informer, "leaving")
         self._loop_thread.close(error)
 
     @asynccontextmanager
@@ -164,8 +165,9 @@ class Informers:
             ValueError: It is not of this factory, or was released as often as it was asked for.
             RuntimeError: Called from inside one of its handlers.
         """
-        informer._informer._refuse_inside_handlers("release")
-        self._loop_thread.call("release", partial(self._factory.release, informer._informer))
+        released = informer._informer
+        _refuse_inside(released, "release")
+        self._loop_thread.call("release", partial(self._factory.release, released))
 
     def wait_for_cache_sync(
         self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
@@ -173,7 +175,7 @@ class Informers:
         """Wait until every informer has its first full list; see `SharedInformerFactory.wait_for_cache_sync`."""
         if handlers:
             for informer in self._factory.informers:
-                informer._refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
+                _refuse_inside(informer, "wait_for_cache_sync(handlers=True)")
         wait = partial(self._factory.wait_for_cache_sync, timeout, fail_fast=fail_fast, handlers=handlers)
         self._loop_thread.call("wait_for_cache_sync", wait)
 
@@ -238,3 +240,8 @@ class Informers:
 
     def __repr__(self) -> str:
         return f"<blocking.Informers of {self._client!r}>"
+
+
+def _refuse_inside(informer: SharedInformer[Any], method: str) -> None:
+    """Raise RuntimeError if one of the handlers of an informer calls a method that would wait for it."""
+    core_of(informer).refuse_inside(f"{method} would wait for informer {informer.name}")

@@ -1,5 +1,12 @@
-"""The cache: objects by key and by index, and the read views of it. Containers only; nothing here starts a task.
+"""The objects of an informer by key and by index, and the views that read them.
+
+`Store` and `Indexer` can be used on their own. `Lister` reads an informer's cache. Containers only: nothing here starts
+a task. docs/internals/cache.md has the invariants: who may write what, and which reads are safe on which thread.
 
 May import: `objects` and below.
 Reading order: store, indexer, index, label_groups, rebuild, lister, key_view.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

@@ -13,6 +13,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer.cache.indexer import Indexer
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
+from kinformer.objects.object import view
 from kinformer.objects.selectors import LabelSelector
 from kinformer.objects.types import ObjectT
 
@@ -237,6 +238,9 @@ class IndexView(Generic[ObjectT]):
 
     Every read returns a snapshot, which may be kept across awaits, and may come from any thread. The methods are those
     of the indexer itself, so a read costs no extra call.
+
+    Attributes:
+        view: Makes what a callback gets of an object in the cache.
     """
 
     __slots__ = (
@@ -253,6 +257,7 @@ class IndexView(Generic[ObjectT]):
         "list_keys",
         "sample",
         "select",
+        "view",
     )
 
     def __init__(self, indexer: Indexer[ObjectT]) -> None:
@@ -269,6 +274,7 @@ class IndexView(Generic[ObjectT]):
         self.index_values = indexer.index_values
         self.sample = indexer.sample
         self.select = indexer.select
+        self.view: Callable[[ObjectT], ObjectT] = view
 
     def __len__(self) -> int:
         return len(self._indexer)

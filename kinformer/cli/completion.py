@@ -80,7 +80,7 @@ def complete_resource(ctx: typer.Context, incomplete: str) -> Offers:
     """
     from collections import Counter
 
-    from kinformer import discover
+    from kinformer.client import discover
 
     resource, slash, _ = incomplete.rpartition("/")
     if slash:
@@ -116,8 +116,8 @@ def complete_name(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 async def _objects(ctx: typer.Context, resource: str, client: Client) -> Offers:
-    from kinformer import discover
     from kinformer.cli.target import Selection
+    from kinformer.client import discover
 
     found = (await discover(client)).find(resource)
     selection = Selection(resource=str(found), namespace=ctx.params.get("namespace"))

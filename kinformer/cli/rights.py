@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer import APIResource, Client
+from kinformer import Client
+from kinformer.client import APIResource
 
 __all__ = ["may"]
 

@@ -6,18 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kinformer import (
-    APIResource,
-    BadRequestError,
-    Client,
-    ConfigError,
-    FieldSelector,
-    KinformerError,
-    LabelSelector,
-    SelectorError,
-    discover,
-)
+from kinformer import Client, ConfigError, FieldSelector, KinformerError, LabelSelector, SelectorError
 from kinformer.cli.usage import UsageError
+from kinformer.client import APIResource, discover
+from kinformer.exceptions import BadRequestError
 
 __all__ = ["Selection", "Server", "UsageError", "check_name", "selections_of"]
 

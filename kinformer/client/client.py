@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 import anyio
-import anyio.to_thread
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -21,7 +20,9 @@ from kinformer.client.config import (
     ClientOptions,
     Connection,
     ConnectionInfo,
+    at_once,
     from_url,
+    in_thread,
     installed_version,
     load_in_cluster,
 )
@@ -29,6 +30,7 @@ from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, lo
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
 from kinformer.client.transport import Body, Transport, encode_body
+from kinformer.client.upward import wait_for_object
 from kinformer.exceptions import DecodeError
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.meta import GroupVersionResource
@@ -81,7 +83,7 @@ class Client:
 
     def __init__(self, **options: Unpack[ClientKeywords]) -> None:
         self._options = ClientOptions(**options)
-        self._load: Callable[[], Awaitable[Connection]] = _in_thread(load_default)
+        self._load: Callable[[], Awaitable[Connection]] = in_thread(load_default)
         self._connection: Connection | None = None
         self._transport: Transport | None = None
         self._sender = Sender("", None, None)
@@ -111,12 +113,12 @@ class Client:
             ConfigError: The path is none, such as the text of a kubeconfig (at once, not on entering).
         """
         source = as_source(path)
-        return cls._loading(_in_thread(lambda: load_kubeconfig(source, context=context)), options)
+        return cls._loading(in_thread(lambda: load_kubeconfig(source, context=context)), options)
 
     @classmethod
     def in_cluster(cls, **options: Unpack[ClientKeywords]) -> Self:
         """Make a client of the service account of this pod; its token is read again when the kubelet renews it."""
-        return cls._loading(_in_thread(load_in_cluster), options)
+        return cls._loading(in_thread(load_in_cluster), options)
 
     @classmethod
     def from_url(
@@ -140,7 +142,7 @@ class Client:
             ConfigError: The URL cannot be that of a server (at once, not on entering).
         """
         connection = from_url(url, token=token, ssl_=ssl)
-        return cls._loading(_at_once(lambda: connection), options)
+        return cls._loading(at_once(lambda: connection), options)
 
     @classmethod
     def from_api_client(cls, api_client: Any, **options: Unpack[ClientKeywords]) -> Self:
@@ -152,7 +154,7 @@ class Client:
         """
         from kinformer.client.api_client_bridge import connection_of
 
-        client = cls._loading(_at_once(lambda: connection_of(api_client)), options)
+        client = cls._loading(at_once(lambda: connection_of(api_client)), options)
         client._given = api_client
         return client
 
@@ -364,15 +366,36 @@ class Client:
         *,
         allow_recreate: bool = False,
     ) -> KubeObject | None:
-        """Wait until a condition holds for one object, by a list and a watch of it alone; see `wait_for_object`.
+        """Wait until a condition holds for one object, by a list and a watch of that object alone.
 
         ::
 
             pod = await client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)
-        """
-        import kinformer  # it is above this module, so it is found at run time, by its public name
 
-        return await kinformer.wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
+        The condition is called with the newest state of the object on the server, and with each later state, in order;
+        with None while there is no object. List and watch survive the same faults as those of an informer.
+
+        Args:
+            resource: Such as `"v1/pods"`.
+            key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
+            condition: A plain function of the object or None, such as those of `kinformer.conditions`. What it raises
+                is raised here.
+            timeout: Seconds; None waits for ever.
+            allow_recreate: Wait on if the object is deleted, because another one may get its name.
+
+        Returns:
+            The object for which the condition held; None if it held for its absence. Type checkers know that it is an
+            object if the condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
+
+        Raises:
+            TimeoutError: The time has passed; the text says how the object is, and which error is the last.
+            DeletedError: The object was there, and was deleted; the text says how it was.
+            APIError: The server refused twice in a row (a 4xx such as 403); the text says how the object was.
+            ValueError: The key cannot be one of the resource.
+            ConfigError: The resource does not parse.
+        """
+        waiting = wait_for_object(self, resource, key, condition, timeout, allow_recreate=allow_recreate)
+        return cast("KubeObject | None", await waiting)
 
     async def _shared(self, key: Hashable, call: Callable[[], Coro[T]], *, ttl: float) -> T:
         """Return the result of `call`, shared by all callers for `key` while it runs and `ttl` seconds after.
@@ -428,20 +451,6 @@ class Client:
         if self._connection is None:
             raise RuntimeError("the client has not been entered, so its configuration is unknown; use `async with`")
         return self._connection
-
-
-def _in_thread(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
-    async def loading() -> Connection:
-        return await anyio.to_thread.run_sync(load)  # files, and the import of a YAML reader
-
-    return loading
-
-
-def _at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
-    async def loading() -> Connection:
-        return load()
-
-    return loading
 
 
 def _url(transport: Transport, path: str) -> str:

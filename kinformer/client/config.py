@@ -5,12 +5,14 @@ from __future__ import annotations
 import ipaddress
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 from urllib.parse import urlsplit
+
+import anyio.to_thread
 
 from kinformer.client.credentials import (
     Credential,
@@ -34,9 +36,11 @@ __all__ = [
     "ConnectionInfo",
     "Pem",
     "accepted_encoding",
+    "at_once",
     "check_compression",
     "check_server",
     "from_url",
+    "in_thread",
     "installed_version",
     "load_in_cluster",
 ]
@@ -306,3 +310,21 @@ def installed_version() -> str:
         return importlib.metadata.version("kinformer")
     except importlib.metadata.PackageNotFoundError:
         return "0"  # it runs from a checkout that was not installed
+
+
+def in_thread(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+    """Return a coroutine function that loads a configuration in a worker thread."""
+
+    async def loading() -> Connection:
+        return await anyio.to_thread.run_sync(load)  # files, and the import of a YAML reader
+
+    return loading
+
+
+def at_once(load: Callable[[], Connection]) -> Callable[[], Awaitable[Connection]]:
+    """Return a coroutine function that loads a configuration at once."""
+
+    async def loading() -> Connection:
+        return load()
+
+    return loading

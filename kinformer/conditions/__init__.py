@@ -15,29 +15,6 @@ May import: `objects` and below.
 Reading order: anything, kinds.
 """
 
-from kinformer.conditions.anything import Check, has_condition, is_deleted, matches
-from kinformer.conditions.kinds import (
-    is_crd_established,
-    is_deployment_rolled_out,
-    is_job_complete,
-    is_job_failed,
-    is_loadbalancer_ready,
-    is_pod_ready,
-    is_pod_running,
-    is_pod_serving,
-)
+from kinformer._lazy import attach_stub
 
-__all__ = [
-    "Check",
-    "has_condition",
-    "is_crd_established",
-    "is_deleted",
-    "is_deployment_rolled_out",
-    "is_job_complete",
-    "is_job_failed",
-    "is_loadbalancer_ready",
-    "is_pod_ready",
-    "is_pod_running",
-    "is_pod_serving",
-    "matches",
-]
+__getattr__, __dir__ = attach_stub(__spec__)

@@ -40,20 +40,20 @@ def has_condition(type: str, status: bool | str | None = True) -> Check:  # noqa
     (kubectl, pkg/cmd/wait/condition.go, `checkCondition`)
 
     Type and status are compared without regard to case. A status that was written for an earlier generation of the
-    object does not count, if its observedGeneration, or that of `status`, says so. (`kinformer.has_condition(obj,
-    "Ready")` answers for one object.)
+    object does not count, if its observedGeneration, or that of `status`, says so.
+    (`kinformer.objects.condition_is(obj, "Ready")` answers for one object.)
 
     Args:
         type: Such as `"Ready"`.
         status: True, False, None for `Unknown`, or the text.
 
     Raises:
-        TypeError: The type is not text, such as an object: that is how `kinformer.has_condition` is called.
+        TypeError: The type is not text, such as an object: that is how `kinformer.objects.condition_is` is called.
     """
     if not isinstance(type, str):
         raise TypeError(
             f"has_condition({type!r}): pass the type of a condition, such as 'Ready'; "
-            "kinformer.has_condition takes an object and a type"
+            "kinformer.objects.condition_is takes an object and a type"
         )
     wanted = status if isinstance(status, str) else _TEXTS[status]
     return _named(
@@ -77,22 +77,22 @@ def condition_status(obj: Object | None, type: str) -> str:  # noqa: A002
     return ""
 
 
-def is_deleted(uid: str) -> Callable[[Object | None], bool]:
-    """Return the condition that the object with this uid is gone: there is none, or another one has its name.
+def is_deleted(uid: str | None = None) -> Callable[[Object | None], bool]:
+    """Return the condition that there is no object or, with `uid`, that another one has its name by now.
 
     (kube-rs, kube-runtime/src/wait.rs, `is_deleted`)
 
     Raises:
-        ValueError: The uid is empty or no text: every object would count as deleted.
+        ValueError: The uid is empty or not a string: every object would count as deleted.
     """
-    if not isinstance(uid, str) or not uid:
-        raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`")
+    if uid is not None and (not isinstance(uid, str) or not uid):
+        raise ValueError(f"is_deleted({uid!r}): pass the uid of the object, `obj.uid`, or none for any object")
 
-    def is_gone(obj: Object | None) -> bool:
-        return obj is None or uid_of(obj) != uid
+    def check(obj: Object | None) -> bool:
+        return obj is None or (uid is not None and uid_of(obj) != uid)
 
-    is_gone.__name__ = "deletion"
-    return is_gone
+    check.__name__ = "deletion"
+    return check
 
 
 def matches(path: str, value: object = _ANY) -> Check:

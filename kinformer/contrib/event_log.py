@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ from weakref import ref
 
 import msgspec
 
-from kinformer import Collection, EventStream, KubeObject, get_logger
+from kinformer import Collection, EventStream, KubeObject
 
 __all__ = ["Change", "Entry", "EventLog", "LoggedValue", "Snapshot"]
 
-log = get_logger("kinformer.contrib.events")
+log = logging.getLogger("kinformer.contrib.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,13 @@ class EventLog:
         self._announce()
         error = None if task.cancelled() else task.exception()
         if error is not None and error is not informer.health().last_error:  # an informer logs its own crash
-            log.error("%s ended: %s", task.get_name(), error, exc_info=error, resource=informer.name, reason=error)
+            log.error(
+                "%s ended: %s",
+                task.get_name(),
+                error,
+                exc_info=error,
+                extra={"resource": informer.name, "key": "", "reason": "ended"},
+            )
         if not self._tasks:
             self._on_end()
 
@@ -208,7 +215,7 @@ class EventLog:
                     self._append(name, key, old, old, deleted=True)
                     old = None
                 # The object in the cache costs no memory; the event's own is used if the cache is ahead.
-                cached = informer.get_by_key(key)
+                cached = informer.by_key.get(key)
                 new = _entry(key, cached) if cached is not None and cached == event.object else told
                 state[key] = new
                 self._append(name, key, old, new, deleted=False)

@@ -33,17 +33,16 @@ from kinformer import (
     GroupVersionResource,
     KubeObject,
     Lister,
-    NoModel,
     NotSyncedError,
     SelectorError,
     SharedInformer,
     SharedInformerFactory,
     __version__,
-    readiness,
-    status_report,
 )
 from kinformer.contrib.event_source import EventSourceResponse, sse_response
 from kinformer.contrib.shutdown import close_event_streams
+from kinformer.manager import readiness, status_report
+from kinformer.objects import NoModel
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -61,7 +60,6 @@ __all__ = [
     "list_response",
     "lister_of",
     "object_response",
-    "readiness",
     "sse_response",
 ]
 

@@ -21,12 +21,13 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.trace import Tracer
 
-from kinformer import KubeObject, Reading
+from kinformer import KubeObject
+from kinformer.metrics import MetricFamily
 
 __all__ = ["OpenTelemetryMetrics", "traced", "traced_reconcile"]
 
 R = TypeVar("R")
-Read = Callable[[str], Iterable[Reading]]
+Read = Callable[[str], Iterable[MetricFamily]]
 
 _NAME = "kinformer"
 _ONE_COLLECTION = 0.05  # seconds: the SDK asks for one metric after the other, and informers tell all at once
@@ -48,7 +49,7 @@ class OpenTelemetryMetrics:
         self._gauges: dict[str, dict[tuple[tuple[str, str], ...], Callable[[], float]]] = {}
         self._owners: dict[str, Read] = {}
         self._read_at = 0.0
-        self._readings: dict[str, list[Reading]] = {}
+        self._readings: dict[str, list[MetricFamily]] = {}
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
         """See `kinformer.Metrics`."""
@@ -102,7 +103,7 @@ class OpenTelemetryMetrics:
 
     # --- the callbacks of each collection ----------------------------------------------------------------
 
-    def _make(self, reading: Reading) -> None:
+    def _make(self, reading: MetricFamily) -> None:
         if reading.name not in self._made:
             callback = partial(self._observe, reading.name)
             counts = reading.kind == "counter"

@@ -10,6 +10,7 @@ The metrics are described in ``docs/metrics.md``.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,11 +21,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
-from kinformer import Reading, get_logger
+from kinformer.metrics import MetricFamily
 
 __all__ = ["PrometheusMetrics"]
 
-log = get_logger("kinformer.metrics")
+log = logging.getLogger("kinformer.metrics")
 
 T = TypeVar("T")
 _V = TypeVar("_V")
@@ -101,7 +102,7 @@ class PrometheusMetrics:
         self._counters: dict[str, _Counters] = {}
         self._histograms: dict[str, _Histograms] = {}
         self._gauges: dict[str, _Gauges] = {}
-        self._owners: dict[str, Callable[[str], Iterable[Reading]]] = {}
+        self._owners: dict[str, Callable[[str], Iterable[MetricFamily]]] = {}
         self._broken = 0.0
         self._registry = registry
         registry.register(self)
@@ -143,7 +144,7 @@ class PrometheusMetrics:
 
         return end
 
-    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+    def collector(self, owner: str, read: Callable[[str], Iterable[MetricFamily]]) -> Callable[[], None]:
         """See `kinformer.Metrics`."""
         name, number = owner, 2
         while name in self._owners:
@@ -201,7 +202,9 @@ class PrometheusMetrics:
         try:
             return read()
         except Exception:
-            log.exception("the metrics of %s cannot be read", owner, resource=owner, reason="unreadable")
+            log.exception(
+                "the metrics of %s cannot be read", owner, extra={"resource": owner, "key": "", "reason": "unreadable"}
+            )
             self._broken += 1
             return None
 
@@ -210,7 +213,7 @@ class PrometheusMetrics:
         return CounterMetricFamily("kinformer_metrics_errors", text, value=self._broken)
 
 
-def _all(read: Callable[[str], Iterable[Reading]], owner: str) -> list[Reading]:
+def _all(read: Callable[[str], Iterable[MetricFamily]], owner: str) -> list[MetricFamily]:
     return list(read(owner))
 
 

@@ -4,3 +4,7 @@ May import: `informer`, `workqueue` and below.
 Reading order: controller, options, sources, run, own_writes; then the helpers applier, finalizers, status and
 event_recorder.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

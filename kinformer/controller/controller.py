@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self, Unpack
 
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
 from kinformer.controller.options import ControllerKeywords, ControllerOptions
 from kinformer.controller.predicates import EventFilter
@@ -16,6 +15,7 @@ from kinformer.controller.run import ControllerRun
 from kinformer.controller.sources import ControllerSource, Mapper, has_clusters, keys_of_owners
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter
@@ -44,8 +44,16 @@ class Controller:
         reconcile: A coroutine function of a `Request`, which returns None or a `Result`. If it raises, the error is
             logged, and the key is retried after the limiter's delay, or after the server's `Retry-After` if that is
             longer. TerminalError is not retried.
-        options: All options as one value; None: the defaults of `ControllerOptions`. Keywords replace single ones.
-        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `ControllerOptions`.
+        workers: Reconciles that may run at once, for different keys; 1, because that is right for a program that was
+            not written with more in mind.
+        rate_limiter: Chooses how long a key that failed waits; None: 5 ms, doubling to 1000 s, each key by itself.
+        timeout: Seconds for one reconcile, which is then cancelled and counts as failed; None: no limit.
+        shutdown_timeout: Seconds that reconciles under way have to end when `run` is cancelled; then they are
+            cancelled; 5.
+        name: For the log and the metrics; None: the name of the reconcile function. Two controllers need two names.
+        metrics: A sink; None: nothing is exported.
+        debounce: Seconds for which a trigger waits for more triggers of the same key, counted from the first one, so
+            that a key that changes all the time is not put off forever; 0: triggers do not wait.
 
     Raises:
         ConfigError: An option that cannot work; the text names it.
@@ -61,11 +69,9 @@ class Controller:
     def __init__(
         self,
         reconcile: ReconcileFunction,
-        *,
-        options: ControllerOptions | None = None,
         **keywords: Unpack[ControllerKeywords],
     ) -> None:
-        self._options = options = replace(options or ControllerOptions(), **keywords)
+        self._options = options = options_of(ControllerOptions, "Controller", keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name
         check_callback(reconcile, "reconcile", "request", f"controller {self.name}")
         self.reconcile = reconcile
@@ -145,10 +151,13 @@ class Controller:
         return self
 
     def _is_cluster_scoped(self) -> bool | None:
-        key = self._main._readable.indexer.any_key() if self._main is not None else None
-        if key is None or self._main is None:
+        if self._main is None:
             return None
-        return key.count("//") == 1 if self._main._readable.has_members else "/" not in key
+        core = core_of(self._main)
+        key = next(iter(self._main.by_key), None) if core is None else core.publisher.cache.any_key()
+        if key is None:
+            return None
+        return key.count("//") == 1 if core is not None and core.has_members else "/" not in key
 
     # --- running ------------------------------------------------------------------------------------------
 

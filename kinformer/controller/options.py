@@ -26,19 +26,7 @@ class ControllerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerOptions:
-    """The options of a `Controller`. `Controller(reconcile, workers=4)` takes the same ones by keyword.
-
-    Args:
-        workers: Reconciles that may run at once, for different keys; 1, because that is right for a program that was
-            not written with more in mind.
-        rate_limiter: Chooses how long a key that failed waits; None: 5 ms, doubling to 1000 s, each key by itself.
-        timeout: Seconds for one reconcile, which is then cancelled and counts as failed; None: no limit.
-        shutdown_timeout: Seconds that reconciles under way have to end when `run` is cancelled; then they are
-            cancelled; 5.
-        name: For the log and the metrics; None: the name of the reconcile function. Two controllers need two names.
-        metrics: A sink; None: nothing is exported.
-        debounce: Seconds for which a trigger waits for more triggers of the same key, counted from the first one, so
-            that a key that changes all the time is not put off forever; 0: triggers do not wait.
+    """The options of a `Controller`, which documents them.
 
     Raises:
         ConfigError: A value that cannot work; the text names the option.

@@ -18,8 +18,9 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
+from kinformer.informer.core import core_of
 from kinformer.informer.informer import SharedInformer
-from kinformer.informer.wait_for import wait_for
+from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject
@@ -128,10 +129,10 @@ class OwnWrites:
                 for one, uid in _objects_in(answer):
                     self._note_delete(key, informer, one, uid, 0)
             elif name and version:  # an eviction, a binding
-                outside = informer.indexer.get_by_key(target) is None and not informer._selects_all
+                outside = informer.indexer.get_by_key(target) is None and not core_of(informer).parts.selects_all
                 self._add_pending(key, _PendingWrite(informer, target, uid_in_details(answer), version, outside))
             elif isinstance(answer, KubeObject) and (version := version_or_zero(answer.resource_version)):
-                outside = not informer._selects(answer)
+                outside = not core_of(informer).parts.selects(answer)
                 ends = has_ended(answer)
                 self._add_pending(key, _PendingWrite(informer, answer.key, answer.uid, version, outside, ends))
 
@@ -157,13 +158,13 @@ class OwnWrites:
             written = _selectable(obj, target)
             ends = has_ended(obj)
             for informer in self._informers_of(key, obj):
-                outside = written is not None and not informer._selects(written)
+                outside = written is not None and not core_of(informer).parts.selects(written)
                 self._add_pending(key, _PendingWrite(informer, target, uid_of(obj), version, outside, ends))
 
     def _note_delete(self, key: str, informer: SharedInformer, target: str, uid: str, version: int) -> None:
         cached = informer.indexer.get_by_key(target)
         uid = uid or (cached.uid if cached is not None else "")
-        unheard = cached is None and bool(version) and informer._selects_all
+        unheard = cached is None and bool(version) and core_of(informer).parts.selects_all
         self._add_pending(key, _PendingWrite(informer, target, uid, version, deletes=True, unheard=unheard))
 
     def _of_cluster(self, key: str) -> list[SharedInformer]:
@@ -178,15 +179,17 @@ class OwnWrites:
 
     def _reached_by(self, key: str, client: object) -> list[SharedInformer]:
         """Return the informers of the server that a client writes to, of all resources."""
-        through = [informer for informer in dict.fromkeys(self._informers("")) if informer._client is client]
+        through = [
+            informer for informer in dict.fromkeys(self._informers("")) if core_of(informer).source.client is client
+        ]
         if through:
             return through
         own = self._of_cluster(key)
         server = _server_of(client)
-        same = [informer for informer in own if server and _server_of(informer._client) == server]
+        same = [informer for informer in own if server and _server_of(_client_of(informer)) == server]
         if same or not self._clusters:
             return same or own
-        return [informer for informer in own if informer._client is None]
+        return [informer for informer in own if _client_of(informer) is None]
 
     def _add_pending(self, key: str, write: _PendingWrite) -> None:
         followed = write.informer.namespaces
@@ -286,6 +289,12 @@ class OwnWrites:
             if sample is not None and sample.kind:
                 known = self._kinds[informer] = (sample.api_version.rpartition("/")[0], sample.kind)
         return known
+
+
+def _client_of(informer: SharedInformer) -> object:
+    """Return the client that an informer's objects come through; None if its source has none."""
+    client: object = core_of(informer).source.client
+    return client
 
 
 def _server_of(client: object) -> str:

@@ -7,7 +7,7 @@ resync (an update without a change) passes only `resynced`: for resyncs add ``| 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.objects.object import KubeObject
@@ -16,12 +16,9 @@ from kinformer.processor.event_stream import InformerEvent
 __all__ = [
     "EventFilter",
     "Predicate",
-    "all_of",
     "annotations_changed",
-    "any_of",
     "generation_changed",
     "labels_changed",
-    "not_",
     "resource_version_changed",
     "resynced",
 ]
@@ -60,42 +57,24 @@ class Predicate:
         return bool(self._condition(event))
 
     def __and__(self, other: EventFilter) -> Predicate:
-        return all_of(self, other)
+        """Return a predicate that an event passes if it passes both."""
+        other = Predicate(other)
+        return Predicate(lambda event: self(event) and other(event), f"({self} & {other})")
 
     def __or__(self, other: EventFilter) -> Predicate:
-        return any_of(self, other)
+        """Return a predicate that an event passes if it passes one of the two."""
+        other = Predicate(other)
+        return Predicate(lambda event: self(event) or other(event), f"({self} | {other})")
 
     def __invert__(self) -> Predicate:
-        return not_(self)
+        """Return a predicate that an event passes if it does not pass this one.
+
+        Of the predicates of this module it excludes adds and deletes, because these pass all of them.
+        """
+        return Predicate(lambda event: not self(event), f"~{self}")
 
     def __repr__(self) -> str:
         return self._name
-
-
-def all_of(*conditions: EventFilter) -> Predicate:
-    """Return a predicate that passes the events that pass all conditions; with none, every event."""
-    _check(conditions, "all_of")
-    return Predicate(lambda event: all(one(event) for one in conditions), f"({' & '.join(map(_name_of, conditions))})")
-
-
-def any_of(*conditions: EventFilter) -> Predicate:
-    """Return a predicate that passes the events that pass one of the conditions; with none, no event."""
-    _check(conditions, "any_of")
-    return Predicate(lambda event: any(one(event) for one in conditions), f"({' | '.join(map(_name_of, conditions))})")
-
-
-def not_(condition: EventFilter) -> Predicate:
-    """Return a predicate that passes the events that do not pass `condition`.
-
-    With the predicates of this module this excludes adds and deletes, because these pass all of them.
-    """
-    _check((condition,), "not_")
-    return Predicate(lambda event: not condition(event), f"~{_name_of(condition)}")
-
-
-def _check(conditions: Iterable[EventFilter], owner: str) -> None:
-    for condition in conditions:
-        check_callback(condition, "condition", "event", owner, plain=True)
 
 
 def _name_of(condition: EventFilter) -> str:

@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kinformer.exceptions import KinformerError
 from kinformer.objects.meta import split_meta_namespace_key
 from kinformer.objects.types import ApiObject
 
-__all__ = ["Reason", "ReconcileFunction", "Request", "Result", "TerminalError", "reconcile_name", "request_key"]
+__all__ = ["Reason", "ReconcileFunction", "Request", "Result", "reconcile_name", "request_key"]
 
 
 class Reason(NamedTuple):
@@ -149,13 +148,6 @@ class Result:
             raise ValueError(
                 f"invalid Result(requeue_after={self.requeue_after!r}): expected a finite number of seconds, 0 or more"
             )
-
-
-class TerminalError(KinformerError):
-    """Raised by a reconcile that has failed, and that a retry would not help until something changes.
-
-    Counted and logged as a failure, without a retry (controller-runtime, pkg/reconcile/reconcile.go).
-    """
 
 
 ReconcileFunction = Callable[[Request], Awaitable[Result | None]]

@@ -17,9 +17,10 @@ from kinformer._runtime.waiters import warnings_while
 from kinformer.controller.metrics import ControllerMetrics
 from kinformer.controller.options import ControllerOptions
 from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
-from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result, TerminalError
+from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
-from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError
+from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
+from kinformer.informer.core import CollectionCore, core_of
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import RateLimiter
 
@@ -61,12 +62,12 @@ class ControllerRun:
         self._metrics = metrics
         self.queue = queue
         self.synced = False
-        readables = [source.informer._readable for source in sources]
+        cores = [core for source in sources if (core := core_of(source.informer)) is not None]
         self.own_writes = OwnWrites(
-            lambda cluster: [root for readable in readables for root in readable.roots(cluster)],
+            lambda cluster: [root.face for core in cores for root in core.roots(cluster)],
             clusters=has_clusters(sources),
         )
-        self._derived = [readable for readable in readables if readable.engine is not None]
+        self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
         self._feeds = [
             SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=clusters, completes=completes)
@@ -222,15 +223,14 @@ class ControllerRun:
     @property
     def _is_deriving(self) -> bool:
         """True if the values of a derived collection are behind what they are computed from."""
-        return any(readable.engine is not None and readable.engine.has_work for readable in self._derived)
+        return any(core.has_work for core in self._cores)
 
     async def _derive_rest(self) -> None:
         """Let derived collections compute what has changed, at most 10 s, so that a reconcile reads one state."""
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_LIMIT):
-                for readable in self._derived:
-                    if readable.engine is not None:
-                        await readable.engine.settled()
+                for core in self._cores:
+                    await core.settled()
 
     async def _catch_up(self, key: str, timeout: float) -> None:
         if not self.own_writes.is_behind(key):

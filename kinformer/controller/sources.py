@@ -14,6 +14,7 @@ from kinformer.controller.predicates import EventFilter
 from kinformer.controller.reconcile import Reason, Request, request_key
 from kinformer.exceptions import ConfigError, StoppedError
 from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
 from kinformer.objects.object import KubeObject
 from kinformer.processor.event_stream import EventStream, InformerEvent
 from kinformer.workqueue.work_queue import LOW_PRIORITY
@@ -44,12 +45,17 @@ class ControllerSource:
 
 def has_clusters(sources: Iterable[ControllerSource]) -> bool:
     """True if one of the sources is a union, whose keys begin with the name of a member."""
-    return any(source.informer._readable.has_members for source in sources)
+    return any(_has_members(source) for source in sources)
 
 
 def keys_have_clusters(sources: Iterable[ControllerSource]) -> bool:
     """True if the objects that are reconciled are those of a union: their keys begin with the name of a member."""
-    return any(source.mapper is None and source.informer._readable.has_members for source in sources)
+    return any(source.mapper is None and _has_members(source) for source in sources)
+
+
+def _has_members(source: ControllerSource) -> bool:
+    core = core_of(source.informer)
+    return core is not None and core.has_members
 
 
 def keys_of_owners(owner_kind: str, is_cluster_scoped: Callable[[], bool | None]) -> Mapper:
@@ -110,7 +116,7 @@ class SourceFeed:
         self._trigger = trigger
         self._on_failure = on_failure
         self._clusters = clusters
-        self._completes = completes and source.informer._readable.has_members
+        self._completes = completes and _has_members(source)
         self._stream: EventStream | None = None
         self._entered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queued = asyncio.Event()  # cleared while an object of the first list is on its way through a mapper
@@ -151,9 +157,9 @@ class SourceFeed:
 
     def unsynced_reason(self) -> str:
         """Return what is missing until `has_synced`, in words."""
-        if not self.informer.has_synced:
-            return self.informer._readable.unsynced_reason()
-        return "its first objects are being queued"
+        core = core_of(self.informer)
+        missing: str = "" if core is None else core.unlisted_reason()
+        return missing or "its first objects are being queued"
 
     async def _trigger_keys_of(self, event: InformerEvent) -> None:
         source = self._source

@@ -11,9 +11,13 @@
         await by_node.wait_synced()
 
 Owns the values that a program's functions return, and which objects each of them was computed from. Controllers and
-the manager know collections by the Protocol `Collection` alone.
+the manager know collections by the Protocol `Collection`, and by what their core says of itself.
 
 May import: `informer` and below.
-Reading order: short_forms, collection, metrics; propagation, engine, tap; function_engine, fetch, reads, many; values,
-entries; group, union.
+Reading order: short_forms, collection, metrics; propagation, engine, tap, mirror; function_engine, fetch, reads, many;
+values, entries; group_engine, union_engine.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

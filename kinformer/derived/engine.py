@@ -2,140 +2,139 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
+from kinformer.derived.mirror import MirrorCore
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.tap import Change, ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
-from kinformer.processor.handler_set import HandlerSet
-from kinformer.processor.publisher import Readable
-from kinformer.reflector.health import InformerHealth
+from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
+from kinformer.metrics import Metrics
+from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 
-__all__ = ["DerivedStatistics", "Engine"]
+__all__ = ["Engine"]
 
 log = get_logger("kinformer.derived")
 
 _LOOK = 16  # changes between two looks at the clock: each may run an index function of the program
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DerivedStatistics:
-    """Counts since the collection was entered, but for those that are said to be of this moment.
-
-    Attributes:
-        objects: The values, at this moment.
-        reads: The names of the collections that it reads, at this moment.
-        runs: The calls of its function.
-        failures: Those of them that raised.
-        dependencies: Pairs of a value and something that it was computed from, at this moment.
-        waiting: The objects whose values have to be computed anew, at this moment.
-        events: The changes of values, by type.
-        pending: The calls that wait, by the name of the handler, at this moment.
-        coalesced: The calls that were folded into another because a handler was too slow for its `queue_size`.
-        handler_errors: The calls of handlers and filters that raised.
-        index_errors: The values left out of an index because its function raised.
-    """
-
-    objects: int = 0
-    reads: tuple[str, ...] = ()
-    runs: int = 0
-    failures: int = 0
-    dependencies: int = 0
-    waiting: int = 0
-    events: Mapping[str, int] = field(default_factory=dict)
-    pending: Mapping[str, int] = field(default_factory=dict)
-    coalesced: int = 0
-    handler_errors: int = 0
-    index_errors: int = 0
-
-
-class Engine(ABC):
-    """What computes one derived collection. It works in turns that a `Propagation` gives it.
+class Engine(ComputedCore):
+    """The core of a derived collection: computes it, in turns that a `Propagation` gives.
 
     Args:
         name: Of the collection.
-        sources: What it reads from the beginning.
+        collections: What it reads from the beginning.
 
     Attributes:
         values: The collection's cache.
-        has_members: True of a union by name, whose keys begin with the name of a member.
         height: One more than that of the highest collection that it reads.
-        error: What it has ended by; None while it runs.
         taps: One for each collection that it reads, in the order in which it began to.
-        on_end: Called when it has ended.
-        on_tap: Called when it has begun to read a collection.
         circle: Raised when it was about to read itself, directly or not; it ends by that.
     """
 
-    def __init__(self, name: str, sources: tuple[Readable, ...]) -> None:
-        self.name = name
+    def __init__(self, name: str, collections: tuple[Collection[Any], ...]) -> None:
         self.values = Values()
         self.values.wake = self.wake
+        super().__init__(
+            "derived collection",
+            name,
+            publisher=self.values,
+            schedule=self.values.schedule,
+            metrics=DerivedMetrics(name, lambda: self.sink, self.health, self.statistics),
+            log=log,
+        )
         self.height = 1
-        self.has_members = False
-        self.error: BaseException | None = None
         self.taps: list[Tap] = []
-        self.on_end: Callable[[], None] | None = None
-        self.on_tap: Callable[[], None] | None = None
         self.circle: ConfigError | None = None
-        self._sources = sources
         self._numbers = 0
-        self._above: list[Engine] = []  # those that read this
+        self._above: list[ComputedCore] = []  # those that read this
+        self._mirrors: dict[int, MirrorCore] = {}  # of collections of the program's own, by their id
         self._propagation: Propagation | None = None
+        self._sources = tuple(map(self.source_of, collections))
 
     # --- life -------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin to follow the sources; in the event loop that they run in."""
+    def _start(self) -> None:
+        """Begin to follow the sources, in the event loop that they run in."""
         self._propagation = Propagation.current()
         for source in self._sources:
-            self._tap(source, with_state=True)
+            self._tap(source, with_state=True)  # raises if it has ended: then there is no task to end
         self.wake()
+        self.metrics.start()
+        self.tasks.start(self.values.schedule.run(), f"kinformer resync of {self.name}")
+        self.handlers.start()
 
-    def stop(self, error: BaseException) -> None:
+    async def _finish(self, deadline: float) -> None:
+        """Compute no more, then let the handlers finish."""
+        try:
+            self._stop(StoppedError(f"derived collection {self.name} has been left"))
+            await self.handlers.finish(deadline)
+        finally:
+            await self.tasks.cancel()
+            self.metrics.close()
+            for mirror in self._mirrors.values():
+                if mirror.life.has_begun:
+                    await mirror.life.leave(deadline)
+
+    def _stop(self, error: BaseException) -> None:
         """Follow nothing more; `error` is raised in whatever waits for the values."""
-        if self.error is None:
-            self.error = error
         if self._propagation is not None:
             self._propagation.forget(self)
         for tap in self.taps:
             tap.detach()
-            if tap.source.engine is not None:
-                tap.source.engine.left_by(self)
-        self.values.fail(self.error)
-        if self.on_end is not None:
-            self.on_end()
+            if tap.source.computed is not None:
+                tap.source.computed.left_by(self)
+        self.values.fail(error)
+        self.handlers.end_streams(self.life.crash)
 
-    def crashed(self, error: BaseException) -> None:
-        """End by an error of its own."""
-        if self.error is None:
+    def _end(self, error: BaseException) -> None:
+        """End by an error, before the collection is left."""
+        self.life.error = error
+        self._stop(error)
+
+    def crashed(self, task: str, error: BaseException) -> None:
+        """End by an error of its own, or of a task."""
+        if not self.life.has_ended:
             text = "derived collection %s ended by %s"
             log.error(text, self.name, describe(error), exc_info=error, resource=self.name, reason=error)
-            self.stop(error)
+            self._end(error)
 
     def wake(self) -> None:
         """Work soon."""
-        if self._propagation is not None and self.error is None:
+        if self._propagation is not None and not self.life.has_ended:
             self._propagation.wake(self)
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def _tap(self, source: Readable, *, with_state: bool) -> Tap:
-        source.usable(f"derived collection {self.name}")
-        if source.engine is not None:
-            way = source.engine.way_to(self)
+    def source_of(self, collection: Collection[Any]) -> Source:
+        """Return a collection as this reads it; one of the program's own is mirrored."""
+        core = core_of(collection)
+        if core is None:
+            core = self._mirrors.get(id(collection))
+            if core is None:
+                core = self._mirrors[id(collection)] = MirrorCore(collection)
+        return Source(collection, core)
+
+    def _tap(self, source: Source, *, with_state: bool) -> Tap:
+        if isinstance(source.core, MirrorCore) and not source.core.life.has_begun:
+            source.core.life.begin()
+        source.core.life.require_running(f"derived collection {self.name}")
+        if source.computed is not None:
+            way = source.computed.way_to(self)
             if way is not None:
                 names = " reads ".join([self.name, *way])
                 self.circle = ConfigError(f"derived collection {self.name} would be made of itself: {names}")
                 raise self.circle
-            source.engine.read_by(self)
-            self._rise(source.engine.height + 1)
+            source.computed.read_by(self)
+            self.rise(source.computed.height + 1)
         self._numbers += 1
 
         def ended(error: BaseException) -> None:
@@ -144,37 +143,37 @@ class Engine(ABC):
         tap = Tap(source, self._numbers, wake=self.wake, ended=ended, with_state=with_state)
         self.taps.append(tap)
         tap.attach()
-        if self.on_tap is not None:
-            self.on_tap()
+        self.metrics.start()  # the first member of a union may bring the sink
         return tap
 
-    def way_to(self, engine: Engine) -> list[str] | None:
+    def way_to(self, core: ComputedCore) -> list[str] | None:
         """Return the names from this collection to another that it reads, directly or not; None if it does not."""
-        if engine is self:
+        if core is self:
             return [self.name]
-        for source in [tap.source for tap in self.taps] or self._sources:
-            way = source.engine.way_to(engine) if source.engine is not None else None
+        for source in self._inputs():
+            way = source.computed.way_to(core) if source.computed is not None else None
             if way is not None:
                 return [self.name, *way]
         return None
 
-    def read_by(self, engine: Engine) -> None:
+    def read_by(self, core: ComputedCore) -> None:
         """Note that another collection reads this one, so that its height follows."""
-        self._above.append(engine)
+        self._above.append(core)
 
-    def left_by(self, engine: Engine) -> None:
+    def left_by(self, core: ComputedCore) -> None:
         """Note that another collection reads this one no more."""
-        if engine in self._above:
-            self._above.remove(engine)
+        if core in self._above:
+            self._above.remove(core)
 
-    def _rise(self, height: int) -> None:
+    def rise(self, height: int) -> None:
+        """Have at least this height, and those that read this one a greater one."""
         if height > self.height:
             self.height = height
-            for engine in self._above:
-                engine._rise(height + 1)
+            for core in self._above:
+                core.rise(height + 1)
 
-    def _input_ended(self, source: Readable, error: BaseException) -> None:
-        if self.error is None:
+    def _input_ended(self, source: Source, error: BaseException) -> None:
+        if not self.life.has_ended:
             log.warning(
                 "derived collection %s changes no more, because %s ended: %s",
                 self.name,
@@ -184,38 +183,63 @@ class Engine(ABC):
             )
             if isinstance(error, StoppedError):
                 error = StoppedError(f"derived collection {self.name} has ended, because {source.name} was left")
-            self.stop(error)
+            self._end(error)
 
-    def roots(self, member: str = "") -> list[Any]:
-        """Return the informers behind this collection, each once; of unions by name those behind one member, or all."""
-        return list(dict.fromkeys(root for source in self._roots_in(member) for root in source.roots(member)))
-
-    def _roots_in(self, member: str) -> Sequence[Readable]:
-        """The collections in which the informers behind this one are looked for."""
+    def _inputs(self) -> Sequence[Source]:
+        """Return what it reads now; what it will read at first, before it has been entered."""
         return [tap.source for tap in self.taps] or self._sources
 
-    def health_of_inputs(self) -> list[InformerHealth]:
-        """The health of each collection that it reads."""
-        return [tap.source.health() for tap in self.taps]
+    def roots(self, member: str = "") -> list[Any]:
+        """Return the cores of the informers behind this collection; of a union by name those behind one member."""
+        return list(dict.fromkeys(root for source in self._inputs_in(member) for root in source.core.roots(member)))
 
-    def missing(self) -> dict[str, BaseException | None]:
-        """The names of what it reads and waits for, each with its last error."""
-        return {tap.source.name: tap.source.health().last_error for tap in self.taps if not tap.is_synced}
+    def _inputs_in(self, member: str) -> Sequence[Source]:
+        """Return the collections in which the informers behind this one are looked for."""
+        return self._inputs()
 
-    def unsynced_reason(self) -> str:
-        """Return why the values are not complete."""
-        reasons = [f"{tap.source.name}: {tap.source.unsynced_reason()}" for tap in self.taps if not tap.is_synced]
+    @property
+    def sink(self) -> Metrics | None:
+        """The sink of the first informer behind it that has one."""
+        return next((sink for root in self.roots() if (sink := root.sink) is not None), None)
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def unlisted_reason(self) -> str:
+        """Return why the values are not complete, in words; "" if they are."""
+        if not self.life.has_begun:
+            return "it has not been entered; use `async with` on it"
+        return "" if self.values.synced.is_open else self._missing_reason()
+
+    def _missing_reason(self) -> str:
+        missing = [tap.source for tap in self.taps if not tap.is_synced]
+        reasons = [f"{source.name}: {source.core.unlisted_reason()}" for source in missing]
         return "; ".join(reasons) or "its values are being computed"
 
-    def statistics(self, handlers: HandlerSet) -> DerivedStatistics:
-        """Gather what has gone through, and what waits."""
+    def unsynced_errors(self) -> dict[str, BaseException | None]:
+        """Return the last error of each collection that it reads and waits for, by name."""
+        return {tap.source.name: tap.source.core.health().last_error for tap in self.taps if not tap.is_synced}
+
+    def health(self) -> InformerHealth:
+        """Return the health of the worst of what it reads; synced if it is itself."""
+        parts = self._health_of_inputs()
+        if not parts:  # it has not been entered, or is a union without a member
+            parts = [nothing_followed(running=self.life.has_begun)]
+        synced, stopped = self.values.synced.is_open, self.life.has_ended
+        return combine_health(parts, synced=synced, stopped=stopped, error=self.life.crash)
+
+    def _health_of_inputs(self) -> list[InformerHealth]:
+        return [tap.source.core.health() for tap in self.taps]
+
+    def statistics(self) -> DerivedStatistics:
+        """Return what has gone through, and what waits."""
+        mailboxes = self.handlers.mailboxes
         return DerivedStatistics(
             objects=len(self.values.indexer),
             reads=tuple(tap.source.name for tap in self.taps),
             events=dict(self.values.events),
-            pending={mailbox.name: len(mailbox) for mailbox in handlers.mailboxes},
-            coalesced=sum(mailbox.coalesced for mailbox in handlers.mailboxes),
-            handler_errors=handlers.errors,
+            pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
+            coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
+            handler_errors=self.handlers.errors,
             index_errors=self.values.indexer.index_errors,
             **self._figures(),
         )
@@ -228,7 +252,7 @@ class Engine(ABC):
 
     @property
     def is_held(self) -> bool:
-        """True while a cache that it reads, directly or not, is ahead of what it has told."""
+        """True while a cache that it reads, directly or not, is ahead of what its receivers have got."""
         return any(tap.is_held for tap in self.taps)
 
     @property
@@ -237,12 +261,12 @@ class Engine(ABC):
         return (
             self._is_behind
             or any(not tap.is_empty for tap in self.taps)
-            or any(tap.source.engine is not None and tap.source.engine.has_work for tap in self.taps)
+            or any(tap.source.core.has_work for tap in self.taps)
         )
 
     async def settled(self) -> None:
         """Wait until what has changed below is in the values, or this has ended."""
-        while self._propagation is not None and self.error is None and self.has_work:
+        while self._propagation is not None and not self.life.has_ended and self.has_work:
             await self._propagation.turn()
 
     def work(self, budget: YieldBudget) -> bool:

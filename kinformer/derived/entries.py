@@ -12,7 +12,7 @@ from kinformer.cache.indexer import Indexer
 from kinformer.cache.key_view import KeyView
 from kinformer.cache.label_groups import Matches
 from kinformer.cache.store import Keys, Objects
-from kinformer.objects.object import KubeObject
+from kinformer.objects.object import KubeObject, view
 from kinformer.objects.types import KeyedValue, TrackedValue
 
 __all__ = [
@@ -100,6 +100,7 @@ class ValueView(Generic[V]):
 
     def __init__(self, indexer: Indexer[Entry]) -> None:
         self._indexer = indexer
+        self.view: Callable[[Entry], Any] = view
         self.any_key: Callable[[], str | None] = indexer.any_key
         self.list_keys: Callable[[], Keys] = indexer.list_keys
         self.index_keys: Callable[[str, str], Keys] = indexer.index_keys

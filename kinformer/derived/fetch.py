@@ -10,7 +10,6 @@ from kinformer.derived.reads import ALL, KEY, OWNER, Read, Reads, by_index
 from kinformer.derived.tap import OWNER_INDEX, Tap
 from kinformer.informer.collection import Collection
 from kinformer.objects.selectors import LabelSelector
-from kinformer.processor.publisher import Readable
 
 __all__ = ["Fetch", "NotReady"]
 
@@ -35,7 +34,7 @@ class Fetch:
     again.
     """
 
-    def __init__(self, reads: Reads, tap_of: Callable[[Readable], Tap]) -> None:
+    def __init__(self, reads: Reads, tap_of: Callable[[Collection[Any]], Tap]) -> None:
         self.read: list[Read] | None = None
         self._reads = reads
         self._tap_of = tap_of
@@ -84,7 +83,7 @@ class Fetch:
         if self.read is None:
             raise RuntimeError("fetch() belongs to one run of the function, which has ended")
         if key is not None and index is None and owner is None and selector is None and namespace is None:
-            tap = self._tap_of(collection._readable)
+            tap = self._tap_of(collection)
             self.read.append((tap.number, KEY, key))
             if not tap.is_ready:
                 raise NotReady(tap)
@@ -93,7 +92,7 @@ class Fetch:
         parsed = LabelSelector.parse(selector) if selects else None
         if (key is not None) + (index is not None) + (owner is not None) + selects > 1:
             raise TypeError("fetch(): pass one of key=, index=, owner= and selector= (which may have a namespace=)")
-        tap = self._tap_of(collection._readable)
+        tap = self._tap_of(collection)
         number, indexer = tap.number, tap.source.indexer
         if index is not None:
             self.read.append((number, by_index(index[0]), index[1]))

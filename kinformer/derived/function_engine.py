@@ -14,7 +14,8 @@ from kinformer.derived.fetch import Fetch, NotReady
 from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
 from kinformer.derived.tap import Change, Tap
-from kinformer.processor.publisher import Publisher, Readable
+from kinformer.derived.values import KeyQueue
+from kinformer.informer.collection import Collection
 
 __all__ = ["FunctionEngine"]
 
@@ -41,38 +42,40 @@ class FunctionEngine(Engine):
         failures: The number of times that it raised.
     """
 
-    def __init__(self, name: str, primary: Readable, function: Function, *, fetches: bool, many: bool) -> None:
+    def __init__(self, name: str, primary: Collection[Any], function: Function, *, fetches: bool, many: bool) -> None:
         super().__init__(name, (primary,))
         self.runs = 0
         self.failures = 0
-        self._entry: Callable[[str], Any] = primary.publisher.cache.get_by_key
-        self._view = primary.view
-        self.has_members = primary.has_members and not many
+        source = self._sources[0]
+        self._entry: Callable[[str], Any] = source.publisher.cache.get_by_key
+        self._view = source.view
+        self.has_members = source.core.has_members and not many
         self._function = function
         self._fetches = fetches
         self._many = ManyValues(name, self.values) if many else None
-        self._dirty: dict[str, None] = {}
-        self._order: deque[str] = deque()  # of the dirty keys: taking the first of a dict gets slow
+        self._dirty = KeyQueue()
         self._marking: deque[Iterator[str]] = deque()  # keys that changes concern, if these are many
         self._blocked: dict[Tap, dict[str, None]] = {}
-        self._by_number: dict[int, Tap] = {}
-        self._by_source: dict[Publisher, Tap] = {}
+        self._tap_by_id: dict[int, Tap] = {}  # by the id of the collection that a function fetches from
+        self._kept: list[Collection[Any]] = []  # these collections, so that no other gets one of the ids
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def _tap_of(self, source: Readable) -> Tap:
-        tap = self._by_source.get(source.publisher)
+    def _tap_of(self, collection: Collection[Any]) -> Tap:
+        tap = self._tap_by_id.get(id(collection))
         if tap is None:
-            known = [tap for tap in self.taps if tap.source.publisher is source.publisher]  # the primary
-            tap = known[0] if known else self._tap(source, with_state=False)
-            self._by_source[source.publisher] = self._by_number[tap.number] = tap
+            source = self.source_of(collection)
+            known = (tap for tap in self.taps if tap.source.reads_as(source))  # the primary
+            tap = next(known, None) or self._tap(source, with_state=False)
+            self._tap_by_id[id(collection)] = tap
+            self._kept.append(collection)
         return tap
 
     def _values_of(self, number: int, index: str, entry: Any) -> Iterable[str]:
-        return self._by_number[number].source.publisher.cache.values_of(index, entry)
+        return self.taps[number - 1].source.publisher.cache.values_of(index, entry)
 
     def _figures(self) -> dict[str, int]:
         return {
@@ -86,7 +89,7 @@ class FunctionEngine(Engine):
 
     @property
     def _is_behind(self) -> bool:
-        return bool(self._dirty) or any(tap.is_synced and not tap.is_building for tap in self._blocked)
+        return len(self._dirty) > 0 or any(tap.is_synced and not tap.is_building for tap in self._blocked)
 
     @property
     def _is_waiting(self) -> bool:
@@ -94,36 +97,28 @@ class FunctionEngine(Engine):
 
     def _absorb(self, tap: Tap, change: Change) -> None:
         if tap is self.taps[0]:
-            self._mark(change[0])
+            self._dirty.add(change[0])
         if self.reads.has(tap.number):
             concerned = self.reads.concerned(tap.number, change)
             for number, key in enumerate(concerned, 1):
-                self._mark(key)
+                self._dirty.add(key)
                 if number == _MARKS:
                     self._marking.append(concerned)
                     break
 
-    def _mark(self, key: str) -> None:
-        if key not in self._dirty:
-            self._dirty[key] = None
-            self._order.append(key)
-
     def _compute(self, budget: YieldBudget) -> bool:
         while self._marking:  # before anything is computed: then what has been read does not change meanwhile
             for number, key in enumerate(self._marking[0], 1):
-                self._mark(key)
+                self._dirty.add(key)
                 if number % _MARKS == 0 and budget.exhausted():
                     return False
             self._marking.popleft()
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
-                self._mark(key)
-        order, dirty = self._order, self._dirty
+                self._dirty.add(key)
         left = _LOOK
-        while order:
-            key = order.popleft()
-            del dirty[key]
-            self._run(key)
+        while self._dirty:
+            self._run(self._dirty.take())
             left -= 1
             if not left:
                 left = _LOOK

@@ -92,5 +92,5 @@ def _pairs_of(values: object) -> Mapping[str, Any]:
         raise TypeError(f"many=True: expected a mapping of keys to values, or pairs, got {values!r}")
     for key in found:
         if not isinstance(key, str) or not key:
-            raise TypeError(f"many=True: expected a text that is not empty as the key of a value, got {key!r}")
+            raise TypeError(f"many=True: expected a non-empty string as the key of a value, got {key!r}")
     return found

@@ -1,41 +1,73 @@
-"""The metrics of a derived collection, read from it when the sink exports; ``docs/metrics.md`` lists them."""
+"""The statistics of a derived collection, and its metrics, which are read from them when the sink exports.
+
+``docs/metrics.md`` lists the metrics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from kinformer.derived.engine import DerivedStatistics
 from kinformer.informer.metrics import CollectionMetrics
-from kinformer.metrics import Metrics, Reading
+from kinformer.metrics import MetricFamily, Metrics
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["DerivedMetrics"]
+__all__ = ["DerivedMetrics", "DerivedStatistics"]
 
 
-class _Measured(Protocol):
-    """The parts of a derived collection that metrics read, from any thread."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedStatistics:
+    """Counts since the collection was entered, but for those that are said to be of this moment.
 
-    name: str
+    Attributes:
+        objects: The values, at this moment.
+        reads: The names of the collections that it reads, at this moment.
+        runs: The calls of its function.
+        failures: Those of them that raised.
+        dependencies: Pairs of a value and something that it was computed from, at this moment.
+        waiting: The objects whose values have to be computed anew, at this moment.
+        events: The changes of values, by type.
+        pending: The calls that wait, by the name of the handler, at this moment.
+        coalesced: The calls that were folded into another because a handler was too slow for its `queue_size`.
+        handler_errors: The calls of handlers and filters that raised.
+        index_errors: The values left out of an index because its function raised.
+    """
 
-    def health(self) -> InformerHealth: ...
-    def statistics(self) -> DerivedStatistics: ...
+    objects: int = 0
+    reads: tuple[str, ...] = ()
+    runs: int = 0
+    failures: int = 0
+    dependencies: int = 0
+    waiting: int = 0
+    events: Mapping[str, int] = field(default_factory=dict)
+    pending: Mapping[str, int] = field(default_factory=dict)
+    coalesced: int = 0
+    handler_errors: int = 0
+    index_errors: int = 0
 
 
 class DerivedMetrics(CollectionMetrics):
     """The metrics of one derived collection.
 
     Args:
+        name: Of the collection.
         sink: Returns the sink, that of the informers behind the collection. A union may get it while it runs.
-        collection: The collection to measure.
+        health, statistics: Return those of the collection, in any thread.
     """
 
-    def __init__(self, sink: Callable[[], Metrics | None], collection: _Measured) -> None:
-        super().__init__(collection.name, sink, "kinformer_derived_")
-        self._collection = collection
+    def __init__(
+        self,
+        name: str,
+        sink: Callable[[], Metrics | None],
+        health: Callable[[], InformerHealth],
+        statistics: Callable[[], DerivedStatistics],
+    ) -> None:
+        super().__init__(name, sink, "kinformer_derived_")
+        self._health = health
+        self._statistics = statistics
 
-    def _read(self) -> Iterator[Reading]:
-        health, figures = self._collection.health(), self._collection.statistics()
+    def _read(self) -> Iterator[MetricFamily]:
+        health, figures = self._health(), self._statistics()
         one = self._one
         yield one("objects", "Values in the cache", figures.objects)
         yield one("synced", "1 once all that it reads is complete and every value has been computed", health.synced)

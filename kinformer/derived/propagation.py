@@ -33,7 +33,7 @@ class Node(Protocol):
         """Work until nothing is left or the budget is exhausted; return True if something is left."""
         ...
 
-    def crashed(self, error: BaseException) -> None:
+    def crashed(self, task: str, error: BaseException) -> None:
         """Take note that `work` has raised."""
         ...
 
@@ -91,7 +91,7 @@ class Propagation:
                 is_left = node.work(budget)
             except Exception as error:  # noqa: BLE001 - it ends this collection, which tells its readers
                 self._waiting.pop(node, None)
-                node.crashed(error)
+                node.crashed("its engine", error)
                 continue
             if not is_left:
                 self._waiting.pop(node, None)

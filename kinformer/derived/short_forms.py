@@ -1,4 +1,4 @@
-"""Derive, and its short forms: filter, map, group_by, join and union."""
+"""Derive, and its short forms: filtered, mapped, group_by, join and union."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kinformer.derived.collection import DerivedCollection
 from kinformer.derived.entries import Joined
 from kinformer.derived.fetch import Fetch
 from kinformer.derived.function_engine import FunctionEngine
-from kinformer.derived.group import GroupEngine
-from kinformer.derived.union import AWAY_AFTER, UnionEngine
+from kinformer.derived.group_engine import GroupEngine
+from kinformer.derived.union_engine import AWAY_AFTER, UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.exceptions import ConfigError
 from kinformer.informer.collection import Collection
 from kinformer.objects.json_path import PathIndex
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["Union", "derive", "filtered", "group_by", "join", "mapped", "union"]
+__all__ = ["UnionCollection", "derive", "filtered", "group_by", "join", "mapped", "union"]
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -61,7 +61,7 @@ def derive(
 
         async with derive(nodes, pods_of, name="pods by node") as by_node:
             await by_node.wait_synced()
-            print(by_node.get_by_key("node-1"))
+            print(by_node.by_key.get("node-1"))
 
     The function runs again when its object changes, or anything that it has fetched, and for no other reason. So it has
     to be a function of these alone: not of the time, and not of state that nobody tells it of.
@@ -81,29 +81,27 @@ def derive(
     """
     name = name or f"{name_of(function)} of {primary.name}"
     check_callback(function, "function", "obj, fetch", f"derive {name}", plain=True)
-    engine = FunctionEngine(name, primary._readable, function, fetches=True, many=many)
+    engine = FunctionEngine(name, primary, function, fetches=True, many=many)
     return DerivedCollection(engine, indexers=_indexers(indexers))
 
 
 def filtered(
     collection: Collection[T], predicate: Callable[[T], object], *, name: str | None = None
 ) -> DerivedCollection[T]:
-    """Derive the objects for which `predicate` is true; see `CollectionReads.filter`."""
+    """Derive the objects for which `predicate` is true; see `derive`."""
     check_callback(predicate, "predicate", "obj", f"filter of {collection.name}", plain=True)
     name = name or f"{collection.name} filtered by {name_of(predicate)}"
-    engine = FunctionEngine(
-        name, collection._readable, lambda obj: obj if predicate(obj) else None, fetches=False, many=False
-    )
+    engine = FunctionEngine(name, collection, lambda obj: obj if predicate(obj) else None, fetches=False, many=False)
     return DerivedCollection(engine)
 
 
 def mapped(
     collection: Collection[T], function: Callable[[T], V | None], *, name: str | None = None
 ) -> DerivedCollection[V]:
-    """Derive what `function` returns for each object; see `CollectionReads.map`."""
+    """Derive what `function` returns for each object; see `derive`."""
     check_callback(function, "function", "obj", f"map of {collection.name}", plain=True)
     name = name or f"{collection.name} mapped by {name_of(function)}"
-    return DerivedCollection(FunctionEngine(name, collection._readable, function, fetches=False, many=False))
+    return DerivedCollection(FunctionEngine(name, collection, function, fetches=False, many=False))
 
 
 def group_by(
@@ -130,7 +128,7 @@ def group_by(
     named = name or f"{collection.name} by {key if isinstance(key, str) else name_of(key)}"
     function: Callable[[Any], Any] = PathIndex(key) if isinstance(key, str) else key
     check_callback(function, "key", "obj", f"group_by {named}", plain=True)
-    return DerivedCollection(GroupEngine(named, collection._readable, function), indexers=_indexers(indexers))
+    return DerivedCollection(GroupEngine(named, collection, function), indexers=_indexers(indexers))
 
 
 @overload
@@ -190,7 +188,7 @@ def union(*members: Collection[T], name: str | None = None) -> DerivedCollection
 @overload
 def union(
     members: Mapping[str, Collection[T]], /, *, name: str | None = None, away_after: float = AWAY_AFTER
-) -> Union[T]: ...
+) -> UnionCollection[T]: ...
 def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER) -> DerivedCollection[Any]:
     """Derive one collection of all objects of several.
 
@@ -210,16 +208,15 @@ def union(*members: Any, name: str | None = None, away_after: float = AWAY_AFTER
     """
     if len(members) == 1 and isinstance(members[0], Mapping):
         named: Mapping[str, Collection[Any]] = members[0]
-        readables = {member: collection._readable for member, collection in named.items()}
-        return Union(UnionEngine(name or f"union of {', '.join(named)}", readables, away_after=away_after))
+        return UnionCollection(UnionEngine(name or f"union of {', '.join(named)}", named, away_after=away_after))
     if not members:
         raise ConfigError("union: got no collection; pass some, or a mapping of names to collections")
     listed: Sequence[Collection[Any]] = members
     text = name or f"union of {', '.join(member.name for member in listed)}"
-    return DerivedCollection(UnionEngine(text, tuple(member._readable for member in listed)))
+    return DerivedCollection(UnionEngine(text, tuple(listed)))
 
 
-class Union(DerivedCollection[V]):
+class UnionCollection(DerivedCollection[V]):
     """The union of collections by name, such as clusters; members come and go while it runs.
 
     The key of a value is the name of its member and the key that it has there: `"east/default/web-1"`, and without a
@@ -232,16 +229,16 @@ class Union(DerivedCollection[V]):
 
     def __init__(self, engine: UnionEngine, *, indexers: ValueIndexers | None = None) -> None:
         super().__init__(engine, indexers=indexers)
-        self._union = engine
+        self._members = engine
 
     @property
     def members(self) -> tuple[str, ...]:
         """The names of the members."""
-        return self._union.members
+        return self._members.members
 
     def member_health(self) -> dict[str, InformerHealth]:
         """Return the health of each member, by name; one that is away is not `live`."""
-        return self._union.member_health()
+        return self._members.member_health()
 
     def add(self, name: str, collection: Collection[V]) -> None:
         """Add a member; its values come as adds when it is complete.
@@ -250,8 +247,8 @@ class Union(DerivedCollection[V]):
             ConfigError: The name is taken, empty or has a slash; or the collection is made of this union.
             RuntimeError: The union has not been entered.
         """
-        self._usable("add")
-        self._union.add(name, collection._readable)
+        self._core.life.require_running("add")
+        self._members.add(name, collection)
 
     def replace(self, name: str, collection: Collection[V]) -> None:
         """Have another collection take the place of a member, such as one that reads with new credentials.
@@ -262,8 +259,8 @@ class Union(DerivedCollection[V]):
             KeyError: There is no member of this name.
             ConfigError: The collection is made of this union.
         """
-        self._usable("replace")
-        self._union.replace(name, collection._readable)
+        self._core.life.require_running("replace")
+        self._members.replace(name, collection)
 
     def remove(self, name: str) -> None:
         """Remove a member; its values are told as deletes.
@@ -271,8 +268,8 @@ class Union(DerivedCollection[V]):
         Raises:
             KeyError: There is no member of this name.
         """
-        self._usable("remove")
-        self._union.remove(name)
+        self._core.life.require_running("remove")
+        self._members.remove(name)
 
 
 def _key_of(value: Any) -> str:

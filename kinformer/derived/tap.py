@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.derived.entries import Entry, owners_of
+from kinformer.derived.entries import Entry, ValueView, owners_of
+from kinformer.informer.collection import Collection
+from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
-from kinformer.processor.publisher import Readable
+from kinformer.processor.publisher import Publisher
 
-__all__ = ["OWNER_INDEX", "Change", "Tap"]
+__all__ = ["OWNER_INDEX", "Change", "ComputedCore", "Source", "Tap"]
 
 OWNER_INDEX = "kinformer.owner"
 """The name of the index by the uids of owners, which is added to a collection that is read by owner."""
@@ -20,6 +24,74 @@ OWNER_INDEX = "kinformer.owner"
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
 
 Change = tuple[str, Entry, Entry]
+
+
+class ComputedCore(CollectionCore):
+    """The core of a derived collection, as the engines of others see it.
+
+    Attributes:
+        height: One more than that of the highest collection that it reads; that of an informer is 0.
+    """
+
+    height: int
+
+    @property
+    @abstractmethod
+    def is_held(self) -> bool:
+        """True while a cache that it reads, directly or not, is ahead of what its receivers have got."""
+
+    @abstractmethod
+    def way_to(self, core: ComputedCore) -> list[str] | None:
+        """Return the names from this collection to another that it reads, directly or not; None if it does not."""
+
+    @abstractmethod
+    def read_by(self, core: ComputedCore) -> None:
+        """Note that another collection reads this one, so that its height follows."""
+
+    @abstractmethod
+    def left_by(self, core: ComputedCore) -> None:
+        """Note that another collection reads this one no more."""
+
+    @abstractmethod
+    def rise(self, height: int) -> None:
+        """Have at least this height, and those that read this one a greater one."""
+
+
+class Source:
+    """The port of derived collections: a collection, as the engine of another reads it.
+
+    Args:
+        collection: The collection, with the reads that functions get, such as those with a model.
+        core: Its core; of a collection of the program's own that of its mirror.
+
+    Attributes:
+        computed: The core, if it is that of a derived collection.
+        indexer: The reads that functions get.
+        view: Makes what a function gets of an entry in the cache.
+    """
+
+    __slots__ = ("_collection", "computed", "core", "indexer", "view")
+
+    def __init__(self, collection: Collection[Any], core: CollectionCore) -> None:
+        self._collection = collection  # kept, so that no other collection gets its id
+        self.core = core
+        self.computed = core if isinstance(core, ComputedCore) else None
+        self.indexer: Any = getattr(collection, "indexer", None) or ValueView(core.publisher.cache)
+        self.view: Callable[[Any], Any] = self.indexer.view
+
+    @property
+    def name(self) -> str:
+        """The name of the collection."""
+        return self.core.name
+
+    def reads_as(self, other: Source) -> bool:
+        """True if another source is of the same collection, with the same reads."""
+        return self.core is other.core and self.view == other.view
+
+    @property
+    def publisher(self) -> Publisher:
+        """The cache of the collection, and its receivers."""
+        return self.core.publisher
 
 
 class Tap:
@@ -35,7 +107,7 @@ class Tap:
 
     def __init__(
         self,
-        source: Readable,
+        source: Source,
         number: int,
         *,
         wake: Callable[[], None],
@@ -94,9 +166,9 @@ class Tap:
 
     @property
     def is_held(self) -> bool:
-        """True while a cache behind the collection is ahead of what it has told."""
-        engine = self.source.engine
-        return self.source.publisher.is_settling or (engine is not None and engine.is_held)
+        """True while a cache behind the collection is ahead of what its receivers have got."""
+        computed = self.source.computed
+        return self.source.publisher.is_settling or (computed is not None and computed.is_held)
 
     @property
     def is_ready(self) -> bool:
@@ -105,8 +177,7 @@ class Tap:
         Looked up once in a turn of the engine, in which nothing else runs.
         """
         if self._is_ready is None:
-            engine = self.source.engine
-            is_new = not self.is_held and (engine is None or not engine.has_work)
+            is_new = not self.is_held and not self.source.core.has_work
             self._is_ready = self.is_synced and not self.is_building and is_new
         return self._is_ready
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -17,11 +18,36 @@ from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule
 
-__all__ = ["ValueIndexers", "Values"]
+__all__ = ["KeyQueue", "ValueIndexers", "Values", "over_values"]
 
 _LOOK = 64  # entries between two looks at the clock
 
 ValueIndexers = dict[str, IndexFunc[Any] | str]
+
+
+class KeyQueue:
+    """Keys that wait to be computed, each once, in the order in which they were added."""
+
+    __slots__ = ("_keys", "_order")
+
+    def __init__(self) -> None:
+        self._keys: dict[str, None] = {}
+        self._order: deque[str] = deque()  # taking the first key of a dict gets slow
+
+    def add(self, key: str) -> None:
+        """Add a key, if it does not wait already."""
+        if key not in self._keys:
+            self._keys[key] = None
+            self._order.append(key)
+
+    def take(self) -> str:
+        """Take the key that has waited longest."""
+        key = self._order.popleft()
+        del self._keys[key]
+        return key
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 class OfValue:

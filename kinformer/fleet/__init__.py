@@ -1,8 +1,12 @@
-"""Fleets: clusters that come and go, and unions of their objects.
+"""Many clusters that come and go: their clients and factories, and unions of their objects.
 
-Owns the clients and factories of the clusters, each from when it is wanted until it is left, and the unions whose
-members they are. Which clusters there are is told by a source: the program, a kubeconfig, or Secrets in a hub.
+The clusters come from the program, from a kubeconfig, or from Secrets in a hub cluster. A `Fleet` connects each of
+them, and disconnects it when it is gone.
 
 May import: `derived`, `informer` and below.
 Reading order: fleet, unions, roster, keeper; sources, kubeconfig, secrets; metrics.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

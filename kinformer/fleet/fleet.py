@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from kinformer._runtime.cancellation import shielded_from_scopes
-from kinformer._runtime.tasks import require_loop, wait_for_end
+from kinformer._runtime.life import FirstSync, Life
+from kinformer._runtime.logs import get_logger
+from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
-from kinformer.derived.short_forms import Union
-from kinformer.derived.union import AWAY_AFTER, check_member
+from kinformer.derived.short_forms import UnionCollection
+from kinformer.derived.union_engine import AWAY_AFTER, check_member
 from kinformer.derived.values import ValueIndexers
-from kinformer.exceptions import NotSyncedError, StoppedError
 from kinformer.fleet.keeper import Cluster, ClusterHealth
 from kinformer.fleet.kubeconfig import KubeconfigContexts, name_of_context
 from kinformer.fleet.metrics import FleetMetrics
 from kinformer.fleet.roster import FleetStatistics, Roster
 from kinformer.fleet.secrets import SecretClusters
-from kinformer.fleet.sources import GivenClusters, Wanted
+from kinformer.fleet.sources import ClusterSource, GivenClusters, Wanted
 from kinformer.fleet.unions import FleetUnion, FleetUnions
-from kinformer.informer.collection import Collection
+from kinformer.informer.collection import Collection, Entered
+from kinformer.informer.core import Part
 from kinformer.informer.informer_key import InformerIdentity
 from kinformer.informer.options import ResourceKeywords, ResourceOptions
 from kinformer.objects.meta import GroupVersionResource
@@ -36,8 +34,10 @@ __all__ = ["Fleet"]
 
 T = TypeVar("T")
 
+log = get_logger("kinformer.fleet")
 
-class Fleet(Mapping[str, Cluster]):
+
+class Fleet(Entered, Mapping[str, Cluster]):
     """Clusters that come and go: a mapping from name to `Cluster`, with its client and factory.
 
     ::
@@ -45,7 +45,7 @@ class Fleet(Mapping[str, Cluster]):
         async with Fleet.from_kubeconfig("clusters.yaml") as fleet:
             pods = fleet.union("v1/pods")
             await pods.wait_synced(30)
-            pods.get_by_key("east/default/web-1")
+            pods.by_key.get("east/default/web-1")
             await fleet["east"].client.request("GET", "/version")
 
     The program changes it by `add` and `remove`; or it follows the contexts of a kubeconfig (`from_kubeconfig`), or
@@ -58,7 +58,8 @@ class Fleet(Mapping[str, Cluster]):
 
     Args:
         clusters: From name to a client that has not been entered, or a function that makes one; the fleet enters and
-            closes it. A cluster that cannot be connected is tried again if there is a function.
+            closes it. A cluster that cannot be connected is tried again if there is a function. (`from_kubeconfig` and
+            `from_secrets` pass what they follow.)
         name: For the log, errors and the names of unions.
         away_after: Seconds after which a cluster that cannot be connected, or whose requests fail, no longer holds up
             the first sync of unions.
@@ -70,23 +71,40 @@ class Fleet(Mapping[str, Cluster]):
 
     def __init__(
         self,
-        clusters: Mapping[str, Client | Callable[[], Client]] | None = None,
+        clusters: Mapping[str, Client | Callable[[], Client]] | ClusterSource | None = None,
         *,
         name: str = "fleet",
         away_after: float = AWAY_AFTER,
         **defaults: Unpack[ResourceKeywords],
     ) -> None:
-        for cluster in clusters or ():
-            check_member(cluster)
-        ResourceOptions._refuse_unknown(defaults)
+        if isinstance(clusters, ClusterSource):
+            source: ClusterSource = clusters
+        else:
+            for cluster in clusters or ():
+                check_member(cluster)
+            source = GivenClusters(clusters or {})
         self.name = name
-        self._options = ResourceOptions(**defaults)
+        self._options = ResourceOptions.of(defaults)
         self._away_after = away_after
         self._unions = FleetUnions()
-        self._roster = Roster(name, GivenClusters(clusters or {}), defaults, away_after, self._unions)
-        self._metrics = FleetMetrics(lambda: self._options.metrics or self._roster.source.metrics, self)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_left = False
+        self._roster = Roster(name, source, defaults, away_after, self._unions)
+        self._metrics = FleetMetrics(lambda: self._options.metrics or source.metrics, self)
+        life = Life(
+            name,
+            start=self._start,
+            finish=self._finish,
+            refuse_inside=lambda _: self._refuse_leaving(),
+            shutdown_timeout=self._options.shutdown_timeout,
+        )
+        sync = FirstSync(
+            name,
+            self._first_sync,
+            is_done=lambda: self.has_synced,
+            reason=self._unsynced_reason,
+            errors=self._unsynced_errors,
+            log=log,
+        )
+        self._core = Part(name, life, sync)
 
     @classmethod
     def from_kubeconfig(
@@ -110,11 +128,10 @@ class Fleet(Mapping[str, Cluster]):
             client_options: Options of the clients: see `Client`.
             name, away_after, **defaults: See `Fleet`.
         """
-        fleet = cls(name=name, away_after=away_after, **defaults)
-        fleet._roster.source = KubeconfigContexts(
+        contexts = KubeconfigContexts(
             path, cluster_of=cluster_of, poll=poll, client_options=client_options or ClientKeywords()
         )
-        return fleet
+        return cls(contexts, name=name, away_after=away_after, **defaults)
 
     @classmethod
     def from_secrets(
@@ -147,11 +164,10 @@ class Fleet(Mapping[str, Cluster]):
             client_options: Options of the clients: see `Client`.
             name, away_after, **defaults: See `Fleet`.
         """
-        fleet = cls(name=name, away_after=away_after, **defaults)
-        fleet._roster.source = SecretClusters(
+        clusters = SecretClusters(
             secrets, key=key, cluster_of=cluster_of, trusted=trusted, client_options=client_options or ClientKeywords()
         )
-        return fleet
+        return cls(clusters, name=name, away_after=away_after, **defaults)
 
     # --- the mapping ------------------------------------------------------------------------------
 
@@ -172,58 +188,32 @@ class Fleet(Mapping[str, Cluster]):
 
     # --- life -------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
-        self._start_tasks()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._leave(asyncio.get_running_loop().time() + self.shutdown_timeout)
-
     @property
     def shutdown_timeout(self) -> float:
         """Seconds that leaving may take before tasks are cancelled."""
-        return self._options.shutdown_timeout
+        timeout: float = self._core.life.shutdown_timeout
+        return timeout
 
-    def _start_tasks(self) -> None:
-        """Start to connect. What `async with` does on entering, for its owner."""
-        if self._loop is not None:
-            raise RuntimeError(f"{self.name} was entered before; make a new one")
-        self._loop = asyncio.get_running_loop()
+    def _start(self) -> None:
         for one in self._unions.each:
             self._unions.begin(one, self._roster)
         self._roster.start()
         self._metrics.start()
 
-    @shielded_from_scopes
-    async def _leave(self, deadline: float) -> None:
-        """Stop within `deadline` on the loop's clock: follow nothing more, leave the unions, then the clusters.
-
-        Raises:
-            RuntimeError: Called from inside a handler of one of the unions.
-        """
-        self._refuse_leaving()
-        self._is_left = True
+    async def _finish(self, deadline: float) -> None:
+        """Follow nothing more, leave the unions, then the clusters."""
         try:
             await self._roster.stop_following()
             self._unions.end_joining()
             for one in reversed(self._unions.each):
-                await one.union._leave(deadline)
+                await one.core.life.leave(deadline)
         finally:
             self._metrics.close()
             await self._roster.leave_clusters(deadline)
 
     def _refuse_leaving(self) -> None:
-        """Raise RuntimeError where `_leave` would."""
-        require_loop(self._loop, "leaving", self.name)
         for one in self._unions.each:
-            one.union._refuse_leaving()
-
-    def _usable(self, what: str) -> None:
-        require_loop(self._loop, what, self.name)
-        if self._is_left:
-            raise StoppedError(f"{what}: {self.name} has been left")
+            one.core.life.refuse_leaving()
 
     # --- clusters by the program ------------------------------------------------------------------
 
@@ -239,8 +229,8 @@ class Fleet(Mapping[str, Cluster]):
             RuntimeError: The fleet has not been entered.
             StoppedError: It has been left.
         """
-        self._usable("add")
-        if self._loop is None:
+        self._core.life.require_running("add")
+        if not self._core.life.has_begun:
             raise RuntimeError(f"{self.name} has not been entered; clusters are added while it runs")
         return await self._roster.add(name, Wanted.by_program(client))
 
@@ -251,7 +241,7 @@ class Fleet(Mapping[str, Cluster]):
             KeyError: There is none of this name.
             ConfigError: It is of the kubeconfig or of a Secret that the fleet follows.
         """
-        self._usable("remove")
+        self._core.life.require_running("remove")
         await wait_for_end(self._roster.remove(name))
 
     # --- the first sync ---------------------------------------------------------------------------
@@ -268,18 +258,20 @@ class Fleet(Mapping[str, Cluster]):
             NotSyncedError: `timeout` seconds have passed; the text says what is missing.
             StoppedError: The fleet has been left.
         """
-        self._usable("wait_synced")
-        try:
-            async with asyncio.timeout(timeout):
-                await self._roster.settled.wait()
-                for one in tuple(self._unions.each):
-                    await one.union.wait_synced()
-        except TimeoutError:
-            waits = [one.union for one in self._unions.each if not one.union.has_synced]
-            reasons = [f"{one.name}: {one._unlisted_reason()}" for one in waits]
-            text = "; ".join(reasons) or self._roster.unsettled_reason()
-            errors = {name: health.last_error for name, health in self.health().items() if not health.live}
-            raise NotSyncedError(f"{self.name} has not synced after {timeout:g} s: {text}", errors) from None
+        self._core.life.require_running("wait_synced")
+        await self._core.sync.wait(timeout)
+
+    async def _first_sync(self, fail_fast: bool) -> None:
+        await self._roster.settled.wait()
+        for one in tuple(self._unions.each):
+            await one.core.sync.first(fail_fast)
+
+    def _unsynced_reason(self) -> str:
+        waits = [one.core for one in self._unions.each if not one.core.sync.is_done()]
+        return "; ".join(f"{core.name}: {core.sync.reason()}" for core in waits) or self._roster.unsettled_reason()
+
+    def _unsynced_errors(self) -> dict[str, BaseException | None]:
+        return {name: health.last_error for name, health in self.health().items() if not health.live}
 
     # --- unions -----------------------------------------------------------------------------------
 
@@ -289,7 +281,7 @@ class Fleet(Mapping[str, Cluster]):
         *,
         indexers: Indexers[Any] | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> Union[KubeObject[Any]]:
+    ) -> UnionCollection[KubeObject[Any]]:
         """Return the union of a resource of all clusters, also of those that come later; asking twice returns the same.
 
         Keys begin with the name of a cluster: `"east/default/web-1"`. It is entered and left with the fleet.
@@ -303,14 +295,13 @@ class Fleet(Mapping[str, Cluster]):
             ConfigError: An option that does not exist, or differs from what the union has.
             StoppedError: The fleet has been left.
         """
-        self._usable("union")
-        ResourceOptions._refuse_unknown(options)
+        self._core.life.require_running("union")
         gvr = GroupVersionResource.parse(resource)
-        settings = replace(self._options, **options)
+        settings = ResourceOptions.of(options, self._options)
         identity = InformerIdentity.of(gvr, settings)
         for one in self._unions.each:
             if one.options is not None and one.identity == identity:
-                one.options._refuse_difference(gvr, settings)
+                one.options.refuse_difference(gvr, settings)
                 one.union.add_indexers(dict(indexers or {}))
                 one.holders += 1
                 return one.union
@@ -328,14 +319,14 @@ class Fleet(Mapping[str, Cluster]):
 
     def union_of(
         self, make: Callable[[Cluster], Collection[T]], *, name: str, indexers: ValueIndexers | None = None
-    ) -> Union[T]:
+    ) -> UnionCollection[T]:
         """Return a new union of what a function makes of each cluster, those included that come later.
 
         ::
 
             def ready(cluster):
                 pods = cluster.factory.for_resource("v1/pods")
-                return cluster.factory.add(pods.filter(is_pod_ready))
+                return cluster.factory.add(filtered(pods, is_pod_ready))
 
             fleet.union_of(ready, name="ready pods")
 
@@ -347,35 +338,36 @@ class Fleet(Mapping[str, Cluster]):
         Raises:
             StoppedError: The fleet has been left.
         """
-        self._usable("union_of")
+        self._core.life.require_running("union_of")
         return self._added(FleetUnion(name, make, away_after=self._away_after, indexers=indexers))
 
-    async def release(self, union: Union[Any]) -> None:
+    async def release(self, union: UnionCollection[Any]) -> None:
         """Give a union back. The last holder to do so ends it, and the informers that were made for it.
 
         Raises:
             ValueError: It is not of this fleet, or was released as often as it was asked for.
             RuntimeError: The last holder asks from inside one of its handlers; the union stays.
         """
-        self._usable("release")
+        self._core.life.require_running("release")
         one = next((one for one in self._unions.each if one.union is union), None)
         if one is None:
             raise ValueError(f"{union!r} is not held by {self.name}")
         if one.holders > 1:
             one.holders -= 1
             return
-        if self._loop is not None:
-            union._refuse_leaving()
+        life = one.core.life
+        if life.has_begun:
+            life.refuse_leaving()
         self._unions.each.remove(one)
         if one.joining is not None:
             one.joining.clear()
-        if self._loop is not None:
-            await union._leave(self._loop.time() + union.shutdown_timeout)
+        if life.has_begun:
+            await life.leave_in_time()
             for cluster in list(self.values()):
                 await one.release(cluster)
 
-    def _added(self, one: FleetUnion) -> Union[Any]:
-        if self._loop is not None:
+    def _added(self, one: FleetUnion) -> UnionCollection[Any]:
+        if self._core.life.has_begun:
             self._unions.begin(one, self._roster)
         self._unions.each.append(one)
         return one.union

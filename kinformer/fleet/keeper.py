@@ -15,7 +15,7 @@ from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError, describe
 from kinformer.fleet.sources import Wanted
 from kinformer.informer.factory import SharedInformerFactory
-from kinformer.metrics import Metrics, Reading
+from kinformer.metrics import MetricFamily, Metrics
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["Cluster", "ClusterHealth", "ClusterKeeper", "KeeperOwner"]
@@ -169,7 +169,7 @@ class _ClusterSink:
         self._sink = sink
         self._cluster = cluster
 
-    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+    def collector(self, owner: str, read: Callable[[str], Iterable[MetricFamily]]) -> Callable[[], None]:
         """Export the readings of an owner, under its name in the fleet."""
         return self._sink.collector(f"{self._cluster}/{owner}", read)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from kinformer.fleet.keeper import ClusterHealth
 from kinformer.fleet.roster import FleetStatistics
 from kinformer.informer.metrics import CollectionMetrics
-from kinformer.metrics import Metrics, Reading
+from kinformer.metrics import MetricFamily, Metrics
 
 __all__ = ["FleetMetrics"]
 
@@ -41,7 +41,7 @@ class FleetMetrics(CollectionMetrics):
         super().__init__(fleet.name, sink, "kinformer_fleet_", label="fleet")
         self._fleet = fleet
 
-    def _read(self) -> Iterator[Reading]:
+    def _read(self) -> Iterator[MetricFamily]:
         fleet = self._fleet
         health, figures = fleet.health(), fleet.statistics()
         counts = Counter(map(_state, health.values()))

@@ -11,10 +11,9 @@ from typing import Any, Protocol
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import LogOnce, get_logger
-from kinformer._runtime.one_by_one import OneByOne
-from kinformer._runtime.tasks import Tasks
+from kinformer._runtime.tasks import OneByOne, Tasks
 from kinformer._runtime.waiters import Latch
-from kinformer.derived.union import check_member
+from kinformer.derived.union_engine import check_member
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.fleet.keeper import Cluster, ClusterHealth, ClusterKeeper
 from kinformer.fleet.sources import ClusterSource, Desired, GivenClusters, Wanted

@@ -18,6 +18,7 @@ from kinformer.client.kubeconfig import load_kubeconfig, parse_kubeconfig
 from kinformer.exceptions import ConfigError
 from kinformer.fleet.sources import Desired, Wanted
 from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
 from kinformer.metrics import Metrics
 from kinformer.objects.object import KubeObject
 
@@ -75,7 +76,9 @@ class SecretClusters:
     @property
     def metrics(self) -> Metrics | None:
         """The sink of the Secrets."""
-        return self._secrets._readable.metrics
+        core = core_of(self._secrets)
+        sink: Metrics | None = None if core is None else core.sink
+        return sink
 
     async def states(self) -> AsyncIterator[Desired | Exception]:
         """Yield the clusters at first and after each change of a Secret."""
@@ -86,7 +89,7 @@ class SecretClusters:
                 yield await self._desired()
 
     async def _desired(self) -> Desired:
-        secrets = sorted(self._secrets.list(), key=lambda secret: str(secret.key))
+        secrets = sorted(self._secrets.lister.list(), key=lambda secret: str(secret.key))
         clusters: dict[str, Wanted] = {}
         failures: dict[str, Exception] = {}
         taken: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
@@ -54,6 +54,7 @@ class Desired:
     failures: Mapping[str, Exception] = field(default_factory=dict)
 
 
+@runtime_checkable
 class ClusterSource(Protocol):
     """Tells a fleet which clusters there are."""
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kinformer._runtime.one_by_one import OneByOne
-from kinformer.derived.short_forms import Union
-from kinformer.derived.union import UnionEngine
+from kinformer._runtime.tasks import OneByOne
+from kinformer.derived.short_forms import UnionCollection
+from kinformer.derived.union_engine import UnionEngine
 from kinformer.derived.values import ValueIndexers
 from kinformer.fleet.keeper import Cluster, ClusterKeeper
 from kinformer.fleet.roster import Roster
@@ -31,6 +31,7 @@ class FleetUnion:
         identity, options: Of the informers, if the members are informers that a factory has made.
 
     Attributes:
+        core: The core of the collection.
         union: The collection.
         holders: The number of those that have asked for it and not released it.
         joining: The clusters that were connected when it was entered, and have not joined yet.
@@ -46,8 +47,8 @@ class FleetUnion:
         identity: InformerIdentity | None = None,
         options: ResourceOptions | None = None,
     ) -> None:
-        self._engine = UnionEngine(name, {}, away_after=away_after)
-        self.union: Union[Any] = Union(self._engine, indexers=indexers)
+        self.core = UnionEngine(name, {}, away_after=away_after)
+        self.union: UnionCollection[Any] = UnionCollection(self.core, indexers=indexers)
         self.identity = identity
         self.options = options
         self.holders = 1
@@ -58,8 +59,8 @@ class FleetUnion:
 
     def expect(self, reason: Callable[[], str] | None) -> None:
         """Have the first sync wait for members that are still to be added; `reason` says why. None ends that."""
-        self._engine.expects = reason
-        self._engine.wake()
+        self.core.expects = reason
+        self.core.wake()
 
     def has(self, cluster: Cluster) -> bool:
         """True if a member was made of this cluster, and not of one before it of this name."""
@@ -72,7 +73,7 @@ class FleetUnion:
             Exception: What making the member has raised; one of this name stays.
         """
         member = self._make(cluster)
-        if cluster.name in self._engine.members:
+        if cluster.name in self.core.members:
             self.union.replace(cluster.name, member)
         else:
             self.union.add(cluster.name, member)
@@ -83,7 +84,7 @@ class FleetUnion:
         """Remove the member of a cluster, if there is one; its values are told as deletes."""
         self._members.pop(name, None)
         self._clusters.pop(name, None)
-        if name in self._engine.members:
+        if name in self.core.members:
             self.union.remove(name)
 
     async def release(self, cluster: Cluster) -> None:
@@ -105,7 +106,7 @@ class FleetUnions:
 
     def begin(self, one: FleetUnion, roster: Roster) -> None:
         """Enter a union, and add the clusters that are connected, one by one."""
-        one.union._start_tasks()
+        one.core.life.begin()
         one.expect(roster.unsettled_reason)
         add = partial(self._join_late, one, roster)
         one.joining = OneByOne(add, roster.tasks, f"kinformer fleet: clusters join {one.union.name}")

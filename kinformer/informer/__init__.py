@@ -1,5 +1,12 @@
-"""The shared informer and its factory: the only place that wires reflectors, queue, processor, cache and handlers.
+"""Informers, and the factory that makes, shares and stops them.
 
-May import: everything below it.
-Reading order: informer, factory, options, wait_for.
+This is the only package that puts reflectors, a queue, a processor, a cache and handlers together.
+
+May import: `processor`, `snapshot`, `reflector` and below.
+Reading order: informer, informer_core, wiring; core, collection, following; factory, options, informer_key; namespaces,
+metrics, memory, typed, object_wait, written.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

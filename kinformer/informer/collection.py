@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
-from kinformer.cache.lister import Selector
-from kinformer.cache.store import Objects
+from kinformer._runtime.life import Life
+from kinformer.cache.lister import Lister
+from kinformer.informer.core import CollectionCore
 from kinformer.processor.event_stream import EventStream
-from kinformer.processor.handler import HandlerRegistration
-from kinformer.processor.publisher import Readable
+from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["CacheReads", "Collection", "CollectionReads", "ComputedCollection", "FactoryPart", "FleetPart"]
+__all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "FollowedClusters"]
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 
+@runtime_checkable
 class Collection(Protocol[T]):
-    """Objects or values by key, which change while one reads them: a `SharedInformer`, or what `derive` makes.
+    """Objects or values by key, which change: a `SharedInformer`, what `derive` makes, or a class of the program's own.
 
-    Reads return snapshots and may come from any thread. The cache has a change before a handler hears of it.
-
-    Attributes:
-        name: For the log, errors and metrics.
-        by_key: The objects as a mapping.
+    Reads return snapshots and may come from any thread. The cache has a change before a handler is called for it.
+    Whatever takes a collection (`derive` and its short forms, `wait_for`, controllers, fleets, `namespaces=`) needs
+    these members alone, so a class that has them can be passed. Its callbacks and events are those of an informer. If
+    its values have no attribute `key`, its events have the key, and its callbacks that take `key` get it.
     """
 
-    name: str
-    by_key: Mapping[str, T]
-    _readable: Readable
-
-    def get_by_key(self, key: str) -> T | None:
-        """Return the object of a key, or None."""
+    @property
+    def name(self) -> str:
+        """The name, for the log, errors and metrics."""
         ...
 
-    def by_index(self, index: str, value: str) -> Objects[T]:
-        """Return the objects that have a value in an index."""
+    @property
+    def lister(self) -> Lister[T]:
+        """The objects by name, namespace, selector and index."""
         ...
 
-    def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[T]:
-        """Return the objects that match, in no order."""
+    @property
+    def by_key(self) -> Mapping[str, T]:
+        """The objects as a mapping from key, `"namespace/name"` or `"name"`; iterating takes a snapshot."""
         ...
-
-    def __iter__(self) -> Iterator[T]: ...
-    def __len__(self) -> int: ...
 
     def add_event_handler(
         self,
@@ -62,11 +56,11 @@ class Collection(Protocol[T]):
         name: str | None = None,
         thread: bool = False,
     ) -> HandlerRegistration:
-        """Have callbacks called for what is there, as adds, and for every change."""
+        """Have callbacks called for the objects that exist, as adds, and for every change."""
         ...
 
     async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
-        """Call a handler no more."""
+        """Stop calling a handler."""
         ...
 
     def events(
@@ -76,25 +70,25 @@ class Collection(Protocol[T]):
         filter: Any = None,  # noqa: A002 - the contract's name
         name: str | None = None,
     ) -> EventStream[Any]:
-        """The changes to iterate over."""
-        ...
-
-    @property
-    def has_synced(self) -> bool:
-        """True once it is complete."""
+        """Return a stream of the changes: an async context manager and iterator over `InformerEvent`s."""
         ...
 
     async def wait_synced(self, timeout: float | None = None) -> None:
-        """Wait until `has_synced`."""
+        """Wait until all objects that existed at the start are here."""
         ...
 
     def health(self) -> InformerHealth:
-        """How well it follows what it is made of."""
+        """Return how well it follows what it is made of."""
         ...
 
 
 class ComputedCollection(Collection[T], Protocol[T]):
-    """A collection that is computed from others, as `derive` makes it: ``async with`` starts and stops it."""
+    """A collection that is computed from others, as `derive` makes it."""
+
+    @property
+    def has_synced(self) -> bool:
+        """True once everything that it reads is complete, and every value has been computed."""
+        ...
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -102,114 +96,165 @@ class ComputedCollection(Collection[T], Protocol[T]):
         ...
 
     def statistics(self) -> Any:
-        """What has gone through, and what waits: a `DerivedStatistics`."""
+        """Return its counts: a `DerivedStatistics`."""
         ...
 
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-    def filter(self, predicate: Callable[[T], object], *, name: str | None = None) -> ComputedCollection[T]:
-        """Derive the collection of the objects for which `predicate` is true."""
-        ...
 
-    def map(self, function: Callable[[T], V | None], *, name: str | None = None) -> ComputedCollection[V]:
-        """Derive the collection of what `function` returns for each object."""
-        ...
-
-    def add_indexers(self, indexers: Any, /) -> None:
-        """Add indexes over the values."""
-        ...
-
-    def _start_tasks(self) -> None: ...
-    async def _leave(self, deadline: float, /) -> None: ...
-    def _refuse_leaving(self) -> None: ...
-
-
-@runtime_checkable
-class FactoryPart(Protocol):
-    """What a factory or a `Manager` enters and leaves beside its informers: a derived collection, or a `Fleet`."""
-
-    name: str
+class FollowedClusters(Protocol):
+    """Clusters that come and go: a `Fleet`."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def has_synced(self) -> bool:
-        """True once it is complete."""
+        """True once the first clusters are known, and each union has synced."""
         ...
-
-    def _start_tasks(self) -> None: ...
-    async def _leave(self, deadline: float, /) -> None: ...
-    def _refuse_leaving(self) -> None: ...
-
-
-@runtime_checkable
-class FleetPart(FactoryPart, Protocol):
-    """A part that is a `Fleet`."""
 
     @property
     def source_error(self) -> BaseException | None:
-        """Why it cannot be told which clusters there are."""
+        """Why the clusters cannot be read at present; None if they can."""
         ...
 
     def health(self) -> Mapping[str, Any]:
-        """The `ClusterHealth` of each cluster, by name."""
+        """Return the `ClusterHealth` of each cluster, by name."""
         ...
 
     def statistics(self) -> Any:
-        """What has come and gone: a `FleetStatistics`."""
+        """Return its counts: a `FleetStatistics`."""
         ...
 
 
-class CacheReads(Generic[T]):
-    """The reads of a cache by its `indexer` and `lister`, which may come from any thread."""
+class Entered:
+    """Entering and leaving by ``async with``, for the public face of a `Part`."""
 
-    indexer: Any
-    lister: Any
+    _core: Any  # a `Part`; subclasses say which
 
-    def get_by_key(self, key: str) -> T | None:
-        """Return the object of a key, `"namespace/name"` or `"name"`, or None."""
-        found: T | None = self.indexer.get_by_key(key)
-        return found
+    async def __aenter__(self) -> Self:
+        self._core.life.begin()
+        return self
 
-    def by_index(self, index: str, value: str) -> Objects[T]:
-        """Return the objects that have a value in an index, in no order.
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        life: Life = self._core.life
+        await life.leave_in_time()
+        if life.crash is not None and error is None:
+            raise life.crash
+
+
+class CollectionFace(Entered, Generic[T]):
+    """The members that `SharedInformer` and `DerivedCollection` share."""
+
+    name: str
+    lister: Lister[T]
+    by_key: Mapping[str, T]
+
+    @property
+    def shutdown_timeout(self) -> float:
+        """Seconds that leaving may take before tasks are cancelled."""
+        life: Life = self._core.life
+        return life.shutdown_timeout
+
+    @property
+    def has_synced(self) -> bool:
+        """True once all objects that existed at the start are in the cache."""
+        core: CollectionCore = self._core
+        return core.publisher.synced.is_open
+
+    async def wait_synced(self, timeout: float | None = None) -> None:
+        """Wait until `has_synced`. After 5 s, and every 10 s from then on, a warning says what is missing and why.
 
         Raises:
-            IndexNotFoundError: There is no such index.
+            NotSyncedError: `timeout` seconds have passed; the text names what is missing.
+            StoppedError: It, or what it reads, has been left. If that crashed, its error is raised instead.
         """
-        found: Objects[T] = self.indexer.by_index(index, value)
-        return found
+        await self._wait_synced(timeout)
 
-    def list(self, label_selector: Selector | None = None, *, namespace: str | None = None) -> Objects[T]:
-        """Return the objects that match, in no order; see `Lister.list`."""
-        found: Objects[T] = self.lister.list(label_selector, namespace=namespace)
-        return found
+    async def _wait_synced(self, timeout: float | None, *, fail_fast: bool = False) -> None:
+        core: CollectionCore = self._core
+        core.life.require_loop("wait_synced")
+        if not self.has_synced:
+            await core.sync.wait(timeout, fail_fast=fail_fast)
 
-    def __iter__(self) -> Iterator[T]:
-        """Iterate over a snapshot."""
-        return iter(self.indexer.list())
+    def health(self) -> InformerHealth:
+        """Return the health at this moment, that is, how well the cache follows what it is made of."""
+        core: CollectionCore = self._core
+        return core.health()
 
-    def __len__(self) -> int:
-        return len(self.indexer)
+    # --- handlers -----------------------------------------------------------------------------------
 
-    def __bool__(self) -> bool:
-        return True  # an empty collection is a collection
+    def add_event_handler(
+        self,
+        handler: Any = None,
+        *,
+        on_add: Any = None,
+        on_update: Any = None,
+        on_delete: Any = None,
+        resync_period: float | None = None,
+        filter: Any = None,  # noqa: A002 - the contract's name
+        queue_size: int | None = 1024,
+        name: str | None = None,
+        thread: bool = False,
+    ) -> HandlerRegistration:
+        """Have callbacks called for what is there, as adds, and for every change of a value.
 
+        The arguments and the order of calls are those of `SharedInformer.add_event_handler`; callbacks and the filter
+        get values. A callback that takes `key` gets the key too.
 
-class CollectionReads(CacheReads[T], Collection[T]):
-    """The reads of a collection, and the short forms of what is derived from it."""
+        Raises:
+            StoppedError: It, or what it reads, has been left.
+            ConfigError: There is no callback, or both a handler and callbacks.
+        """
+        core: CollectionCore = self._core
+        return core.handlers.add(
+            self._handler(handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=core.life.owner),
+            name=name,
+            queue_size=queue_size,
+            only=self._filter(filter),
+            resync_period=core.resync_period if resync_period is None else resync_period,
+            thread=thread,
+        )
 
-    def filter(self, predicate: Callable[[T], object], *, name: str | None = None) -> ComputedCollection[T]:
-        """Derive the collection of the objects for which `predicate` is true, under their keys; see `derive`."""
-        derived: ComputedCollection[T] = _derived().filtered(self, predicate, name=name)
-        return derived
+    async def remove_event_handler(self, registration: HandlerRegistration, *, drain: bool = False) -> None:
+        """Stop calling a handler. Idempotent.
 
-    def map(self, function: Callable[[T], V | None], *, name: str | None = None) -> ComputedCollection[V]:
-        """Derive the collection of what `function` returns for each object, without those of None; see `derive`."""
-        derived: ComputedCollection[V] = _derived().mapped(self, function, name=name)
-        return derived
+        Calls that wait for it are dropped, and the running call is not waited for. With `drain` the waiting calls are
+        delivered first, and this returns after the last one.
 
+        Raises:
+            RuntimeError: `drain` from inside the handler itself.
+        """
+        core: CollectionCore = self._core
+        core.life.require_loop("remove_event_handler")
+        await core.handlers.remove(registration, drain=drain)
 
-def _derived() -> Any:
-    # The package is above this one: a program that derives nothing does not import it.
-    return import_module("kinformer.derived.short_forms")
+    def events(
+        self,
+        *,
+        queue_size: int | None = 1024,
+        filter: Any = None,  # noqa: A002 - the contract's name
+        name: str | None = None,
+    ) -> EventStream[Any]:
+        """Return a stream of the changes; `object` and `old` of an event are values. See `SharedInformer.events`."""
+        core: CollectionCore = self._core
+        return core.handlers.stream(
+            name or "events",
+            queue_size=queue_size,
+            only=self._filter(filter),
+            resync_period=core.resync_period,
+            make=self._stream(),
+        )
+
+    # --- how objects are shown ------------------------------------------------------------------------
+
+    def _handler(self, handler: Any, **callbacks: Any) -> Handler:
+        """Return the handler of some callbacks."""
+        return Handler(handler, **callbacks)
+
+    def _filter(self, only: Any) -> Any:
+        """Return the filter of a handler as a function of the objects in the cache."""
+        return only
+
+    def _stream(self) -> Callable[..., EventStream[Any]]:
+        """Return what makes a stream."""
+        return EventStream

@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, Unpack, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
-from kinformer._runtime.cancellation import shielded_from_scopes
+from kinformer._runtime.life import FirstSync, Life
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.tasks import require_loop, wait_for_end
-from kinformer._runtime.waiters import warnings_while
+from kinformer._runtime.signatures import keywords_of
+from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
-from kinformer.exceptions import ConfigError, NotSyncedError
-from kinformer.informer.collection import CollectionReads, ComputedCollection, FactoryPart, FleetPart
+from kinformer.exceptions import ConfigError
+from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters
+from kinformer.informer.core import CollectionCore, Part, core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
+from kinformer.informer.metrics import InformerStatistics
 from kinformer.informer.namespaces import ChosenNamespaces
-from kinformer.informer.options import ResourceKeywords, ResourceOptions
-from kinformer.informer.statistics import InformerStatistics
+from kinformer.informer.options import InformerKeywords, ResourceKeywords, ResourceOptions
 from kinformer.informer.typed import with_model
 from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
@@ -40,11 +40,12 @@ _SECRETS = "v1/secrets"
 _NAMESPACES = "v1/namespaces"
 _NAMED = 10  # informers that a text about all that have not synced names
 
-P = TypeVar("P", bound=FactoryPart)
+P = TypeVar("P")
 
 
 class _Named(Protocol):
-    name: str
+    @property
+    def name(self) -> str: ...
 
 
 N = TypeVar("N", bound=_Named)
@@ -69,7 +70,7 @@ class _Held:
         return self._by_model[model]
 
 
-class SharedInformerFactory:
+class SharedInformerFactory(Entered):
     """Shared informers on one client (client-go, informers/factory.go).
 
     ``async with`` starts every informer that has been asked for, one that is asked for later starts at
@@ -86,37 +87,38 @@ class SharedInformerFactory:
     def __init__(
         self, client: Client, *, indexers: Indexers | None = None, **defaults: Unpack[ResourceKeywords]
     ) -> None:
-        ResourceOptions._refuse_unknown(defaults)
         self._client = client
-        self._defaults = ResourceOptions(indexers=indexers or {}, **defaults)
+        self._defaults = ResourceOptions.of({"indexers": indexers or {}, **defaults})
         self._held: dict[InformerIdentity, _Held] = {}
-        self._parts: list[FactoryPart] = []
-        self._loop: asyncio.AbstractEventLoop | None = None  # once it has been entered
-        self._left = False
+        self._added: list[Any] = []
+        life = Life(
+            "the factory",
+            start=self._start,
+            finish=self._finish,
+            refuse_inside=lambda _: self._refuse_leaving(),
+            shutdown_timeout=self._defaults.shutdown_timeout,
+        )
+        self._core = Part("the factory", life, self._first_sync(handlers=False))
 
-    async def __aenter__(self) -> Self:
-        if self._loop is not None:
-            raise RuntimeError("a SharedInformerFactory is entered once; make a new one")
-        self._loop = asyncio.get_running_loop()
-        for held in self._held.values():
-            held.informer._start_tasks()
-        for part in self._parts:
-            part._start_tasks()
-        return self
+    # --- life ----------------------------------------------------------------------------------------
 
-    @shielded_from_scopes
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        informers = self.informers
-        entered: list[Any] = [*informers, *self._parts]
-        for part in entered:
-            part._refuse_leaving()
-        self._left = True
-        deadline = asyncio.get_running_loop().time() + self._defaults.shutdown_timeout
-        for one in reversed(self._parts):  # before what they read
-            await one._leave(deadline)
-        leaving = [asyncio.ensure_future(informer._leave(deadline)) for informer in informers if informer._started]
+    def _parts(self) -> list[Part]:
+        """Return the informers, and then what was added."""
+        return [core_of(one) for one in (*self.informers, *self._added)]
+
+    def _start(self) -> None:
+        for part in self._parts():
+            part.life.begin()
+
+    def _refuse_leaving(self) -> None:
+        for part in self._parts():
+            part.life.refuse_leaving()
+
+    async def _finish(self, deadline: float) -> None:
+        for added in reversed(self._added):  # before what they read
+            await core_of(added).life.leave(deadline)
+        lives = [core_of(informer).life for informer in self.informers]
+        leaving = [asyncio.ensure_future(life.leave(deadline)) for life in lives if life.has_begun]
         try:
             if leaving:
                 await asyncio.wait(leaving)
@@ -124,10 +126,8 @@ class SharedInformerFactory:
             await _hurry(leaving)
             raise
         results = [task.exception() for task in leaving if not task.cancelled()]
-        failures = [result for result in results if isinstance(result, BaseException)]
-        failures += [informer._error for informer in informers if informer._error is not None]
-        if failures and error is None:
-            raise failures[0]
+        errors = [result for result in results if result is not None]
+        self._core.life.error = next(iter([*errors, *(life.crash for life in lives if life.crash is not None)]), None)
 
     # --- informers -----------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ class SharedInformerFactory:
     @property
     def derived(self) -> tuple[ComputedCollection[Any], ...]:
         """The derived collections that were given to it, in that order."""
-        return tuple(part for part in self._parts if isinstance(part, CollectionReads))  # type: ignore[misc]
+        return tuple(part for part in self._added if isinstance(core_of(part), CollectionCore))
 
     @property
-    def fleets(self) -> tuple[FleetPart, ...]:
+    def fleets(self) -> tuple[FollowedClusters, ...]:
         """The fleets that were given to it, in that order."""
-        return tuple(part for part in self._parts if isinstance(part, FleetPart))
+        return tuple(part for part in self._added if not isinstance(core_of(part), CollectionCore))
 
     @overload
     def for_resource(
@@ -180,39 +180,49 @@ class SharedInformerFactory:
         keep_managed_fields and transform. New `indexers` are added to an existing informer. `model` only says how
         its objects are read: one cache serves any number of models.
 
+        Each option has a default from the factory. They are listed by the question that they answer.
+
         Args:
             resource: ``"v1/pods"``, ``"apps/v1/deployments"`` or a `GroupVersionResource`.
-            namespace, namespaces: One, or several in one merged cache; all by default. A `LabelSelector` chooses
-                namespaces by their labels: this factory follows them, and they come and go in the cache. So do those
-                of a collection, an informer of Namespaces or what is derived from one, by its keys.
-            label_selector, field_selector, shard_selector: Filters that the server applies.
             model: A msgspec Struct, dataclass, TypedDict, pydantic model or model of kubernetes_asyncio: handlers,
                 streams and listers get objects with ``.model``, an instance of it, decoded when it is first read.
+            namespace, namespaces: *What to follow.* One, or several in one merged cache; all by default. A
+                `LabelSelector` chooses namespaces by their labels: this factory follows them, and they come and go in
+                the cache. So do the keys of a collection: an informer of Namespaces, or what is derived from one.
+            label_selector, field_selector, shard_selector: Filters that the server applies.
             tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
-            indexers: Name to index function or JSON path (``"spec.nodeName"``).
-            transform: dict -> dict, applied to each object before it is kept.
+            optional: A resource that is absent counts as synced; False.
+            indexers: *What to keep.* Name to index function or JSON path (``"spec.nodeName"``).
             fields: JSON paths; nothing else of an object is kept, except its identity.
             metadata_only: Ask the server for PartialObjectMetadata.
+            transform: dict -> dict (or None to leave the object out), applied once, before the cache.
+            compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses
+                (`kinformer[compact]`).
             keep_managed_fields: False, because they are a third of a Pod and hardly ever read.
-            resync_period, page_size, watch_list, watch_timeout, idle_timeout, backoff, max_event_bytes,
-            shutdown_timeout, optional, on_error, compact, snapshot, metrics: See `InformerOptions`. A `snapshot` that
-                is the factory's default should be a folder, and leaves Secrets out.
+            snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start resumes from it. One that is
+                the factory's default should be a folder, and leaves Secrets out.
+            page_size, watch_list, watch_timeout, idle_timeout: *How to follow.* See `Reflector`.
+            resync_period: Seconds between replays of the cache to handlers that set none; 0, the default, is off,
+                because a replay asks no server: it helps only handlers that depend on something else as well.
+            max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
+            backoff: *How to fail.* See `Reflector`.
+            on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the
+                informer stops, and the error becomes its `last_error`.
+            shutdown_timeout: Seconds that leaving may take before tasks are cancelled; 5.
+            metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
 
         Raises:
             ConfigError: An option that does not exist, or differs from what the informer has; a model that is none.
             RuntimeError: The factory has been left, or was entered on another event loop.
         """
-        if self._left:
-            raise RuntimeError("the factory has been left")
-        require_loop(self._loop, f"for_resource({str(resource)!r})", "the factory")
-        ResourceOptions._refuse_unknown(options)
+        self._require_running(f"for_resource({str(resource)!r})")
         if model is not None:
             check_model(model)
         gvr = GroupVersionResource.parse(resource)
         if str(gvr) == _SECRETS:
             # A default for all informers does not say that Secrets may be written to disk.
             options = {"snapshot": None, **options}
-        settings = replace(self._defaults, **options)
+        settings = ResourceOptions.of(options, self._defaults)
         identity = InformerIdentity.of(gvr, settings)
         if model is not None and indexers:
             reads_as = Model(model, str(gvr))
@@ -221,15 +231,15 @@ class SharedInformerFactory:
         check_index_paths(gvr, indexers, fields=settings.fields, metadata_only=settings.metadata_only)
         held = self._held.get(identity)
         if held is not None:
-            held.options._refuse_difference(gvr, settings)
+            held.options.refuse_difference(gvr, settings)
             held.informer.add_indexers(indexers)
             held.holders += 1
             return held.read_as(model)
         namespaces = self._namespaces(identity.chosen) if isinstance(identity.chosen, LabelSelector) else None
         informer = self._make(gvr, identity, indexers, settings, namespaces or identity.chosen)
         self._refuse_shared_file(informer)
-        if self._loop is not None:
-            informer._start_tasks()
+        if self._core.life.has_begun:
+            core_of(informer).life.begin()
         self._held[identity] = held = _Held(informer, settings)
         held.namespaces = namespaces
         return held.read_as(model)
@@ -244,8 +254,8 @@ class SharedInformerFactory:
             held.holders += 1
             return held.informer
         informer = self._make(gvr, identity, {}, replace(settings, metrics=self._defaults.metrics), None)
-        if self._loop is not None:
-            informer._start_tasks()
+        if self._core.life.has_begun:
+            core_of(informer).life.begin()
         self._held[identity] = _Held(informer, settings)
         return informer
 
@@ -278,7 +288,7 @@ class SharedInformerFactory:
             sources if chosen is None else ChosenNamespaces(chosen, source),
             name=str(gvr),
             indexers=indexers,
-            options=settings,
+            **keywords_of(settings, InformerKeywords),
         )
 
     def _refuse_shared_file(self, informer: SharedInformer) -> None:
@@ -289,6 +299,11 @@ class SharedInformerFactory:
                     f"{informer.snapshot_file}; give a folder, or a file for each"
                 )
 
+    def _require_running(self, method: str) -> None:
+        if self._core.life.is_left:
+            raise RuntimeError("the factory has been left")
+        self._core.life.require_loop(method)
+
     def add(self, part: P) -> P:
         """Have a derived collection or a `Fleet` entered and left by this factory: after its informers, before them.
 
@@ -296,13 +311,15 @@ class SharedInformerFactory:
 
         Raises:
             RuntimeError: The factory has been left, or was entered on another event loop.
+            TypeError: It is neither.
         """
-        if self._left:
-            raise RuntimeError("the factory has been left")
-        require_loop(self._loop, f"add({part.name!r})", "the factory")
-        if self._loop is not None:
-            part._start_tasks()
-        self._parts.append(part)
+        core = core_of(part)
+        if core is None:
+            raise TypeError(f"invalid add({part!r}): expected a derived collection or a fleet")
+        self._require_running(f"add({core.name!r})")
+        if self._core.life.has_begun:
+            core.life.begin()
+        self._added.append(part)
         return part
 
     async def release(self, informer: SharedInformer) -> None:
@@ -319,10 +336,11 @@ class SharedInformerFactory:
         if held.holders > 1:
             held.holders -= 1
             return
-        informer._refuse_leaving()
+        life = core_of(informer).life
+        life.refuse_leaving()
         del self._held[identity]
-        if informer._started:
-            await informer._leave(asyncio.get_running_loop().time() + informer.shutdown_timeout)
+        if life.has_begun:
+            await life.leave_in_time()
         if held.namespaces is not None:
             await self.release(held.namespaces)
 
@@ -331,7 +349,7 @@ class SharedInformerFactory:
     async def wait_for_cache_sync(
         self, timeout: float | None = None, *, fail_fast: bool = False, handlers: bool = False
     ) -> None:
-        """Wait until every informer has its first full list.
+        """Wait until every informer has its first full list, and everything else that was added has synced.
 
         After 5 s, and every 10 s from then on, one warning names what is missing and why.
 
@@ -346,62 +364,57 @@ class SharedInformerFactory:
             RuntimeError: With `handlers`, from inside one of the handlers.
         """
         if handlers:
-            for informer in self.informers:
-                informer._refuse_inside_handlers("wait_for_cache_sync(handlers=True)")
-        waits = {
-            asyncio.ensure_future(_wait_one(informer, fail_fast=fail_fast, handlers=handlers))
-            for informer in self.informers
-        }
+            for part in self._parts():
+                if isinstance(part, CollectionCore):
+                    part.refuse_inside(f"wait_for_cache_sync(handlers=True) would wait for {part.life.owner}")
+        await (self._first_sync(handlers=True) if handlers else self._core.sync).wait(timeout, fail_fast=fail_fast)
+
+    def _first_sync(self, *, handlers: bool) -> FirstSync:
+        return FirstSync(
+            "the factory",
+            partial(self._all_synced, handlers),
+            is_done=lambda: not self._unsynced(handlers),
+            reason=partial(self._reasons, handlers),
+            errors=partial(self._errors, handlers),
+            log=log,
+        )
+
+    async def _all_synced(self, handlers: bool, fail_fast: bool) -> None:
+        waits = {asyncio.ensure_future(_synced(part, handlers, fail_fast)) for part in self._parts()}
         if not waits:
             return
         try:
-            with warnings_while(partial(self._warn_of_sync, handlers=handlers)):
-                done, pending = await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_EXCEPTION)
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_EXCEPTION)
             for finished in done:
                 finished.result()
-            if pending:
-                raise self._not_synced(timeout, handlers=handlers)
         finally:
             for wait in waits:
                 wait.cancel()
             # All of them: of two that fail in one step only the first has been looked at.
             await wait_for_end(waits)
 
-    def _unsynced(self, *, handlers: bool) -> dict[str, SharedInformer]:
-        found = {
-            name: one for name, one in self._by_name() if not one.has_synced or (handlers and not one.handlers_synced)
-        }
+    def _unsynced(self, handlers: bool) -> dict[str, Part]:
+        found = {name: part for name, part in numbered(self._parts()).items() if not _is_synced(part, handlers)}
         return dict(sorted(found.items()))
 
-    def _reasons(self, unsynced: dict[str, SharedInformer]) -> str:
-        named = list(unsynced.items())[:_NAMED]
+    def _reasons(self, handlers: bool) -> str:
+        unsynced = list(self._unsynced(handlers).items())
         more = f" and {len(unsynced) - _NAMED} more" if len(unsynced) > _NAMED else ""
-        if self._loop is None:
-            names = ", ".join(name for name, _ in named) + more
-            return f"{names}: the factory has not been entered, so nothing has started; use `async with` on it"
-        return "; ".join(f"{name}: {informer._sync.reason()}" for name, informer in named) + more
+        if not self._core.life.has_begun:
+            names = ", ".join(name for name, _ in unsynced[:_NAMED]) + more
+            return f"{names}: it has not been entered, so nothing has started; use `async with` on it"
+        return "; ".join(f"{name}: {part.sync.reason()}" for name, part in unsynced[:_NAMED]) + more
 
-    def _warn_of_sync(self, *, handlers: bool) -> None:
-        unsynced = self._unsynced(handlers=handlers)
-        text, resources = "still waiting for caches: %s", ",".join(list(unsynced)[:_NAMED])
-        log.warning(text, self._reasons(unsynced), resource=resources, reason="unsynced")
-
-    def _not_synced(self, timeout: float | None, *, handlers: bool) -> NotSyncedError:
-        unsynced = self._unsynced(handlers=handlers)
-        reasons, number = self._reasons(unsynced), f"{len(unsynced)} of {len(self._held)}"
-        errors = {name: informer.health().last_error for name, informer in unsynced.items()}
-        return NotSyncedError(f"{number} caches have not synced after {timeout:g} s: {reasons}", errors)
+    def _errors(self, handlers: bool) -> dict[str, BaseException | None]:
+        return {name: next(iter(part.sync.errors().values()), None) for name, part in self._unsynced(handlers).items()}
 
     def health(self) -> dict[str, InformerHealth]:
         """Return the health of each informer, by resource (a resource that is held twice has a number behind it)."""
-        return {name: informer.health() for name, informer in self._by_name()}
+        return {name: informer.health() for name, informer in numbered(self.informers).items()}
 
     def statistics(self) -> dict[str, InformerStatistics]:
         """Return the statistics of each informer, by resource."""
-        return {name: informer.statistics() for name, informer in self._by_name()}
-
-    def _by_name(self) -> Iterable[tuple[str, SharedInformer]]:
-        return numbered(self.informers).items()
+        return {name: informer.statistics() for name, informer in numbered(self.informers).items()}
 
 
 def numbered(parts: Iterable[N]) -> dict[str, N]:
@@ -422,7 +435,11 @@ async def _hurry(leaving: list[asyncio.Task[None]]) -> None:
     await asyncio.wait(leaving)
 
 
-async def _wait_one(informer: SharedInformer, *, fail_fast: bool, handlers: bool) -> None:
-    await informer._sync.first(fail_fast=fail_fast)
-    if handlers:
-        await informer.wait_handlers_synced()
+def _is_synced(part: Part, handlers: bool) -> bool:
+    return part.sync.is_done() and not (handlers and isinstance(part, CollectionCore) and not part.handlers.synced)
+
+
+async def _synced(part: Part, handlers: bool, fail_fast: bool) -> None:
+    await part.sync.first(fail_fast)
+    if handlers and isinstance(part, CollectionCore):
+        await part.handlers.wait_synced()

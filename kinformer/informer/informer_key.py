@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kinformer.exceptions import ConfigError
-from kinformer.informer.collection import CollectionReads
+from kinformer.informer.collection import Collection
 from kinformer.informer.options import ResourceOptions
 from kinformer.objects.json_path import covers
 from kinformer.objects.meta import GroupVersionResource
@@ -30,7 +30,7 @@ class InformerIdentity:
     compact: bool
     keep_managed_fields: bool
     transform: Callable[..., Any] | None
-    chosen: LabelSelector | CollectionReads[Any] | None = None
+    chosen: LabelSelector | Collection[Any] | None = None
 
     @classmethod
     def of(cls, resource: GroupVersionResource, options: ResourceOptions) -> Self:
@@ -46,7 +46,7 @@ class InformerIdentity:
             raise ConfigError(f"{resource}: fields and metadata_only exclude each other")
         selector = options.label_selector
         several = options.namespaces
-        chosen = several if isinstance(several, LabelSelector | CollectionReads) else None
+        chosen = several if isinstance(several, LabelSelector | Collection) else None
         names = _namespaces(resource, options.namespace, None if chosen is not None else several)  # type: ignore[arg-type]
         if chosen is not None and names:
             raise ConfigError(f"{resource}: give namespace or namespaces, not both")

@@ -1,4 +1,4 @@
-"""The metrics of an informer, and what those of derived collections and fleets have in common with them.
+"""The statistics and metrics of an informer, and what metrics of derived collections and fleets have in common.
 
 Nearly all of them are read when the sink exports, from counts that the informer keeps anyway, so a metric costs nothing
 while events come in. The one exception is the time that handlers take, which is measured around each call, and only if
@@ -10,14 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, get_args
+from dataclasses import dataclass, field
+from typing import get_args
 
 from kinformer.exceptions import cause_of
-from kinformer.informer.statistics import InformerStatistics
-from kinformer.metrics import Metrics, Reading
+from kinformer.metrics import MetricFamily, Metrics
 from kinformer.reflector.health import InformerHealth, State
 
-__all__ = ["HANDLER_BUCKETS", "CollectionMetrics", "InformerMetrics", "MeasuredInformer", "cause_of"]
+__all__ = ["HANDLER_BUCKETS", "CollectionMetrics", "InformerMetrics", "InformerStatistics"]
 
 # Seconds. A handler that only fills a queue takes microseconds, one that writes to a server up to a request's timeout.
 HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0)
@@ -25,13 +25,42 @@ HANDLER_BUCKETS = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0
 Series = Sequence[tuple[tuple[str, ...], float]]
 
 
-class MeasuredInformer(Protocol):
-    """The parts of an informer that metrics read, from any thread."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerStatistics:
+    """Counts since the informer started; `objects`, `memory`, `queued` and `pending` are of this moment.
 
-    name: str
+    Attributes:
+        objects: In the cache.
+        memory: Bytes that the objects in the cache take, estimated from some of them; not compared.
+        queued: Changes that have been received and are not in the cache yet; a full list is one.
+        events: Of changes that were applied, by type.
+        bytes: Received, before decoding.
+        pending: Calls that wait, by the name of the handler.
+        coalesced: Calls that were folded into another because a handler was too slow for its `queue_size`.
+        handler_errors: Calls of handlers and filters that raised.
+        index_errors: Objects left out of an index because its function raised.
+        decode_errors: Objects left out because they could not be read.
+        transform_errors: Objects left out because the transform failed on them.
+        relists: Full lists after the first, by their cause (`Reflector.relists`).
+        watch_restarts: Watches that ended, by their cause (`Reflector.watch_restarts`).
+        snapshots: Snapshots by outcome: `saved`, `failed` and `refused` count writes; the one read at the start counts
+            as `loaded` or as the reason why not (docs/snapshots.md has the reasons).
+    """
 
-    def health(self) -> InformerHealth: ...
-    def statistics(self) -> InformerStatistics: ...
+    objects: int = 0
+    memory: int = field(default=0, compare=False)
+    queued: int = 0
+    events: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    pending: Mapping[str, int] = field(default_factory=dict)
+    coalesced: int = 0
+    handler_errors: int = 0
+    index_errors: int = 0
+    decode_errors: int = 0
+    transform_errors: int = 0
+    relists: Mapping[str, int] = field(default_factory=dict)
+    watch_restarts: Mapping[str, int] = field(default_factory=dict)
+    snapshots: Mapping[str, int] = field(default_factory=dict)
 
 
 class CollectionMetrics(ABC):
@@ -81,23 +110,23 @@ class CollectionMetrics(ABC):
 
     # --- what is read at each export -----------------------------------------------------------------------
 
-    def _labelled(self, label: str) -> Iterator[Reading]:
+    def _labelled(self, label: str) -> Iterator[MetricFamily]:
         self._label = label
         return self._read()
 
     @abstractmethod
-    def _read(self) -> Iterator[Reading]:
+    def _read(self) -> Iterator[MetricFamily]:
         """Read all metrics."""
 
-    def _one(self, name: str, text: str, value: float | None) -> Reading:
+    def _one(self, name: str, text: str, value: float | None) -> MetricFamily:
         # Without a value there is no series, and the metric is known all the same.
         return self._reading(name, text, (), [] if value is None else [((), value)])
 
-    def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> Reading:
+    def _several(self, name: str, text: str, label: str, of: Mapping[str, float]) -> MetricFamily:
         return self._reading(name, text, (label,), [((value,), figure) for value, figure in of.items()])
 
-    def _reading(self, name: str, text: str, labels: tuple[str, ...], values: Series) -> Reading:
-        return Reading(
+    def _reading(self, name: str, text: str, labels: tuple[str, ...], values: Series) -> MetricFamily:
+        return MetricFamily(
             name=f"{self._prefix}{name}",
             text=text,
             kind="counter" if name.endswith("_total") else "gauge",
@@ -110,22 +139,29 @@ class InformerMetrics(CollectionMetrics):
     """The metrics of one informer.
 
     Args:
-        sink: Where to; None is nowhere.
-        informer: The informer to measure. It is read only between `start` and `close`.
+        name: Of the informer.
+        sink: The sink; without one nothing is exported.
+        health, statistics: Return those of the informer, in any thread; called only between `start` and `close`.
     """
 
-    def __init__(self, sink: Metrics | None, informer: MeasuredInformer) -> None:
-        super().__init__(informer.name, lambda: sink, "kinformer_")
-        self._informer = informer
+    def __init__(
+        self,
+        name: str,
+        sink: Metrics | None,
+        health: Callable[[], InformerHealth],
+        statistics: Callable[[], InformerStatistics],
+    ) -> None:
+        super().__init__(name, lambda: sink, "kinformer_")
+        self._health = health
+        self._statistics = statistics
         self._failures: Counter[str] = Counter()
 
     def failed(self, error: BaseException) -> None:
         """Count a failed request or stream."""
         self._failures[cause_of(error)] += 1
 
-    def _read(self) -> Iterator[Reading]:
-        informer = self._informer
-        health, figures = informer.health(), informer.statistics()
+    def _read(self) -> Iterator[MetricFamily]:
+        health, figures = self._health(), self._statistics()
         one = self._one
         yield one("objects", "Objects in the cache", figures.objects)
         yield one("cache_bytes", "Memory of the objects, estimated from a sample", figures.memory)

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kinformer._runtime.chunks import ChunkedList
+from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.one_by_one import OneByOne
 from kinformer._runtime.tasks import Tasks
-from kinformer.exceptions import StoppedError, describe
-from kinformer.informer.collection import CollectionReads
-from kinformer.list_watcher import Capabilities, IngestCounts, ListerWatcher, by_scope, capabilities_of
-from kinformer.listwatch.transform import TransformingListerWatcher
-from kinformer.processor.mailbox import ADD, DELETE, Notification
+from kinformer.exceptions import describe
+from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
+from kinformer.informer.following import KeyFollower
+from kinformer.list_watcher import Capabilities, ListerWatcher, by_scope, capabilities_of
 from kinformer.processor.processor import UNKNOWN_SCOPES
-from kinformer.processor.publisher import Readable
 from kinformer.queue.atomic_delta_fifo import ScopeStep
 from kinformer.reflector.reflector import Reflector
 
-__all__ = ["ChosenNamespaces", "DepartedCounts", "NamespaceFollower", "sources_of"]
+__all__ = ["ChosenNamespaces", "NamespaceFollower", "sources_of"]
 
 log = get_logger("kinformer.informer")
-
-_STEPS = {ADD: ScopeStep.JOINED, DELETE: ScopeStep.LEFT}
 
 
 class ChosenNamespaces:
@@ -36,14 +31,15 @@ class ChosenNamespaces:
         source_of: Makes the source of a namespace; of None one of all, which is only asked what it is.
     """
 
-    def __init__(self, collection: CollectionReads[Any], source_of: Callable[[str | None], ListerWatcher]) -> None:
+    def __init__(self, collection: Collection[Any], source_of: Callable[[str | None], ListerWatcher]) -> None:
         self.collection = collection
         self.source_of = source_of
         self.template = source_of(None)
 
     def unsynced_reason(self) -> str:
         """Return why the namespaces are not known; "" if they are."""
-        reason = self.collection._readable.unsynced_reason()
+        core = core_of(self.collection)
+        reason = core.unlisted_reason() if core is not None else "it has not synced"
         return reason and f"the namespaces of {self.collection.name} are not known: {reason}"
 
 
@@ -75,13 +71,13 @@ class FollowedParts(Protocol):
         """Make the parts of a namespace, and return its reflector, to be run."""
         ...
 
-    def leave(self, namespace: str) -> Reflector:
-        """Have the objects of a namespace told as deletes, and return its reflector."""
+    def leave(self, namespace: str) -> None:
+        """Remove the objects of a namespace."""
         ...
 
 
 class ScopedQueue(Protocol):
-    """A queue that is told of namespaces."""
+    """A queue with an order of namespaces that join and leave."""
 
     def change_scope(self, scope: str, step: ScopeStep, /) -> None:
         """Put a step of a namespace behind the changes before it."""
@@ -89,10 +85,9 @@ class ScopedQueue(Protocol):
 
 
 class NamespaceFollower:
-    """Receives the changes of a collection of namespaces for one informer, and has each of them followed.
+    """Follows the keys of a collection of namespaces for one informer, and has each namespace followed.
 
-    It does nothing if the namespaces of the informer are fixed. Those that come or go at once do so one by one, because
-    each of them sends requests.
+    It does nothing if the namespaces of the informer are fixed.
 
     Args:
         name: Of the informer.
@@ -111,9 +106,9 @@ class NamespaceFollower:
         self._name = name
         self._parts = parts
         self._run = run
-        self._steps = OneByOne[tuple[str, ScopeStep]](self._take, tasks, f"kinformer namespaces of {name}")
+        self._tasks = tasks
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._followed: Readable | None = None
+        self._following: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to follow the collection.
@@ -121,81 +116,47 @@ class NamespaceFollower:
         Raises:
             StoppedError: It has been left. If it has crashed, its error is raised instead.
         """
-        if self._parts.chosen is not None:
-            followed = self._parts.chosen.collection._readable
-            followed.usable(f"informer {self._name}")
-            self._followed = followed
-            followed.publisher.attach(self)
+        if self._parts.chosen is None:
+            return
+        follower = KeyFollower(
+            self._parts.chosen.collection,
+            f"namespaces of {self._name}",
+            changed=self._changed,
+            synced=self._known,
+            ended=self._ended,
+        )
+        with unfenced():  # it may be started by a leader's body, and outlive that
+            self._following = self._tasks.start(follower.run(), f"kinformer namespaces of {self._name}")
 
     def stop(self) -> None:
         """Follow it no more."""
-        self._steps.clear()
-        followed, self._followed = self._followed, None
-        if followed is not None:
-            followed.publisher.detach(self)
+        if self._following is not None:
+            self._following.cancel()
 
-    # --- the side of the collection ---------------------------------------------------------------
-
-    def put(self, batch: Sequence[Notification], initial: int = 0, /) -> None:
-        """Take some changes, in their order."""
-        self._steps.add((key, _STEPS[kind]) for kind, key, _, _, _ in batch if kind in _STEPS)
-
-    def replay(self, objects: ChunkedList[Any], /) -> None:
-        """Take the namespaces that the collection begins with."""
-        self._steps.add((entry.key, ScopeStep.JOINED) for entry in objects)
-
-    def upstream_synced(self) -> None:
-        """Note that all namespaces are known."""
-        self._steps.add([(UNKNOWN_SCOPES, ScopeStep.COMPLETE)])
-
-    def fail(self, error: BaseException, /) -> None:
-        """Note that the collection has ended: the namespaces stay as they are."""
-        if self._followed is not None:
-            text = "%s: the namespaces of %s are followed no more: %s"
-            level = log.warning if isinstance(error, StoppedError) else log.error
-            level(text, self._name, self._followed.name, describe(error), resource=self._name, reason=error)
-
-    def _take(self, change: tuple[str, ScopeStep]) -> None:
-        key, step = change
-        if step is ScopeStep.JOINED:
-            self._join(key)
-        elif step is ScopeStep.LEFT:
-            self._leave(key)
-        else:
-            self._parts.queue.change_scope(key, step)
-
-    def _join(self, key: str) -> None:
-        if "/" in key:
+    def _changed(self, key: str, *, is_there: bool) -> bool:
+        """Follow a namespace, or no longer. Each sends requests, so the loop has a turn after one that is new."""
+        if is_there and "/" in key:
             text = "%s: %r is not the name of a namespace, and is left out"
             log.error(text, self._name, key, resource=self._name, reason="bad_namespace")
-        elif key not in self._running:
+            return False
+        if is_there and key not in self._running:
             self._running[key] = self._run(self._parts.join(key))
-
-    def _leave(self, key: str) -> None:
-        running = self._running.pop(key, None)
-        if running is not None:
+            return True
+        if not is_there and (running := self._running.pop(key, None)) is not None:
             self._parts.leave(key)
             running.cancel()
+            return True
+        return False
 
+    def _known(self) -> None:
+        """Note that the first namespaces are known."""
+        self._parts.queue.change_scope(UNKNOWN_SCOPES, ScopeStep.COMPLETE)
 
-class DepartedCounts:
-    """What the sources and reflectors of namespaces that have left had counted: counters do not go back."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.decode_errors = 0
-        self.transform_errors = 0
-        self.relists: Counter[str] = Counter()
-        self.watch_restarts: Counter[str] = Counter()
-
-    def add(
-        self, reflector: Reflector, received: Iterable[IngestCounts], transform: TransformingListerWatcher | None
-    ) -> None:
-        """Add the counts of one namespace."""
-        self.relists.update(reflector.relists)
-        self.watch_restarts.update(reflector.watch_restarts)
-        for counts in received:
-            self.bytes += counts.bytes
-            self.decode_errors += counts.decode_errors
-        if transform is not None:
-            self.transform_errors += transform.transform_errors
+    def _ended(self, error: BaseException) -> None:
+        """Note that the collection has ended: the namespaces stay as they are."""
+        assert self._parts.chosen is not None
+        name = self._parts.chosen.collection.name
+        core = core_of(self._parts.chosen.collection)
+        text = "%s: the namespaces of %s are followed no more: %s"
+        level = log.warning if core is None or core.life.crash is None else log.error
+        level(text, self._name, name, describe(error), resource=self._name, reason=error)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from kinformer._runtime.life import SHUTDOWN_TIMEOUT
 from kinformer.cache.indexer import Indexers
 from kinformer.cache.lister import Selector
 from kinformer.exceptions import ConfigError
@@ -25,25 +26,11 @@ __all__ = ["InformerKeywords", "InformerOptions", "ResourceKeywords", "ResourceO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformerOptions(ReflectorOptions):
-    """The options of an informer: those of its reflectors, and those for the cache, handlers and snapshots.
-
-    Attributes:
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
-        transform: dict -> dict (or None to leave the object out), applied once, before the cache.
-        resync_period: Seconds between replays of the cache to handlers that set none; 0, the default, is off, because a
-            replay asks no server: it helps only handlers that depend on something else as well.
-        shutdown_timeout: Seconds that leaving may take before tasks are cancelled.
-        optional: A resource that is absent counts as synced.
-        on_error: Called with (informer, error) for every error that ends a request or a stream. If it raises, the
-            informer stops, and the error becomes its `last_error`.
-        compact: Keep objects compressed, a Pod in a ninth of its JSON; each read decompresses (`kinformer[compact]`).
-        snapshot: A path, or a `Snapshot`: the cache is kept there, and the next start resumes from it.
-        metrics: A sink, such as `kinformer.contrib.prometheus.PrometheusMetrics`.
-    """
+    """The options of an informer on any source; `SharedInformerFactory.for_resource` documents them."""
 
     transform: Transform | None = None
     resync_period: float = 0
-    shutdown_timeout: float = 5
+    shutdown_timeout: float = SHUTDOWN_TIMEOUT
     optional: bool = False
     on_error: Callable[[Any, BaseException], object] | None = None
     compact: bool = False
@@ -66,19 +53,7 @@ class InformerKeywords(ReflectorKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceOptions(InformerOptions):
-    """The options of an informer for a resource: the objects to follow, beside the options of any informer.
-
-    Attributes:
-        namespace, namespaces: One, or several in one merged cache; all by default. Those that a `LabelSelector`
-            chooses, or that are the keys of a collection, come and go.
-        label_selector, field_selector, shard_selector: Filters that the server applies.
-        tweak_list_options: `ListOptions` -> `ListOptions`, applied to each request.
-        fields: JSON paths; nothing else of an object is kept, except what identifies it.
-        metadata_only: Ask the server for PartialObjectMetadata.
-        keep_managed_fields: False, because few programs read them and they are a third of a Pod.
-        max_event_bytes: Bytes of one event or item, above which the stream fails; 16 MiB as in client-go.
-        indexers: Name to index function or JSON path (``"spec.nodeName"``).
-    """
+    """The options of an informer for a resource, beside those of any informer."""
 
     namespace: str | None = None
     namespaces: Iterable[str] | LabelSelector | Collection[Any] | None = None
@@ -92,15 +67,20 @@ class ResourceOptions(InformerOptions):
     max_event_bytes: int = MAX_EVENT_BYTES
     indexers: Indexers[Any] = field(default_factory=dict)
 
-    @staticmethod
-    def _refuse_unknown(keywords: Iterable[str]) -> None:
-        """Raise ConfigError for a keyword that is not an option."""
-        options = sorted(option.name for option in fields(ResourceOptions))
+    @classmethod
+    def of(cls, keywords: Mapping[str, Any], defaults: ResourceOptions | None = None) -> ResourceOptions:
+        """Make options of keywords, and of `defaults` for those that are not given.
+
+        Raises:
+            ConfigError: A keyword is not an option, or its value cannot work; the text names it.
+        """
+        options = sorted(option.name for option in fields(cls))
         for keyword in keywords:
             if keyword not in options:
                 raise ConfigError(f"unknown option {keyword!r}; there are {', '.join(options)}")
+        return cls(**keywords) if defaults is None else replace(defaults, **keywords)
 
-    def _refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
+    def refuse_difference(self, resource: object, asked: ResourceOptions) -> None:
         """Raise ConfigError if `asked` differs from this in an option that an informer can have only once."""
         for option in _COMPARED:
             has, wants = getattr(self, option), getattr(asked, option)

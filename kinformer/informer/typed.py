@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from kinformer.cache.indexer import Indexer, Indexers
-from kinformer.cache.key_view import KeyView
-from kinformer.cache.lister import IndexView, Lister
+from kinformer.cache.lister import IndexView
+from kinformer.informer.core import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model
 from kinformer.objects.types import M
-from kinformer.processor.callbacks import EventHandler, Filter, OnAdd, OnDelete, OnUpdate
+from kinformer.processor.callbacks import EventHandler, OnAdd, OnDelete, OnUpdate
 from kinformer.processor.event_stream import EventStream, InformerEvent, OpenStream
-from kinformer.processor.handler import Handler, HandlerRegistration
+from kinformer.processor.handler import Handler
 from kinformer.processor.mailbox import Mailbox, Notification
 
 __all__ = ["ModelInformer", "with_model"]
@@ -44,59 +44,19 @@ def with_model(informer: SharedInformer, model: type[M]) -> SharedInformer[M]:
 class ModelInformer(SharedInformer[M]):
     """See `with_model`."""
 
-    # The differences from the informer have a slot here; the rest is its own state, in its own dict.
-    __slots__ = ("_informer", "_readable", "_reads_as", "by_key", "indexer", "lister")
-
     def __init__(self, informer: SharedInformer, model: type[M]) -> None:
-        informer = informer._informer if isinstance(informer, ModelInformer) else informer
-        self.__dict__ = informer.__dict__
-        self._informer: SharedInformer = informer
-        self._reads_as: Model[M] = Model(model, informer.name)
-        self.indexer = _ModelIndexView(informer._parts.indexer, self._reads_as)
-        self.by_key = KeyView(self.indexer)
-        self.lister = Lister(self.indexer, default_namespace=informer.lister.default_namespace)
-        self._readable = informer._readable.seen_as(self.indexer, self._reads_as.read)
+        core = core_of(informer)
+        self._reads_as: Model[M] = Model(model, core.name)
+        self._show(core, _ModelIndexView(core.parts.indexer, self._reads_as))
 
-    def add_event_handler(
-        self,
-        handler: EventHandler[M] | None = None,
-        *,
-        on_add: OnAdd[M] | None = None,
-        on_update: OnUpdate[M] | None = None,
-        on_delete: OnDelete[M] | None = None,
-        resync_period: float | None = None,
-        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
-        queue_size: int | None = 1024,
-        name: str | None = None,
-        thread: bool = False,
-    ) -> HandlerRegistration:
-        """See `SharedInformer.add_event_handler`; callbacks and filter get objects with the model."""
-        owner = f"informer {self.name}"
-        target = _ModelHandler(
-            self._reads_as, handler, on_add=on_add, on_update=on_update, on_delete=on_delete, owner=owner
-        )
-        period = self._options.resync_period if resync_period is None else resync_period
-        only = None if filter is None else self._reads_as.reading(filter)
-        return self._handlers.add(
-            target, name=name, queue_size=queue_size, only=only, resync_period=period, thread=thread
-        )
+    def _handler(self, handler: Any, **callbacks: Any) -> Handler:
+        return _ModelHandler(self._reads_as, handler, **callbacks)
 
-    def events(
-        self,
-        *,
-        queue_size: int | None = 1024,
-        filter: Filter[M] | None = None,  # noqa: A002 - the contract's name
-        name: str | None = None,
-    ) -> EventStream[M]:
-        """See `SharedInformer.events`; the objects of the events have the model."""
-        only = None if filter is None else self._reads_as.reading(filter)
-        return self._handlers.stream(
-            name or "events",
-            queue_size=queue_size,
-            only=only,
-            resync_period=self._options.resync_period,
-            make=partial(_ModelStream, self._reads_as),
-        )
+    def _filter(self, only: Any) -> Any:
+        return None if only is None else self._reads_as.reading(only)
+
+    def _stream(self) -> Callable[..., EventStream[Any]]:
+        return partial(_ModelStream, self._reads_as)
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:
         """See `SharedInformer.add_indexers`; the functions get objects with the model."""
@@ -109,13 +69,6 @@ class ModelInformer(SharedInformer[M]):
     def _reading(self, indexers: Indexers[KubeObject[M]]) -> Indexers[KubeObject]:
         reading = self._reads_as.reading
         return {name: reading(func) if callable(func) else func for name, func in indexers.items()}
-
-    def __eq__(self, other: object) -> bool:
-        mine = other._informer if isinstance(other, ModelInformer) else other
-        return self._informer is mine
-
-    def __hash__(self) -> int:
-        return hash(self._informer)
 
 
 class _ModelHandler(Handler):
@@ -196,7 +149,7 @@ class _ModelIndexView(IndexView[KubeObject[M]]):
 
     def __init__(self, indexer: Indexer, model: Model[M]) -> None:
         super().__init__(indexer)
-        read = model.read
+        self.view = read = model.read
 
         def one(get: Callable[P, KubeObject | None]) -> Callable[P, KubeObject[M] | None]:
             @wraps(get)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
-from kinformer.exceptions import ConfigError, StoppedError
-from kinformer.informer.namespaces import ChosenNamespaces, DepartedCounts
+from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
+from kinformer.informer.memory import cache_memory
+from kinformer.informer.metrics import InformerStatistics
+from kinformer.informer.namespaces import ChosenNamespaces
 from kinformer.informer.options import InformerOptions
-from kinformer.informer.statistics import InformerStatistics, gather_statistics
-from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of
+from kinformer.list_watcher import IngestCounts, ListerWatcher, PathReadingSource, capabilities_of, followed_namespaces
 from kinformer.listwatch.compact import CompactingListerWatcher, Compaction
 from kinformer.listwatch.decoding import DecodingListerWatcher
 from kinformer.listwatch.transform import TransformingListerWatcher
 from kinformer.objects.meta import version_number
 from kinformer.objects.object import KubeObject
 from kinformer.processor.handler_set import HandlerSet
-from kinformer.processor.processor import Processor
+from kinformer.processor.processor import UNKNOWN_SCOPES, Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, QueueWriter, ScopeStep
 from kinformer.reflector.health import InformerHealth
+from kinformer.reflector.options import ReflectorKeywords
 from kinformer.reflector.reflector import Reflector
 from kinformer.reflector.resume import Resume
 
@@ -34,6 +37,8 @@ __all__ = ["Scope", "SnapshotHooks", "Wiring"]
 
 Scope = str | None
 """A namespace among several, or None for the only source of a cache."""
+
+_NAMED = 3  # namespaces that a reason names
 
 
 class SnapshotHooks(Protocol):
@@ -53,245 +58,312 @@ class SnapshotHooks(Protocol):
     async def save_last(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Around:
-    """What is around the source of one scope."""
+@dataclass(frozen=True, slots=True)
+class SourceStack:
+    """The source of one scope, with what is around it.
 
-    decoder: DecodingListerWatcher | None = None
-    transform: TransformingListerWatcher | None = None
-    path_reader: PathReadingSource | None = None
+    Attributes:
+        source: As the user gave it.
+        outermost: What the reflector reads.
+        decoder: Around a source that does not decode by itself.
+        transform: The user's transform, if there is one.
+        path_reader: A source that reads the paths of indexes while it decodes.
+    """
+
+    source: ListerWatcher
+    outermost: ListerWatcher
+    decoder: DecodingListerWatcher | None
+    transform: TransformingListerWatcher | None
+    path_reader: PathReadingSource | None
+
+    @property
+    def counts(self) -> Iterator[IngestCounts]:
+        """The counts of what was received: the source's own, or its decoder's."""
+        own = capabilities_of(self.source).stats
+        if own is not None:
+            yield own
+        if self.decoder is not None:
+            yield self.decoder
 
 
-def _add_nothing(scope: Scope, source: ListerWatcher) -> None:
-    """Stand in for what adds a scope until the parts are connected."""
+@dataclass(frozen=True, slots=True)
+class ScopeParts:
+    """The parts of one scope, from its source to the queue."""
+
+    stack: SourceStack
+    writer: QueueWriter
+    reflector: Reflector
 
 
-@dataclass(slots=True)
+class ReceivedCounts:
+    """Sums of the counts of sources and reflectors, also of those of namespaces that have left."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.decode_errors = 0
+        self.transform_errors = 0
+        self.relists: Counter[str] = Counter()
+        self.watch_restarts: Counter[str] = Counter()
+
+    def add(self, parts: ScopeParts) -> None:
+        """Add the counts of one scope."""
+        self.relists.update(parts.reflector.relists)
+        self.watch_restarts.update(parts.reflector.watch_restarts)
+        for counts in parts.stack.counts:
+            self.bytes += counts.bytes
+            self.decode_errors += counts.decode_errors
+        if parts.stack.transform is not None:
+            self.transform_errors += parts.stack.transform.transform_errors
+
+    def and_of(self, scopes: Iterable[ScopeParts]) -> ReceivedCounts:
+        """Return these counts and those of some scopes."""
+        total = ReceivedCounts()
+        total.bytes, total.decode_errors = self.bytes, self.decode_errors
+        total.transform_errors = self.transform_errors
+        total.relists, total.watch_restarts = self.relists.copy(), self.watch_restarts.copy()
+        for parts in scopes:
+            total.add(parts)
+        return total
+
+
 class Wiring:
     """The parts of one informer. Data flows from the reflectors through the queue into the processor, and on.
+
+    Args:
+        sources: By scope; or the namespaces, which come and go.
+        name: Of the informer.
+        options: Of the informer.
+        indexers: Beside the index by namespace, which is always there.
+        on_error: Called with the reflector and each error that ends a request or a stream.
 
     Attributes:
         indexer: The cache; the processor alone writes to it.
         queue: The changes that the reflectors have written and the processor has not applied yet.
         schedule: The times of the next resyncs, and their handlers.
-        processor: Applies the queue to the cache and tells the handlers.
-        sources: As the user gave them, by scope.
-        decoders: The decoder around each source that does not decode by itself.
-        path_readers: The sources that read the paths of indexes while they decode.
-        transforms: The transform around each source, if there is one.
-        reflectors: By scope.
+        processor: Applies the queue to the cache and hands the changes to the handlers.
         snapshots: The snapshot, if there is one.
         chosen: The namespaces, if they come and go.
-        departed: The counts of those that have left.
+
+    Raises:
+        ConfigError: Options that cannot work.
+        TypeError: A callback cannot be called with the arguments that it will get.
     """
 
-    indexer: Indexer
-    queue: AtomicDeltaFIFO
-    schedule: ResyncSchedule
-    processor: Processor
-    sources: dict[Scope, ListerWatcher]
-    decoders: list[DecodingListerWatcher] = field(default_factory=list)
-    transforms: list[TransformingListerWatcher] = field(default_factory=list)
-    path_readers: list[PathReadingSource] = field(default_factory=list)
-    reflectors: dict[Scope, Reflector] = field(default_factory=dict)
-    snapshots: SnapshotHooks | None = None
-    chosen: ChosenNamespaces | None = None
-    departed: DepartedCounts = field(default_factory=DepartedCounts)
-    _writers: dict[Scope, QueueWriter] = field(default_factory=dict)
-    _around: dict[Scope, _Around] = field(default_factory=dict)
-    _add: Callable[[Scope, ListerWatcher], None] = _add_nothing
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         sources: Mapping[Scope, ListerWatcher] | ChosenNamespaces,
         name: str,
         options: InformerOptions,
         *,
         indexers: Indexers[Any],
         on_error: Callable[[Any, Exception], None],
-    ) -> Wiring:
-        """Make the parts and connect them.
-
-        Args:
-            sources: By scope; or the namespaces, which come and go.
-            name: Of the informer.
-            options: Of the informer.
-            indexers: Beside the index by namespace, which is always there.
-            on_error: Told of each error that ends a request or a stream.
-
-        Raises:
-            ConfigError: Options that cannot work.
-            TypeError: A callback cannot be called with the arguments that it will get.
-        """
+    ) -> None:
         check_indexers(indexers, f"informer {name}")
         if options.on_error is not None:
             check_callback(options.on_error, "on_error", "informer, error", f"informer {name}", plain=True)
         if options.transform is not None:
             check_callback(options.transform, "transform", "document", f"informer {name}", plain=True)
-        indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
-        queue = AtomicDeltaFIFO(indexer.known)
-        schedule = ResyncSchedule(queue.resync)
-        chosen = sources if isinstance(sources, ChosenNamespaces) else None
-        if chosen is not None and options.snapshot is not None:
+        self.chosen = sources if isinstance(sources, ChosenNamespaces) else None
+        if self.chosen is not None and options.snapshot is not None:
             raise ConfigError(f"informer {name}: a snapshot cannot be kept of namespaces that come and go; pass None")
         first = {} if isinstance(sources, ChosenNamespaces) else dict(sources)
-        processor = Processor(indexer, scopes=tuple(first), scopes_follow=chosen is not None, resyncs=schedule)
-        queue.direct = processor.apply_now
-        wiring = cls(indexer, queue, schedule, processor, first, chosen=chosen)
-        compaction = Compaction() if options.compact else None
-        stacked = {scope: wiring._stacked(scope, source, options, compaction) for scope, source in first.items()}
-        wiring.read_paths()
-        if options.snapshot is not None:
-            wiring.snapshots = wiring._keep(stacked, name, options)
+        self.indexer: Indexer = Indexer(attrgetter("key"), {NAMESPACE_INDEX: meta_namespace_index_func, **indexers})
+        self.queue = AtomicDeltaFIFO(self.indexer.get_by_key)
+        self.schedule = ResyncSchedule(self.queue.resync)
+        self.processor = Processor(
+            self.indexer, scopes=tuple(first), scopes_follow=self.chosen is not None, resyncs=self.schedule
+        )
+        self.queue.direct = self.processor.apply_now
+        self._name = name
+        self._options = options
+        self._on_error = on_error
+        self._compaction = Compaction() if options.compact else None
+        self._departed = ReceivedCounts()
+        self._scopes: dict[Scope, ScopeParts] = {}
+        stacks = {scope: self._stacked(source) for scope, source in first.items()}
+        self.snapshots = self._keep(stacks) if options.snapshot is not None else None
+        for scope, stack in stacks.items():
+            self._add(scope, stack)
 
-        def add(scope: Scope, source: ListerWatcher) -> None:
-            writer = wiring._writers[scope] = queue.writer(scope)
-            wiring.reflectors[scope] = Reflector(
-                source,
-                writer,
-                name=name if scope is None else f"{name} in {scope}",
-                on_error=on_error,
-                resume=wiring.snapshots.resume(scope) if wiring.snapshots is not None else None,
-                options=options,
-            )
+    def _stacked(self, source: ListerWatcher) -> SourceStack:
+        """Put the decoder, the transform and the compression that a source needs around it, in this order."""
+        outermost, decoder, transform = source, None, None
+        if not capabilities_of(source).decodes:
+            outermost = decoder = DecodingListerWatcher(outermost)
+        if self._options.transform is not None:
+            known = self.indexer.get_by_key
+            outermost = transform = TransformingListerWatcher(outermost, self._options.transform, known=known)
+        if self._compaction is not None:
+            outermost = CompactingListerWatcher(outermost, self._compaction, known=self.indexer.get_by_key)
+        reader = capabilities_of(outermost).path_reading
+        if reader is not None:
+            reader.read_paths(self.indexer.paths)
+        return SourceStack(source, outermost, decoder, transform, reader)
 
-        def join(scope: Scope, source: ListerWatcher) -> None:
-            add(scope, wiring._stacked(scope, source, options, compaction))
+    def _add(self, scope: Scope, stack: SourceStack) -> Reflector:
+        writer = self.queue.writer(scope)
+        reflector = Reflector(
+            stack.outermost,
+            writer,
+            name=self._name if scope is None else f"{self._name} in {scope}",
+            on_error=self._on_error,
+            resume=self.snapshots.resume(scope) if self.snapshots is not None else None,
+            **keywords_of(self._options, ReflectorKeywords),
+        )
+        self._scopes[scope] = ScopeParts(stack, writer, reflector)
+        return reflector
 
-        for scope, source in stacked.items():
-            add(scope, source)
-        wiring._add = join
-        return wiring
+    def _keep(self, stacks: Mapping[Scope, SourceStack]) -> SnapshotHooks:
+        from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them
+
+        assert self._options.snapshot is not None
+        return SnapshotKeeper(
+            self._options.snapshot,
+            {scope: stack.source for scope, stack in stacks.items()},
+            {scope: stack.outermost for scope, stack in stacks.items()},
+            transform=self._options.transform,
+            name=self._name,
+            indexer=self.indexer,
+            versions=self.processor.applied.current,
+            queue=self.queue,
+            cluster=self._cluster,
+        )
+
+    def _cluster(self) -> str | None:
+        """Return the uid of the cluster that the cache is of, or None while it is not known."""
+        return next((reflector.cluster for reflector in self.reflectors if reflector.cluster), None)
 
     # --- namespaces that come and go --------------------------------------------------------------
 
     def join(self, namespace: str) -> Reflector:
         """Make the parts of a namespace that joins, and return its reflector, to be run."""
         assert self.chosen is not None
-        source = self.sources[namespace] = self.chosen.source_of(namespace)
-        self._add(namespace, source)
-        reader = self._around[namespace].path_reader
-        if reader is not None:
-            reader.read_paths(self.indexer.paths)
+        reflector = self._add(namespace, self._stacked(self.chosen.source_of(namespace)))
         self.queue.change_scope(namespace, ScopeStep.JOINED)
-        return self.reflectors[namespace]
-
-    def leave(self, namespace: str) -> Reflector:
-        """Have the objects of a namespace told as deletes, and return its reflector, to be cancelled."""
-        source, reflector = self.sources.pop(namespace), self.reflectors.pop(namespace)
-        self._writers.pop(namespace).is_closed = True
-        around = self._around.pop(namespace)
-        received = (capabilities_of(source).stats, around.decoder)
-        self.departed.add(reflector, [one for one in received if one is not None], around.transform)
-        if around.decoder is not None:
-            self.decoders.remove(around.decoder)
-        if around.transform is not None:
-            self.transforms.remove(around.transform)
-        if around.path_reader is not None:
-            self.path_readers.remove(around.path_reader)
-        self.queue.change_scope(namespace, ScopeStep.LEFT)
         return reflector
 
+    def leave(self, namespace: str) -> None:
+        """Remove the objects of a namespace, as deletes; its reflector is to be cancelled."""
+        parts = self._scopes.pop(namespace)
+        parts.writer.is_closed = True
+        self._departed.add(parts)
+        self.queue.change_scope(namespace, ScopeStep.LEFT)
+
     def complete_without(self, reflector: Reflector) -> None:
-        """Have the first sync wait no more for what a reflector follows, because it may not or cannot be listed."""
-        for scope, candidate in self.reflectors.items():
-            if candidate is not reflector:
+        """Have the first sync no longer wait for what a reflector follows, because it may not or cannot be listed."""
+        for scope, parts in self._scopes.items():
+            if parts.reflector is not reflector:
                 continue
             if self.chosen is None:
                 self.processor.scope_synced(scope)
             elif scope is not None and not self.processor.synced.is_open:
                 self.queue.change_scope(scope, ScopeStep.COMPLETE)  # behind the one by which it joined
 
-    def health(self) -> list[InformerHealth]:
-        """The health of each reflector, and of the collection that chooses the namespaces."""
-        found = [reflector.health() for reflector in tuple(self.reflectors.values())]
-        return found if self.chosen is None else [*found, self.chosen.collection.health()]
+    # --- what is followed -------------------------------------------------------------------------
 
     @property
-    def cluster(self) -> str | None:
-        """The uid of the cluster that the cache is of, or None while it is not known."""
-        return next((reflector.cluster for reflector in self.reflectors.values() if reflector.cluster), None)
+    def reflectors(self) -> tuple[Reflector, ...]:
+        """The reflectors, one for each scope."""
+        return tuple(parts.reflector for parts in tuple(self._scopes.values()))
+
+    @property
+    def namespaces(self) -> tuple[str, ...] | None:
+        """The namespaces that are followed; None is all."""
+        return followed_namespaces({scope: parts.stack.source for scope, parts in tuple(self._scopes.items())})
 
     def read_paths(self) -> None:
         """Let the sources read the paths by which the cache is indexed, with each object from now on."""
-        for reader in self.path_readers:
-            reader.read_paths(self.indexer.paths)
+        for parts in self._scopes.values():
+            if parts.stack.path_reader is not None:
+                parts.stack.path_reader.read_paths(self.indexer.paths)
 
     def selects(self, obj: KubeObject) -> bool:
-        """True if the object, as the server has just answered it, may be among those that the sources give."""
-        source = self.sources.get(None, self.sources.get(obj.namespace))
-        if source is None:
+        """Return False if a namespace or a selector certainly leaves this object out, as the server answered it."""
+        parts = self._scopes.get(None, self._scopes.get(obj.namespace))
+        if parts is None:
             return False
-        selecting = capabilities_of(source).selecting
+        selecting = capabilities_of(parts.stack.source).selecting
         return selecting is None or selecting.selects(obj)
 
     @property
     def selects_all(self) -> bool:
         """True if the sources certainly give all objects of their namespaces."""
-        return all(capabilities_of(source).selects_all for source in self.sources.values())
-
-    async def reached(self, version: str, namespace: str | None, name: str) -> None:
-        """Wait until the cache has reached `version` in a namespace; see `SharedInformer.wait_for_resource_version`."""
-        applied = self.processor.applied
-        scope = applied.scope_of(namespace, name)
-        reflector = self.reflectors.get(scope)
-        if reflector is None:
-            raise StoppedError(f"namespace {scope} is followed no more")
-        await applied.wait(scope, version_number(version), partial(reflector.refresh, version))
-
-    def statistics(self, handlers: HandlerSet) -> InformerStatistics:
-        """Gather the counts of all parts."""
-        return gather_statistics(
-            queue=self.queue,
-            indexer=self.indexer,
-            processor=self.processor,
-            handlers=handlers,
-            received=self.received,
-            transforms=[*self.transforms, self.departed],
-            reflectors=[*self.reflectors.values(), self.departed],
-            snapshots=self.snapshots.counts if self.snapshots is not None else {},
-        )
+        return all(capabilities_of(parts.stack.source).selects_all for parts in self._scopes.values())
 
     @property
-    def received(self) -> list[IngestCounts]:
-        """The counts of the sources that keep some, and of the decoders around the others."""
-        counts = (capabilities_of(source).stats for source in self.sources.values())
-        return [*(each for each in counts if each is not None), *self.decoders, self.departed]
+    def lists_applied(self) -> bool:
+        """True if every list that has come, the first and later ones, is in the cache."""
+        return self.queue.lists == self.processor.applied.lists
 
-    def _stacked(
-        self, scope: Scope, source: ListerWatcher, options: InformerOptions, compaction: Compaction | None
-    ) -> ListerWatcher:
-        """A source with the decoder, the transform and the compression that it needs around it, in this order."""
-        around = self._around[scope] = _Around()
-        if not capabilities_of(source).decodes:
-            source = around.decoder = DecodingListerWatcher(source)
-            self.decoders.append(around.decoder)
-        if options.transform is not None:
-            source = around.transform = TransformingListerWatcher(source, options.transform, known=self.indexer.known)
-            self.transforms.append(around.transform)
-        if compaction is not None:
-            source = CompactingListerWatcher(source, compaction, known=self.indexer.known)
-        around.path_reader = capabilities_of(source).path_reading
-        if around.path_reader is not None:
-            self.path_readers.append(around.path_reader)
-        return source
+    async def reached(self, version: str, namespace: str | None) -> None:
+        """Wait until the cache has reached `version` in a namespace; see `SharedInformer.wait_for_resource_version`."""
+        applied = self.processor.applied
+        scope = applied.scope_of(namespace, self._name)
+        parts = self._scopes.get(scope)
+        if parts is None:
+            raise StoppedError(f"namespace {scope} is followed no more")
+        await applied.wait(scope, version_number(version), partial(parts.reflector.refresh, version))
 
-    def _keep(self, stacked: Mapping[Scope, ListerWatcher], name: str, options: InformerOptions) -> SnapshotHooks:
-        from kinformer.snapshot.keeper import SnapshotKeeper  # a program without snapshots does not pay for them
+    # --- reports ----------------------------------------------------------------------------------
 
-        assert options.snapshot is not None
-        return SnapshotKeeper(
-            options.snapshot,
-            self.sources,
-            stacked,
-            transform=options.transform,
-            name=name,
-            indexer=self.indexer,
-            versions=self.processor.applied.current,
-            queue=self.queue,
-            cluster=self._cluster_of,
+    def health(self) -> list[InformerHealth]:
+        """Return the health of each reflector, and of the collection that chooses the namespaces."""
+        found = [reflector.health() for reflector in self.reflectors]
+        return found if self.chosen is None else [*found, self.chosen.collection.health()]
+
+    def unlisted_reason(self) -> str:
+        """Return why the first list of a scope is not in the cache; each reason names its namespaces."""
+        missing = self.processor.missing
+        if self.chosen is not None and UNKNOWN_SCOPES in missing and (reason := self.chosen.unsynced_reason()):
+            return reason
+        by_reason: dict[str, list[str]] = {}
+        for scope, parts in self._scopes.items():
+            if scope in missing:
+                by_reason.setdefault(_reason(parts.reflector), []).append(scope or "")
+        return ", ".join(f"{reason}{_in_namespaces(scopes)}" for reason, scopes in by_reason.items())
+
+    def statistics(self, handlers: HandlerSet) -> InformerStatistics:
+        """Return the figures of this moment, each from its owner."""
+        received = self._departed.and_of(tuple(self._scopes.values()))
+        mailboxes = handlers.mailboxes
+        return InformerStatistics(
+            objects=len(self.indexer),
+            memory=cache_memory(self.indexer),
+            queued=len(self.queue),
+            events=dict(self.processor.events),
+            bytes=received.bytes,
+            pending={mailbox.name: len(mailbox) for mailbox in mailboxes},
+            coalesced=sum(mailbox.coalesced for mailbox in mailboxes),
+            handler_errors=handlers.errors,
+            index_errors=self.indexer.index_errors,
+            decode_errors=received.decode_errors,
+            transform_errors=received.transform_errors,
+            relists=dict(received.relists),
+            watch_restarts=dict(received.watch_restarts),
+            snapshots=dict(self.snapshots.counts) if self.snapshots is not None else {},
         )
 
-    def _cluster_of(self) -> str | None:
-        return self.cluster
+
+def _reason(reflector: Reflector) -> str:
+    health = reflector.health()
+    if health.last_error is not None:
+        return _explain(health.last_error)
+    return "the list has come and is being written to the cache" if health.synced else reflector.progress
+
+
+def _explain(error: BaseException) -> str:
+    """Return one line that says why a request failed, and what may help."""
+    if isinstance(error, NotFoundError) and error.nearest is not None:
+        if error.nearest:
+            return f"the server has no such resource; nearest: {error.nearest}"
+        return "the server has no such resource; if it is a custom one, its CustomResourceDefinition is not installed"
+    if isinstance(error, ConnectError):
+        return f"the server is not reachable: {error}"
+    return describe(error)
+
+
+def _in_namespaces(scopes: list[str]) -> str:
+    if scopes == [""]:
+        return ""
+    more = f" and {len(scopes) - _NAMED} more" if len(scopes) > _NAMED else ""
+    return f" (in {', '.join(scopes[:_NAMED])}{more})"

@@ -45,7 +45,7 @@ class Written(NamedTuple):
         if not version:
             raise ValueError(
                 f"invalid answer {_excerpt(answer)}: it has no metadata.resourceVersion; that of a DELETE has one from "
-                "Kubernetes 1.38 on, else wait for the end with wait_for(informer, key, is_gone(uid))"
+                "Kubernetes 1.38 on, else wait for the end with wait_for(informer, key, is_deleted(uid))"
             )
         namespace = namespace or namespace_of(answer) or None
         if not has_ended(answer):

@@ -3,3 +3,7 @@
 May import: `client` and below.
 Reading order: leader_election, lease, lease_client.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

@@ -10,14 +10,14 @@ import random
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self, TypeVar, Unpack
 
 from kinformer._runtime.cancellation import BodyCancellation, shielded_from_scopes
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer._runtime.fence import Fence
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.exceptions import (
     AlreadyExistsError,
     ConfigError,
@@ -104,8 +104,14 @@ class LeaderElector:
         metrics: Receives `leader_election_master_status` (1 while it leads), `leader_election_slowpath_total`, lost
             leads, and the time of renewals, with the label `name`: `"namespace/name"`.
         clock: Its `boot` measures the right to lead, its `wall` is written into the Lease.
-        options: All durations as one value; None: the defaults of `LeaseOptions`. Keywords replace single ones.
-        lease_duration, renew_deadline, retry_period: See `LeaseOptions`.
+        lease_duration: For how long others wait after the last renewal that they saw; 15. A Lease holds whole seconds,
+            so a fraction is rounded up.
+        renew_deadline: For how long the holder relies on its last renewal, counted from its sending; 10. The time
+            between this and `lease_duration` is for `finally` blocks, requests on their way, and clocks that do not run
+            at the same speed.
+        retry_period: Between two renewals; and, times up to 1.2, between two attempts of those that wait; 2.
+            The defaults are client-go's (tools/leaderelection/leaderelection.go). With them two lost renewals do no
+            harm, and the API server receives a request every 2 s from each process.
 
     Raises:
         ConfigError: Durations that do not fit together, or an empty name; the text names the option.
@@ -121,14 +127,13 @@ class LeaderElector:
         release_on_exit: bool = True,
         metrics: Metrics | None = None,
         clock: Clock = SYSTEM,
-        options: LeaseOptions | None = None,
         **durations: Unpack[LeaseKeywords],
     ) -> None:
         self.identity = default_identity() if identity is None else identity
         for option, value in (("namespace", namespace), ("name", name), ("identity", self.identity)):
             if not value:
                 raise ConfigError(f"LeaderElector: invalid {option}={value!r}: expected a text that is not empty")
-        self._options = replace(options or LeaseOptions(), **durations)
+        self._options = options_of(LeaseOptions, "LeaderElector", durations)
         self.name = f"{namespace}/{name}"
         self._namespace, self._lease_name = namespace, name
         self._leases = LeaseClient(client, namespace)

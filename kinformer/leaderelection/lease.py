@@ -46,17 +46,7 @@ class LeaseKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseOptions:
-    """The durations of a Lease, in seconds. The defaults are client-go's (tools/leaderelection/leaderelection.go).
-
-    With them two lost renewals do no harm, and the API server receives a request every 2 s from each process.
-
-    Args:
-        lease_duration: For how long others wait after the last renewal that they saw; 15. A Lease holds whole seconds,
-            so a fraction is rounded up.
-        renew_deadline: For how long the holder relies on its last renewal, counted from its sending; 10. The time
-            between this and `lease_duration` is for `finally` blocks, requests on their way, and clocks that do not run
-            at the same speed.
-        retry_period: Between two renewals; and, times up to 1.2, between two attempts of those that wait; 2.
+    """The durations of a Lease, in seconds; `LeaderElector` documents them.
 
     Raises:
         ConfigError: A duration is not positive, or not `lease_duration > renew_deadline > 1.2 * retry_period`.

@@ -3,3 +3,7 @@
 May import: `wire`, `client` and below.
 Reading order: list_watch, http_page, wrapper, decoding, transform.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

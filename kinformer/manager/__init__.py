@@ -3,3 +3,7 @@
 May import: `controller`, `leaderelection`, `informer` and below; not `sharding`.
 Reading order: manager, health, http_server, signals.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

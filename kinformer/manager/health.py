@@ -9,7 +9,8 @@ from typing import NamedTuple, NotRequired, Protocol, TypedDict, runtime_checkab
 
 from kinformer.controller.managed import ManagedController, health_as_json
 from kinformer.exceptions import describe
-from kinformer.informer.collection import FactoryPart, FleetPart
+from kinformer.informer.collection import FollowedClusters
+from kinformer.informer.core import Part
 from kinformer.informer.factory import SharedInformerFactory, numbered
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import LeaderElector
@@ -132,7 +133,7 @@ def status_report(factory: SharedInformerFactory) -> StatusReport:
     return report
 
 
-def _fleet_status(fleet: FleetPart) -> dict[str, object]:
+def _fleet_status(fleet: FollowedClusters) -> dict[str, object]:
     clusters = {}
     for name, health in fleet.health().items():
         resources = {resource: health_as_json(one) for resource, one in health.resources.items()}
@@ -181,7 +182,7 @@ class ManagerHealth:
         self._elector = elector
         self._exposition = metrics if isinstance(metrics, Exposition) else None
         self._checks: dict[str, tuple[Check, bool]] = {}
-        self.parts: list[FactoryPart] = []
+        self.parts: list[Part] = []
         self.stopping = False
 
     def add_check(self, name: str, check: Check, *, live: bool = False) -> None:
@@ -222,7 +223,7 @@ class ManagerHealth:
             _, caches = readiness(factory)
             if reasons := _unready(caches):
                 failed["caches"] = reasons
-        if unsynced := [part.name for part in self.parts if not part.has_synced]:
+        if unsynced := [part.name for part in self.parts if not part.sync.is_done()]:
             failed["collections"] = f"not complete yet: {', '.join(unsynced)}"
         if self.stopping:
             failed["manager"] = "it is stopping"

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
@@ -16,7 +16,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
-from kinformer.informer.collection import FactoryPart
+from kinformer.informer.core import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.manager.health import Check, ManagerHealth
@@ -32,7 +32,7 @@ _FORCED = 3.0  # seconds for tasks that were cancelled a second time; a task's o
 _LEAVING = 1.0  # seconds for leaving after a second signal
 
 Runnable = Callable[[], Awaitable[object]]
-A = TypeVar("A", bound=ManagedController | FactoryPart | Runnable)
+A = TypeVar("A")
 
 
 class Manager:
@@ -198,11 +198,13 @@ class Manager:
             self._controllers.append(what)
             needs_leadership = needs_leadership and not what.runs_in_every_replica
             self._runnables.append((what.run, needs_leadership, f"controller {what.name}"))
-        elif isinstance(what, FactoryPart):
-            self._health.parts.append(self._factory.add(what))
+        elif core_of(what) is not None:
+            self._health.parts.append(core_of(self._factory.add(what)))
         elif callable(what):
             check_callback(what, "add", "", "Manager")
-            self._runnables.append((what, needs_leadership, getattr(what, "__qualname__", repr(what))))
+            self._runnables.append(
+                (cast("Runnable", what), needs_leadership, getattr(what, "__qualname__", repr(what)))
+            )
         else:
             raise TypeError(
                 f"invalid add({what!r}): expected a controller, a coroutine function, a collection or a fleet"

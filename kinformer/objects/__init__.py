@@ -3,3 +3,7 @@
 May import: `_runtime` and the root modules.
 Reading order: types, meta, object, accessors, then any other.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 from kinformer._runtime.clock import SYSTEM, Clock
 from kinformer.objects.object import KubeObject
 
-__all__ = ["Condition", "Narrowing", "condition_of", "has_condition", "with_conditions"]
+__all__ = ["Condition", "Narrowing", "condition_is", "condition_of", "with_conditions"]
 
 # apimachinery, pkg/apis/meta/v1/types.go, Condition: the rules of the server's validation.
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])")
@@ -55,7 +55,7 @@ def condition_of(obj: Mapping[str, object], type: str) -> dict[str, Any] | None:
     return next((one for one in _conditions(obj) if one.get("type") == type), None)
 
 
-def has_condition(obj: Mapping[str, object] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
+def condition_is(obj: Mapping[str, object] | None, type: str, status: bool | None = True) -> bool:  # noqa: A002
     """True if the object has the condition with this status, for its current generation.
 
     A condition without an observedGeneration is taken as current.

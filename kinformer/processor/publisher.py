@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from copy import copy
-from typing import Any, Protocol
+from typing import Protocol
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.waiters import Latch
 from kinformer.cache.indexer import Indexer
-from kinformer.metrics import Metrics
-from kinformer.objects.object import KubeObject, view
+from kinformer.objects.object import KubeObject
 from kinformer.processor.mailbox import ADD, Notification
 from kinformer.processor.resync_schedule import ResyncSchedule
 
-__all__ = ["Computed", "Publisher", "Readable", "Receiver"]
+__all__ = ["Publisher", "Receiver"]
 
 
 class Receiver(Protocol):
@@ -100,97 +98,3 @@ class Publisher:
         self.is_settling = False
         for call in tuple(self.on_settled):
             call()
-
-
-class Computed(Protocol):
-    """What computes a collection that is made of others."""
-
-    height: int
-    has_members: bool
-
-    @property
-    def is_held(self) -> bool: ...
-    @property
-    def has_work(self) -> bool: ...
-    async def settled(self) -> None: ...
-    def roots(self, member: str = ..., /) -> list[Any]: ...
-    def way_to(self, engine: Any, /) -> list[str] | None: ...
-    def read_by(self, engine: Any, /) -> None: ...
-    def left_by(self, engine: Any, /) -> None: ...
-
-
-class _Read(Protocol):
-    """What a collection offers to those that are derived from it."""
-
-    name: str
-
-    @property
-    def indexer(self) -> Any: ...
-    def health(self) -> Any: ...
-    def _usable(self, what: str, /) -> None: ...
-    def _unlisted_reason(self) -> str: ...
-
-
-class Readable:
-    """A collection, as one that is derived from it reads it.
-
-    Args:
-        collection: An informer, or a derived collection.
-        publisher: Its cache, with those that are told of its changes.
-        engine: What computes it; None of an informer.
-        metrics: The sink of an informer, if it has one.
-
-    Attributes:
-        name: Of the collection.
-        indexer: The reads of its cache.
-        usable: Raises if it has ended, or belongs to another event loop; called with what was asked.
-        health: Returns how well it follows what it is made of.
-        unsynced_reason: Returns why it is not complete; "" if it is.
-        view: Returns what a function gets for an entry of the cache.
-    """
-
-    def __init__(
-        self,
-        collection: _Read,
-        publisher: Publisher,
-        engine: Computed | None = None,
-        *,
-        metrics: Metrics | None = None,
-    ) -> None:
-        self.name = collection.name
-        self.indexer = collection.indexer
-        self.publisher = publisher
-        self.engine = engine
-        self.usable = collection._usable
-        self.health = collection.health
-        self.unsynced_reason = collection._unlisted_reason
-        self.view: Callable[[Any], Any] = view
-        self._collection = collection
-        self._metrics = metrics
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """The sink of the first informer behind it that has one."""
-        if self.engine is None:
-            return self._metrics
-        found = (informer._readable.metrics for informer in self.engine.roots())
-        return next((sink for sink in found if sink is not None), None)
-
-    @property
-    def has_members(self) -> bool:
-        """True if its keys begin with the name of a member, as those of a union do."""
-        return self.engine is not None and self.engine.has_members
-
-    def roots(self, member: str = "") -> list[Any]:
-        """Return the informers behind it, each once; itself, if it is one.
-
-        Args:
-            member: Of unions by name, only those behind the member of this name; "" is all.
-        """
-        return [self._collection] if self.engine is None else self.engine.roots(member)
-
-    def seen_as(self, indexer: Any, view: Callable[[Any], Any]) -> Readable:
-        """Return the same collection with other reads, such as those with a model."""
-        seen = copy(self)
-        seen.indexer, seen.view = indexer, view
-        return seen

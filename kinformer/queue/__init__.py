@@ -3,3 +3,7 @@
 May import: `cache` and below.
 Reading order: delta, atomic_delta_fifo, delta_fifo.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

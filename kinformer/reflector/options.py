@@ -17,20 +17,7 @@ HEAD_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorOptions:
-    """The options that determine how a source is followed.
-
-    Attributes:
-        page_size: The number of objects in a response; a number is always sent. None, the default, sends 500 if the
-            version is "0" or unset (a server with a watch cache ignores it at "0"), and no limit at a numeric version
-            unless the first list came in pages, as client-go does.
-        watch_list: None streams the list, but falls back to lists for an hour after a server has refused the stream,
-            sent nothing for 30 s, ended the stream early, or failed three times. True only streams, False only lists.
-        watch_timeout: Seconds; each watch requests a random time in [x, 2x], so that not all end together. 300, as in
-            client-go. A watch that exceeds it by 10 s is ended by the client.
-        idle_timeout: Seconds of silence on a stream, bookmarks included, after which it is replaced, which is not a
-            failure; on a LIST the time without a byte. 120, because the API server sends a bookmark every minute while
-            there is progress. It limits the time for the head of a response too, which is 30 s at most.
-        backoff: The delays after failures. A server's Retry-After, up to 60 s, takes precedence.
+    """The options that determine how a source is followed; `Reflector` documents them.
 
     Raises:
         ConfigError: A value is invalid; the text names the option.

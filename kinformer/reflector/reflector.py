@@ -11,14 +11,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Unpack
 
 from kinformer._runtime.backoff import Backoff
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.exceptions import APIError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
@@ -76,8 +75,17 @@ class Reflector:
             reflector recovers from it. If it raises, `run` raises that exception.
         clock: For tests.
         resume: Called before the first list; it may return a state to resume from, which replaces the list.
-        options: The options as one value; the keywords below override it.
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
+        page_size: The number of objects in a response; a number is always sent. None, the default, sends 500 if the
+            version is "0" or unset (a server with a watch cache ignores it at "0"), and no limit at a numeric version
+            unless the first list came in pages, as client-go does.
+        watch_list: None streams the list, but falls back to lists for an hour after a server has refused the stream,
+            sent nothing for 30 s, ended the stream early, or failed three times. True only streams, False only lists.
+        watch_timeout: Seconds; each watch requests a random time in [x, 2x], so that not all end together. 300, as in
+            client-go. A watch that exceeds it by 10 s is ended by the client.
+        idle_timeout: Seconds of silence on a stream, bookmarks included, after which it is replaced, which is not a
+            failure; on a LIST the time without a byte. 120, because the API server sends a bookmark every minute while
+            there is progress. It limits the time for the head of a response too, which is 30 s at most.
+        backoff: The delays after failures. A server's Retry-After, up to 60 s, takes precedence.
 
     Raises:
         ConfigError: An option is invalid; the text names it.
@@ -93,8 +101,7 @@ class Reflector:
         on_error: Callable[[Reflector, Exception], object] | None = None,
         clock: Clock = SYSTEM,
         resume: ResumeFunction | None = None,
-        options: ReflectorOptions | None = None,
-        **keywords: Unpack[ReflectorKeywords],
+        **options: Unpack[ReflectorKeywords],
     ) -> None:
         capabilities = capabilities_of(lister_watcher)
         self.name = name or capabilities.name
@@ -102,7 +109,7 @@ class Reflector:
         if on_error is not None:
             check_callback(on_error, "on_error", "reflector, error", f"reflector {self.name}", plain=True)
         self._on_error = on_error
-        self._options = replace(options or ReflectorOptions(), **keywords)
+        self._options = options_of(ReflectorOptions, "Reflector", options)
         head_timeout = self._options.head_timeout
         self._health = HealthRecord()
         self._follower = Follower(lister_watcher, event_store(store), self._health, self._options, clock)

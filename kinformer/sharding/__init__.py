@@ -8,3 +8,7 @@ No other package imports this one; the manager knows its controller as a `Manage
 May import: `controller`, `leaderelection`, `informer` and below.
 Reading order: sharded_controller, options, slots, membership, gate, ledger.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

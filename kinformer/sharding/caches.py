@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kinformer.informer.core import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.sharding.source import ShardSource
 
@@ -20,7 +21,8 @@ class _Cache(NamedTuple):
         """True if the cache holds everything in the slots of now, or will never hold anything."""
         if self.informer.optional and self.informer.health().state == "absent":
             return True
-        return self.source.settled and self.informer._lists_applied
+        applied: bool = core_of(self.informer).parts.lists_applied
+        return self.source.settled and applied
 
 
 class ShardCaches:

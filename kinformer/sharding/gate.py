@@ -10,22 +10,18 @@ from typing import NamedTuple, TypeVar
 
 from kinformer._runtime.clock import Clock
 from kinformer._runtime.fence import Fence
-from kinformer.exceptions import LeadershipLostError
+from kinformer.exceptions import ShardLostError
 from kinformer.sharding.caches import ShardCaches
 from kinformer.sharding.feed import LedgerFollower
 from kinformer.sharding.ledger import ShardLedger
 from kinformer.sharding.members import ShardMembers
 from kinformer.sharding.slots import SLOTS, slot_of
 
-__all__ = ["Admission", "ShardGate", "ShardLostError", "Verdict"]
+__all__ = ["Admission", "ShardGate", "Verdict"]
 
 T = TypeVar("T")
 
 _CLOCK_TOLERANCE = 1.25  # tombstones are kept this much longer, because the others' clocks may run slower than ours
-
-
-class ShardLostError(LeadershipLostError):
-    """The slot of the object that a reconcile is about is no longer this replica's. Experimental."""
 
 
 class Verdict(enum.Enum):

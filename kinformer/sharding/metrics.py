@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kinformer.metrics import Metrics, Reading
+from kinformer.metrics import MetricFamily, Metrics
 from kinformer.sharding.membership import ShardMembershipHealth
 
 __all__ = ["ShardFigures", "ShardMetrics"]
@@ -53,7 +53,7 @@ class ShardMetrics:
             self._close_collector()
             self._close_collector = None
 
-    def _readings(self, name: str) -> Iterator[Reading]:
+    def _readings(self, name: str) -> Iterator[MetricFamily]:
         health, dropped, ledger, doubts = self._figures()
         for metric, text, value in (
             ("live", "1 while the replica takes part, and its right to its slots holds", health.live),
@@ -65,7 +65,7 @@ class ShardMetrics:
             ("doubts", "Objects that another replica may still be busy with", doubts),
             ("dropped_total", "Objects and events that came and were another replica's", dropped),
         ):
-            yield Reading(
+            yield MetricFamily(
                 name=f"kinformer_shard_{metric}",
                 text=text,
                 kind="counter" if metric.endswith("_total") else "gauge",

@@ -42,22 +42,9 @@ class ShardingKeywords(ControllerKeywords, LeaseKeywords, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ShardingOptions(ControllerOptions, LeaseOptions):
-    """The options of a `ShardedController`; it takes the same ones by keyword. Experimental, as that is.
+    """The options of a `ShardedController`, which documents them: its own, those of a controller, and those of a Lease.
 
-    It has all fields of `ControllerOptions` and of `LeaseOptions`, with one more condition: `shutdown_timeout` is below
-    `renew_deadline`, or a share would lapse while it is being given away.
-
-    Args:
-        namespace: Of the objects; None: all.
-        label_selector, field_selector: Of the objects, on the server; None: all.
-        lease_namespace: Of the replicas' Leases; None: `namespace`, or else the client's.
-        group: The beginning of the names of the replicas' Leases: the same in all replicas, and used for nothing else
-            in that namespace. None: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas
-            that differ in one of these ignore each other, also during a rolling update.
-        identity: Of this replica; no two may have the same. None: host name and a random part.
-        informer: Options of the share's informer, as a `SharedInformer` takes them (`indexers`, `transform`).
-        source: Makes a `ListerWatcher` of a resource and `metadata_only`; None: a `ListWatch` on the client.
-        clock: Its `boot` measures the Lease, its `wall` is written into it.
+    `shutdown_timeout` must be below `renew_deadline`, or a share would lapse while it is being given away.
 
     Raises:
         ConfigError: A value that cannot work; the text names the option.

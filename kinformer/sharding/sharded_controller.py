@@ -13,14 +13,15 @@ from typing import Unpack
 
 from kinformer._runtime.cancellation import ShieldedExitStack
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import Tasks
 from kinformer.client.client import Client
 from kinformer.controller.controller import Controller
 from kinformer.controller.managed import health_as_json
 from kinformer.controller.metrics import ControllerStatistics
+from kinformer.controller.options import ControllerKeywords
 from kinformer.controller.reconcile import ReconcileFunction, Request, Result, reconcile_name
-from kinformer.exceptions import ConfigError, describe
+from kinformer.exceptions import ConfigError, ShardLostError, describe
 from kinformer.informer.informer import SharedInformer
 from kinformer.leaderelection.leader_election import default_identity
 from kinformer.list_watcher import ListerWatcher
@@ -28,7 +29,7 @@ from kinformer.listwatch.list_watch import ListWatch
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.sharding.caches import ShardCaches
 from kinformer.sharding.feed import LedgerFollower
-from kinformer.sharding.gate import ShardGate, ShardLostError, Verdict
+from kinformer.sharding.gate import ShardGate, Verdict
 from kinformer.sharding.membership import ShardMembership, ShardMembershipHealth
 from kinformer.sharding.metrics import ShardFigures, ShardMetrics
 from kinformer.sharding.options import ShardingKeywords, ShardingOptions, ShareInformerKeywords, SourceFactory
@@ -68,12 +69,20 @@ class ShardedController:
             most 60 s, so use a finalizer if something must be cleaned up.
         client: Entered by the caller, and not closed here.
         resource: The one to share.
-        options: All options as one value; None: the defaults of `ShardingOptions`. Keywords replace single ones.
-        namespace, label_selector, field_selector, lease_namespace, group, identity, informer, source, clock: See
-            `ShardingOptions`.
-        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `ControllerOptions`. `metrics`
-            receives the figures of the controller, of its informers, and of the share (`kinformer_shard_*`).
-        lease_duration, renew_deadline, retry_period: See `LeaseOptions`.
+        namespace: Of the objects; None: all.
+        label_selector, field_selector: Of the objects, on the server; None: all.
+        lease_namespace: Of the replicas' Leases; None: `namespace`, or else the client's.
+        group: The beginning of the names of the replicas' Leases: the same in all replicas, and used for nothing else
+            in that namespace. None: the resource, and a hash of it with `namespace`, the selectors and `name`. Replicas
+            that differ in one of these ignore each other, also during a rolling update.
+        identity: Of this replica; no two may have the same. None: host name and a random part.
+        informer: Options of the share's informer, as a `SharedInformer` takes them (`indexers`, `transform`).
+        source: Makes a `ListerWatcher` of a resource and `metadata_only`; None: a `ListWatch` on the client.
+        clock: Its `boot` measures the Lease, its `wall` is written into it.
+        workers, rate_limiter, timeout, shutdown_timeout, name, metrics, debounce: See `Controller`; `shutdown_timeout`
+            must be below `renew_deadline`, or a share would lapse while it is being given away. `metrics` receives the
+            figures of the controller, of its informers, and of the share (`kinformer_shard_*`).
+        lease_duration, renew_deadline, retry_period: See `LeaderElector`.
 
     Raises:
         ConfigError: An option that cannot work; the text names it.
@@ -91,11 +100,9 @@ class ShardedController:
         reconcile: ReconcileFunction,
         client: Client,
         resource: str | GroupVersionResource,
-        *,
-        options: ShardingOptions | None = None,
         **keywords: Unpack[ShardingKeywords],
     ) -> None:
-        options = replace(options or ShardingOptions(), **keywords)
+        options = options_of(ShardingOptions, "ShardedController", keywords)
         options = replace(options, name=options.name or reconcile_name(reconcile))
         self._resource = gvr = GroupVersionResource.parse(resource)
         check_callback(reconcile, "reconcile", "request", f"controller {options.name}")
@@ -108,7 +115,7 @@ class ShardedController:
         self.informer = SharedInformer(source, name=str(gvr), **informer)
         self._caches = ShardCaches(source, self.informer)
         self._owned: set[GroupVersionResource] = set()
-        self._controller = Controller(self._reconcile, options=options).for_(self.informer)
+        self._controller = Controller(self._reconcile, **keywords_of(options, ControllerKeywords)).for_(self.informer)
         self._tasks = Tasks(self._task_crashed)
         self._gate = ShardGate(
             caches=self._caches,

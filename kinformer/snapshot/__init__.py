@@ -1,5 +1,11 @@
-"""Snapshots: the cache in a file, so that a restart resumes without a list.
+"""A cache in a file, so that a restart resumes from it without a list.
+
+Pass a path or a `Snapshot` as `snapshot=` to a factory or an informer.
 
 May import: `reflector`, `listwatch`, `cache` and below.
 Reading order: option, keeper, loader, file, format.
 """
+
+from kinformer._lazy import attach_stub
+
+__getattr__, __dir__ = attach_stub(__spec__)

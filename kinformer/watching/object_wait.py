@@ -59,34 +59,7 @@ async def wait_for_object(
     *,
     allow_recreate: bool = False,
 ) -> KubeObject | None:
-    """Wait until a condition holds for one object, by a list and a watch of that object alone.
-
-    It is what `client.wait_for("v1/pods", "default/web-1", is_pod_ready, timeout=60)` calls.
-
-    The condition is asked about the newest state of the object on the server, and about each state that the watch
-    brings after that, in order; about None while there is no object. The list and the watch are those of an informer:
-    they survive the same faults (restarts, expired versions, lost connections), and hold one object.
-
-    Args:
-        client: The client, entered.
-        resource: Such as `"v1/pods"`.
-        key: `"namespace/name"`, or `"name"` if the resource has no namespaces.
-        condition: A plain function of the object or None; `kinformer.conditions` has ready-made ones. Its exceptions
-            are raised unchanged.
-        timeout: Seconds; None waits for ever.
-        allow_recreate: Wait on if the object is deleted, because another one may get its name.
-
-    Returns:
-        The object for which the condition held; None if it held for its absence. Type checkers know that it is an
-        object if the condition is one of `kinformer.conditions`, or returns `TypeGuard[KubeObject]`.
-
-    Raises:
-        TimeoutError: The time has passed; the text says how the object is, and which error is the last.
-        DeletedError: The object was there, and was deleted; the text says how it was.
-        APIError: The server refused twice in a row (a 4xx such as 403); the text says how the object was.
-        ValueError: The key cannot be one of the resource.
-        ConfigError: The resource does not parse.
-    """
+    """Wait until a condition holds for one object; see `Client.wait_for`."""
     gvr = GroupVersionResource.parse(resource)
     namespace, name = split_meta_namespace_key(key)
     if not name:

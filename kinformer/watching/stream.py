@@ -11,7 +11,7 @@ from typing import Self, Unpack, cast
 from kinformer._runtime.cancellation import ShieldedExitStack, shielded_from_scopes
 from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.fence import unfenced
-from kinformer._runtime.signatures import check_callback
+from kinformer._runtime.signatures import check_callback, keywords_of, options_of
 from kinformer._runtime.tasks import wait_for_end
 from kinformer.exceptions import ConfigError, ExpiredError, ResourceVersionTooLargeError
 from kinformer.list_watcher import ListerWatcher, capabilities_of
@@ -68,7 +68,7 @@ def watch(
         name: For the log and errors; default: the name of the source.
         on_error: Called as `on_error(stream, error)` for each error that ends a request or a stream, before the
             reflector recovers from it. If it raises, the iteration raises that.
-        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `ReflectorOptions`.
+        page_size, watch_list, watch_timeout, idle_timeout, backoff: See `Reflector`.
 
     Raises:
         ConfigError: An option is invalid; the text names it.
@@ -80,7 +80,7 @@ def watch(
         queue_size=queue_size,
         name=name,
         on_error=on_error,
-        options=ReflectorOptions(**options),
+        options=options_of(ReflectorOptions, "watch", options),
     )
 
 
@@ -120,7 +120,7 @@ class WatchStream:
             name=self.name,
             on_error=self._failed,
             resume=self._resumption if self._since else None,
-            options=options,
+            **keywords_of(options, ReflectorKeywords),
         )
         self._stack: AsyncExitStack | None = None
         self._running: asyncio.Task[None] | None = None

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import InvalidError, controller_of
+from kinformer.exceptions import InvalidError
+from kinformer.objects import controller_of
 from tests.support.kube import pod
 
 

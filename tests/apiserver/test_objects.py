@@ -9,7 +9,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kinformer import AlreadyExistsError, BadRequestError, Client, ConfigError, NotFoundError
+from kinformer import AlreadyExistsError, Client, ConfigError, NotFoundError
+from kinformer.exceptions import BadRequestError
 from kinformer.testing import APIServer
 from tests.support.apiserver_http import Reply, ask, send, watch
 from tests.support.kube import config_map, pod, widget, widget_definition

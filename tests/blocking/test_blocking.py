@@ -633,8 +633,6 @@ def test_each_member_of_an_informer_has_a_blocking_twin_or_a_reason() -> None:
         "snapshot_file": "an option that the program gave",
         "handlers_synced": "`wait_for_cache_sync(handlers=True)`",
         "wait_handlers_synced": "`wait_for_cache_sync(handlers=True)`",
-        "filter": "derived collections belong to an event loop",
-        "map": "derived collections belong to an event loop",
     }
     there = {name for name in dir(SharedInformer) if not name.startswith("_")}
     assert there - set(dir(blocking.Informer)) == set(without)

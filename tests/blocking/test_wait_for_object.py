@@ -7,8 +7,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from kinformer import DeletedError, KubeObject, blocking
+from kinformer import KubeObject, blocking
 from kinformer.conditions import is_pod_running
+from kinformer.exceptions import DeletedError
 from kinformer.testing import APIServer
 from tests.support.kube import pod
 from tests.support.waiting import until

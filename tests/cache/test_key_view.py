@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory, with_model
+from kinformer import Client, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer.informer import with_model
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource

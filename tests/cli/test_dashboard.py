@@ -286,7 +286,7 @@ async def test_an_informer_that_crashed_before_the_page_was_opened_is_reported_a
                     await factory.for_resource("v1/pods").wait_synced(10)
                     server.faults.add(faults.status(403), resource="v1/nodes")
                     nodes = factory.for_resource("v1/nodes", on_error=on_error)
-                    await until(lambda: nodes._error)
+                    await until(lambda: nodes.health().state == "stopped")
                     crashed.set()
                     yield factory
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from kinformer import SharedInformerFactory, derive
+from kinformer.derived import mapped
 from kinformer.testing import APIServer
 from tests.cli.dashboard_page import Open, serving_dashboard
 from tests.support import browser, kube
@@ -27,7 +28,7 @@ def load_of_nodes(factory: SharedInformerFactory) -> None:
     load = factory.add(
         derive(nodes, lambda node, fetch: len(fetch(pods, index=("node", node.name))), name="load of nodes")
     )
-    factory.add(load.map(lambda count: count > 3 or None, name="full nodes"))
+    factory.add(mapped(load, lambda count: count > 3 or None, name="full nodes"))
 
 
 async def test_the_report_names_what_each_collection_reads_and_its_figures(server: APIServer) -> None:

@@ -270,8 +270,8 @@ async def test_7_a_right_that_is_missing_comes_with_the_rule_to_apply(
 
 
 async def test_the_rule_that_is_advised_is_one_that_a_server_takes(server: APIServer, kinformer: CommandLine) -> None:
-    from kinformer import APIResource
     from kinformer.cli.doctor.rbac import grant
+    from kinformer.client import APIResource
 
     resource = APIResource(group="apps", version="v1", name="deployments", kind="Deployment")
     async with server.client() as client:

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, InformerEvent, SharedInformerFactory, discover
+from kinformer import Client, InformerEvent, SharedInformerFactory
 from kinformer.cli.commands import serve as serve_command
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.differences import object_differences
+from kinformer.client import discover
 from kinformer.testing import APIServer
 from tests.support.cli import CommandLine
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kinformer import Client, LeadershipLostError
+from kinformer import Client
 from kinformer._runtime.fence import Fence
 from kinformer.client import aiohttp_internals
 from kinformer.client.aiohttp_internals import (
@@ -27,7 +27,7 @@ from kinformer.client.aiohttp_internals import (
     request_class,
     system_error,
 )
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConnectError, LeadershipLostError
 from tests.support.http_server import HttpServer
 
 BUFFER = 64 * 1024

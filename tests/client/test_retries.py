@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer import (
-    APIError,
-    Client,
-    ClientStatistics,
-    ConnectError,
-    LeadershipLostError,
-    ListWatch,
-    ServerError,
-    TooManyRequestsError,
-)
+from kinformer import APIError, Client, ConnectError, ListWatch
 from kinformer._runtime.fence import Fence
+from kinformer.client import ClientStatistics
+from kinformer.exceptions import LeadershipLostError, ServerError, TooManyRequestsError
 from kinformer.testing import APIServer, faults
 from tests.support.http_server import HttpServer, hang, json_answer, send_chunks, status_answer
 from tests.support.kube import config_map

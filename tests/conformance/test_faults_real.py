@@ -18,14 +18,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import (
-    Client,
-    ForbiddenError,
-    ListOptions,
-    SharedInformerFactory,
-    TooManyRequestsError,
-    UnauthorizedError,
-)
+from kinformer import Client, ForbiddenError, ListOptions, SharedInformerFactory, UnauthorizedError
+from kinformer.exceptions import TooManyRequestsError
 from kinformer.reflector.continuity import AWAY
 from kinformer.testing import ClusterServer
 from kinformer.testing.clusters.control_plane import ControlPlane

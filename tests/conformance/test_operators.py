@@ -9,25 +9,19 @@ from typing import Any
 import pytest_asyncio
 
 from kinformer import (
-    Applier,
     Client,
-    Condition,
     Controller,
-    EventRecorder,
-    Finalizer,
     KubeObject,
     LeaderElector,
     ListWatch,
     Manager,
     Request,
     SharedInformer,
-    has_condition,
-    is_gone,
-    owned_by,
     wait_for,
-    with_conditions,
-    write_status,
 )
+from kinformer.conditions import is_deleted
+from kinformer.controller import Applier, EventRecorder, Finalizer, write_status
+from kinformer.objects import Condition, condition_is, owned_by, with_conditions
 from kinformer.testing import ClusterServer
 
 DEPLOYMENTS = "apps/v1/deployments"
@@ -132,14 +126,14 @@ async def test_a_finalizer_holds_a_deleted_object_until_it_is_removed(scene: Sce
     obj = await scene.now()
     assert obj.deletion_timestamp is not None
     await finalizer.remove(obj)
-    assert await wait_for(scene.informer, f"{scene.namespace}/web", is_gone(), 10) is None
+    assert await wait_for(scene.informer, f"{scene.namespace}/web", is_deleted(), 10) is None
 
 
 async def test_a_condition_is_kept_by_the_server_as_it_was_said(scene: Scene) -> None:
     obj = await scene.applier().apply(deployment(scene.namespace))
     conditions = with_conditions(obj, Condition("Available", True, "Enough", "all are there"))
     obj = await write_status(scene.client, DEPLOYMENTS, obj, {"conditions": conditions})
-    assert has_condition(obj, "Available")
+    assert condition_is(obj, "Available")
 
 
 async def test_an_owner_reference_is_taken(scene: Scene) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, DeletedError, ExpiredError, ListWatch, StreamEvent, WatchStream, watch
+from kinformer import Client, ListWatch, watch
 from kinformer.conditions import is_deleted, is_pod_ready
+from kinformer.exceptions import DeletedError, ExpiredError
 from kinformer.testing import ClusterServer, ControlPlane
+from kinformer.watching import StreamEvent, WatchStream
 from tests.conformance.api import COLLECTIONS, Api, collection, manifest
 from tests.conformance.conftest import OpenApi
 from tests.conformance.forwarder import Forwarder

@@ -11,8 +11,10 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, Request, Response
 
-from kinformer import Collection, SharedInformer, SharedInformerFactory, derive, group_by, join, readiness, union
+from kinformer import Collection, SharedInformer, SharedInformerFactory, derive, group_by, join, union
 from kinformer.contrib.fastapi import collection_of, kinformer_lifespan, sse_response
+from kinformer.derived import filtered, mapped
+from kinformer.manager import readiness
 from kinformer.testing import APIServer
 from tests.support.kube import pod
 from tests.support.memory_source import MemorySource
@@ -40,9 +42,9 @@ async def service(server: APIServer) -> AsyncIterator[str]:
             pods = factory.for_resource("v1/pods")
             by_node = factory.add(group_by(pods, "spec.nodeName", name="by node"))
             factory.add(
-                by_node.map(lambda members: Load(members[0]["spec"]["nodeName"], len(members), {}), name="load")
+                mapped(by_node, lambda members: Load(members[0]["spec"]["nodeName"], len(members), {}), name="load")
             )
-            factory.add(pods.filter(lambda one: one.labels["app"] == "web", name="web"))
+            factory.add(filtered(pods, lambda one: one.labels["app"] == "web", name="web"))
             factory.add(join(pods, pods, on=lambda one: one.key, name="pairs"))
             factory.add(union({"here": pods}, name="clusters"))
             yield factory
@@ -51,7 +53,7 @@ async def service(server: APIServer) -> AsyncIterator[str]:
 
     @app.get("/pods/{node}")
     def pods_of(node: str, by_node: Annotated[Collection[Any], Depends(collection_of("by node"))]) -> list[str]:
-        return [one.name for one in by_node.get_by_key(node) or ()]
+        return [one.name for one in by_node.by_key.get(node) or ()]
 
     @app.get("/none")
     async def none(_: Annotated[Collection[Any], Depends(collection_of("none"))]) -> None: ...
@@ -113,7 +115,7 @@ async def test_a_factory_is_ready_when_what_it_derives_is_complete(server: APISe
     async with server.client() as client, SharedInformerFactory(client) as factory:
         pods = factory.for_resource("v1/pods")
         factory.add(derive(pods, lambda one, fetch: (one.name, len(fetch(late))), name="with late"))
-        await factory.wait_for_cache_sync(30)
+        await pods.wait_synced(30)
         ready, parts = readiness(factory)
         assert not ready
         assert parts["v1/pods"]["ready"]

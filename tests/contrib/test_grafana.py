@@ -14,10 +14,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from kinformer import Controller, Fleet, LeaderElector, RateLimitingQueue, Request, SharedInformer
+from kinformer import Controller, Fleet, LeaderElector, Request, SharedInformer
 from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.derived import mapped
 from kinformer.reflector.health import State
 from kinformer.testing import APIServer
+from kinformer.workqueue import RateLimitingQueue
 from tests.support.resumable_source import ResumableSource
 from tests.support.waiting import until
 
@@ -69,7 +71,7 @@ async def _exported(snapshot: Path) -> Exported:
         LeaderElector(client, namespace="default", name="lease", metrics=metrics).leading(),
         Fleet({"east": server.client()}, metrics=metrics),
         informer,
-        informer.map(lambda obj: obj.name) as names,
+        mapped(informer, lambda obj: obj.name) as names,
         asyncio.TaskGroup() as group,
     ):
         reconciling = group.create_task(controller.run())
@@ -77,7 +79,7 @@ async def _exported(snapshot: Path) -> Exported:
         await until(lambda: source.watches)
         names.add_event_handler(on_add=lambda value: None, name="h")
         source.set("b")
-        await until(lambda: len(informer.lister) == 2 == len(names))
+        await until(lambda: len(informer.lister) == 2 == len(names.lister))
         source.expire()
         await until(lambda: informer.health().relists and informer.health().live)
         found: Exported = {}

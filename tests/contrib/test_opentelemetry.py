@@ -13,9 +13,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import CollectorRegistry
 
-from kinformer import KubeObject, Metrics, RateLimitingQueue, SharedInformer
+from kinformer import KubeObject, SharedInformer
 from kinformer.contrib.opentelemetry import OpenTelemetryMetrics, traced, traced_reconcile
 from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.metrics import Metrics
+from kinformer.workqueue import RateLimitingQueue
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
 

@@ -11,13 +11,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kinformer import Metrics, RateLimitingQueue, SharedInformer, SharedInformerFactory, WorkQueue
+from kinformer import SharedInformer, SharedInformerFactory
 from kinformer._runtime.backoff import Backoff
 from kinformer.contrib.prometheus import PrometheusMetrics
 from kinformer.exceptions import APIError, ConnectError, ForbiddenError
 from kinformer.informer.metrics import cause_of
-from kinformer.metrics import Reading
+from kinformer.metrics import MetricFamily, Metrics
 from kinformer.testing import APIServer, faults
+from kinformer.workqueue import RateLimitingQueue, WorkQueue
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import until
@@ -252,8 +253,8 @@ def test_one_owner_that_cannot_be_read_hides_no_other(
     def broken() -> float:
         raise RuntimeError("no figures today")
 
-    def good(label: str) -> list[Reading]:
-        return [Reading(name="kinformer_x", text="x", kind="gauge", labels=("resource",), values=[((label,), 7)])]
+    def good(label: str) -> list[MetricFamily]:
+        return [MetricFamily(name="kinformer_x", text="x", kind="gauge", labels=("resource",), values=[((label,), 7)])]
 
     metrics.gauge("kinformer_broken", "broken", {}, broken)
     metrics.collector("v1/pods", good)

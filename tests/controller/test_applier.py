@@ -12,17 +12,10 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import (
-    Applier,
-    Client,
-    ConfigError,
-    ConflictError,
-    KeyFuncError,
-    KubeObject,
-    ListWatch,
-    SharedInformer,
-)
+from kinformer import Client, ConfigError, ConflictError, KubeObject, ListWatch, SharedInformer
+from kinformer.controller import Applier
 from kinformer.controller.applier import owned_fields, projection
+from kinformer.exceptions import KeyFuncError
 from kinformer.testing import APIServer
 from tests.support.lagging_source import LaggingSource
 

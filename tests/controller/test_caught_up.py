@@ -8,15 +8,9 @@ from typing import Any
 
 import pytest
 
-from kinformer import (
-    Client,
-    Controller,
-    ControllerStatistics,
-    ListWatch,
-    Request,
-    SharedInformer,
-    WatchError,
-)
+from kinformer import Client, Controller, ListWatch, Request, SharedInformer
+from kinformer.controller import ControllerStatistics
+from kinformer.exceptions import WatchError
 from kinformer.testing import APIServer, Features, faults
 from tests.support.kube import config_map, pod
 from tests.support.lagging_source import LaggingSource

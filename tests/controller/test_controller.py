@@ -16,18 +16,17 @@ from kinformer import (
     ConfigError,
     ConflictError,
     Controller,
-    ExponentialFailureRateLimiter,
     KubeObject,
-    LeadershipLostError,
     Request,
     Result,
     SharedInformer,
     StoppedError,
     TerminalError,
-    TooManyRequestsError,
-    generation_changed,
 )
 from kinformer._runtime.fence import Fence
+from kinformer.controller import generation_changed
+from kinformer.exceptions import LeadershipLostError, TooManyRequestsError
+from kinformer.workqueue import ExponentialFailureRateLimiter
 from tests.support.lagging_source import LaggingSource
 from tests.support.memory_source import MemorySource
 from tests.support.metrics_sink import MemoryMetrics

@@ -11,15 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kinformer import (
-    Backoff,
-    Controller,
-    ExponentialFailureRateLimiter,
-    Request,
-    Result,
-    SharedInformer,
-    TerminalError,
-)
+from kinformer import Backoff, Controller, Request, Result, SharedInformer, TerminalError
+from kinformer.workqueue import ExponentialFailureRateLimiter
 from tests.support.lagging_source import LaggingSource
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop

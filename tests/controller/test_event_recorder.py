@@ -11,19 +11,10 @@ import anyio
 import msgspec
 import pytest
 
-from kinformer import (
-    AlreadyExistsError,
-    Client,
-    ConfigError,
-    EventRecorder,
-    ForbiddenError,
-    KubeObject,
-    NotFoundError,
-    ServerError,
-    TooManyRequestsError,
-)
+from kinformer import AlreadyExistsError, Client, ConfigError, ForbiddenError, KubeObject, NotFoundError
+from kinformer.controller import EventRecorder
 from kinformer.controller.event_series import TokenBuckets
-from kinformer.exceptions import ConnectError
+from kinformer.exceptions import ConnectError, ServerError, TooManyRequestsError
 from kinformer.testing import APIServer
 from tests.support import kube
 

@@ -8,23 +8,18 @@ from typing import Any
 
 import pytest
 
-from kinformer import (
-    Client,
+from kinformer import Client, ConfigError, ConflictError, KubeObject, NotFoundError
+from kinformer._runtime.clock import SYSTEM
+from kinformer.controller import Finalizer, write_status
+from kinformer.objects import (
     Condition,
-    ConfigError,
-    ConflictError,
-    Finalizer,
-    KubeObject,
-    NotFoundError,
+    condition_is,
     condition_of,
     controller_of,
-    has_condition,
     owned_by,
     owner_reference,
     with_conditions,
-    write_status,
 )
-from kinformer._runtime.clock import SYSTEM
 from kinformer.testing import APIServer
 from tests.support.kube import pod
 
@@ -199,13 +194,13 @@ def test_what_a_server_adds_to_a_condition_or_leaves_out_of_it_is_no_change() ->
 
 def test_a_condition_is_believed_if_it_speaks_of_this_generation() -> None:
     conditions = with_conditions(foo(3), READY, Condition("Broken", False, "Fine"))
-    assert has_condition(foo(3, *conditions), "Ready")
-    assert not has_condition(foo(4, *conditions), "Ready"), "it speaks of an older spec"
-    assert has_condition(foo(3, *conditions), "Broken", False)
-    assert not has_condition(foo(3, *conditions), "Broken")
-    assert not has_condition(foo(3), "Ready")
-    assert not has_condition(None, "Ready")
-    assert has_condition({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "Ready")
+    assert condition_is(foo(3, *conditions), "Ready")
+    assert not condition_is(foo(4, *conditions), "Ready"), "it speaks of an older spec"
+    assert condition_is(foo(3, *conditions), "Broken", False)
+    assert not condition_is(foo(3, *conditions), "Broken")
+    assert not condition_is(foo(3), "Ready")
+    assert not condition_is(None, "Ready")
+    assert condition_is({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "Ready")
     assert condition_of(foo(3), "Ready") is None
 
 

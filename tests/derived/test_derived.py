@@ -19,13 +19,14 @@ from kinformer import (
     Request,
     SharedInformer,
     StoppedError,
-    YieldBudget,
     derive,
     group_by,
     join,
     union,
     wait_for,
 )
+from kinformer._runtime.clock import YieldBudget
+from kinformer.derived import filtered, mapped
 from tests.support.memory_source import MemorySource
 from tests.support.reading_threads import reading_threads
 from tests.support.waiting import settle, until
@@ -55,7 +56,7 @@ async def test_no_value_is_made_of_half_a_relist(monkeypatch: pytest.MonkeyPatch
         source.set(f"p{number}")
     torn: list[str] = []
     async with informer(source) as pods:
-        versions = pods.map(lambda pod: pod.resource_version)
+        versions = mapped(pods, lambda pod: pod.resource_version)
 
         def both(pod: KubeObject, fetch: Any) -> str | None:
             number = (int(pod.name[1:]) + 400) % 800
@@ -107,7 +108,7 @@ async def test_a_function_runs_again_for_the_objects_that_a_change_concerns_and_
 async def test_a_change_that_leaves_a_value_equal_is_not_told() -> None:
     source = MemorySource()
     source.set("a", data={"v": "1"})
-    async with informer(source) as pods, pods.map(lambda pod: pod["data"]["v"]) as values:
+    async with informer(source) as pods, mapped(pods, lambda pod: pod["data"]["v"]) as values:
         await values.wait_synced(10)
         async with values.events() as events:
             assert (await anext(events)).object == "1"
@@ -121,7 +122,7 @@ async def test_a_handler_that_reads_the_cache_finds_the_change_it_is_told_of() -
     source = MemorySource()
     source.set("a")
     seen: list[bool] = []
-    async with informer(source) as pods, pods.map(lambda pod: pod.resource_version) as versions:
+    async with informer(source) as pods, mapped(pods, lambda pod: pod.resource_version) as versions:
         await versions.wait_synced(10)
         versions.add_event_handler(on_update=lambda old, new: seen.append(versions.by_key["default/a"] == new))
         for _ in range(5):
@@ -139,7 +140,7 @@ async def test_it_is_synced_when_all_that_it_reads_is_and_shows_nothing_before()
         with pytest.raises(NotSyncedError, match="pods: "):
             await counts.wait_synced(30)
         assert not counts.has_synced
-        assert len(counts) == 0
+        assert len(counts.lister) == 0
         pod_source.hang = False
         pod_source.set("a")
         await counts.wait_synced(300)
@@ -151,11 +152,11 @@ async def test_the_first_values_come_in_one_step() -> None:
     for number in range(2000):
         source.set(f"p{number}")
     sizes: set[int] = set()
-    async with informer(source) as pods, pods.map(lambda pod: pod.name) as names:
+    async with informer(source) as pods, mapped(pods, lambda pod: pod.name) as names:
         while not names.has_synced:
-            sizes.add(len(names))
+            sizes.add(len(names.lister))
             await asyncio.sleep(0)
-        sizes.add(len(names))
+        sizes.add(len(names.lister))
     assert sizes <= {0, 2000}
 
 
@@ -186,7 +187,7 @@ async def test_a_collection_that_would_be_made_of_itself_is_refused() -> None:
     async with informer(source) as pods:
         later: list[Any] = []
         first = derive(pods, lambda _, fetch: fetch(later[0], key="default/a"), name="first")
-        later.append(first.map(str, name="second"))
+        later.append(mapped(first, str, name="second"))
         with pytest.raises(ConfigError, match="first reads second reads first"):
             async with later[0], first:
                 await first.wait_synced(10)
@@ -197,7 +198,7 @@ async def test_it_ends_when_what_it_reads_is_left_first() -> None:
     source = MemorySource()
     source.set("a")
     pods = informer(source)
-    async with pods.map(lambda pod: pod.name) as names:
+    async with mapped(pods, lambda pod: pod.name) as names:
         async with pods:
             await names.wait_synced(10)
             stream = names.events()
@@ -214,11 +215,11 @@ async def test_a_filter_keeps_the_objects_themselves_and_finds_them_by_label_and
     source.set("a", labels={"app": "x"})
     source.set("b", namespace="other", labels={"app": "x"})
     source.set("c")
-    async with informer(source) as pods, pods.filter(lambda pod: pod.labels) as labelled:
+    async with informer(source) as pods, filtered(pods, lambda pod: pod.labels) as labelled:
         await labelled.wait_synced(10)
-        assert labelled.get_by_key("default/a") is pods.get_by_key("default/a")
-        assert {pod.key for pod in labelled.list("app=x")} == {"default/a", "other/b"}
-        assert {pod.key for pod in labelled.list(namespace="other")} == {"other/b"}
+        assert labelled.by_key.get("default/a") is pods.by_key.get("default/a")
+        assert {pod.key for pod in labelled.lister.list("app=x")} == {"default/a", "other/b"}
+        assert {pod.key for pod in labelled.lister.list(namespace="other")} == {"other/b"}
         assert labelled.lister.get("a", namespace="default") is not None
 
 
@@ -251,8 +252,8 @@ async def test_an_index_over_values_follows_them() -> None:
         await groups.wait_synced(10)
         source.set("b", data={"v": "1"})
         await settle()
-        assert [len(members) for members in groups.by_index("by", "2")] == [2]
-        assert groups.by_index("by", "1") == []
+        assert [len(members) for members in groups.lister.by_index("by", "2")] == [2]
+        assert groups.lister.by_index("by", "1") == []
 
 
 async def test_an_owner_finds_what_it_owns() -> None:
@@ -292,7 +293,7 @@ async def test_a_handler_gets_the_values_again_at_each_resync() -> None:
     source = MemorySource()
     source.set("a")
     updates: list[tuple[Any, Any]] = []
-    async with informer(source) as pods, pods.map(lambda pod: pod.name) as names:
+    async with informer(source) as pods, mapped(pods, lambda pod: pod.name) as names:
         await names.wait_synced(10)
         names.add_event_handler(on_update=lambda old, new: updates.append((old, new)), resync_period=60)
         await asyncio.sleep(150)
@@ -304,13 +305,13 @@ async def test_a_controller_runs_on_a_derived_collection_and_reads_one_state() -
     source.set("a", data={"v": "1"})
     seen: list[tuple[Request, Any, str]] = []
     pods = informer(source)
-    versions = pods.map(lambda pod: pod["data"]["v"])
+    versions = mapped(pods, lambda pod: pod["data"]["v"])
     async with pods, versions, union({"east": versions}) as values:
 
         async def reconcile(request: Request) -> None:
-            pod = pods.get_by_key(f"{request.namespace}/{request.name}")
+            pod = pods.by_key.get(f"{request.namespace}/{request.name}")
             assert pod is not None
-            seen.append((request, values.get_by_key(request.key), pod["data"]["v"]))
+            seen.append((request, values.by_key.get(request.key), pod["data"]["v"]))
 
         task = asyncio.ensure_future(Controller(reconcile).for_(values).run())
         await until(lambda: len(seen) == 1)
@@ -328,7 +329,7 @@ async def test_a_collection_of_what_was_left_cannot_be_entered_and_leaves_no_tas
     pods = informer(MemorySource())
     async with pods:
         await pods.wait_synced(10)
-    names = pods.map(lambda pod: pod.name)
+    names = mapped(pods, lambda pod: pod.name)
     before = asyncio.all_tasks()
     with pytest.raises(StoppedError, match="pods has been left"):
         async with names:
@@ -346,7 +347,7 @@ async def test_a_value_is_waited_for_as_an_object_is() -> None:
     source = MemorySource()
     source.set("a", data={"v": "1"})
     source.set("b", data={"v": "1"})
-    async with informer(source) as pods, pods.map(lambda pod: int(pod["data"]["v"])) as numbers:
+    async with informer(source) as pods, mapped(pods, lambda pod: int(pod["data"]["v"])) as numbers:
         waiting = asyncio.ensure_future(wait_for(numbers, "default/a", lambda number: number == 3, 60))
         for number in (2, 3):
             source.set("b", data={"v": "3"})
@@ -372,7 +373,7 @@ async def test_values_of_texts_and_objects_cost_the_garbage_collector_nothing() 
             async with make() as collection:
                 await collection.wait_synced(10)
                 gc.collect()
-                assert len(collection) == 2000
+                assert len(collection.lister) == 2000
                 assert len(gc.get_objects()) - before < 1000  # the dicts of a cache, in newer versions of Python
 
 
@@ -406,8 +407,8 @@ async def test_a_pair_of_a_join_is_taken_apart_and_keeps_the_object_of_the_cache
     ):
         await pairs.wait_synced(10)
         left, right = pairs.by_key["default/a"]
-        assert left is pods.get_by_key("default/a")
-        assert right is pods.get_by_key("default/b")
+        assert left is pods.by_key.get("default/a")
+        assert right is pods.by_key.get("default/b")
         assert pairs.by_key["default/b"].right is None
 
 
@@ -419,7 +420,7 @@ async def test_a_handler_in_a_thread_gets_every_value_in_order() -> None:
     def on_change(_: str, new: str) -> None:
         seen.append((new, current_thread() is main_thread()))
 
-    async with informer(source) as pods, pods.map(lambda pod: pod["data"]["v"]) as values:
+    async with informer(source) as pods, mapped(pods, lambda pod: pod["data"]["v"]) as values:
         await values.wait_synced(10)
         values.add_event_handler(on_update=on_change, queue_size=None, thread=True)
         for number in range(1, 6):
@@ -443,7 +444,7 @@ async def test_one_change_that_concerns_many_values_is_worked_off_in_slices(monk
             runs += 1
             return f"{pod.name} {fetch(config, key='default/one')['data']['v']}"
 
-        async with derive(pods, with_setting) as first, first.map(str.upper) as second:
+        async with derive(pods, with_setting) as first, mapped(first, str.upper) as second:
             heard: list[str] = []
             second.add_event_handler(on_update=lambda _, new: heard.append(new), queue_size=None)
             await second.wait_synced(60)
@@ -469,17 +470,17 @@ async def test_other_threads_read_states_that_there_were() -> None:
 
     def read() -> None:
         nonlocal reads
-        assert {value[0] for value in turns.list()} <= set("0123456789")
-        assert len(turns) == len(list(turns)) == len(turns.by_key) == 20
-        assert all(turns.get_by_key(key) is not None for key in turns.by_key)
-        assert all(value.startswith("5") for value in turns.by_index("turn", "5"))
-        assert {pod.labels["turn"] for pod in even.list("turn=4")} <= {"4"}
+        assert {value[0] for value in turns.lister.list()} <= set("0123456789")
+        assert len(turns.lister) == len(list(turns.lister)) == len(turns.by_key) == 20
+        assert all(turns.by_key.get(key) is not None for key in turns.by_key)
+        assert all(value.startswith("5") for value in turns.lister.by_index("turn", "5"))
+        assert {pod.labels["turn"] for pod in even.lister.list("turn=4")} <= {"4"}
         reads += 1
 
     async with informer(source) as pods:
-        turns = pods.map(lambda pod: pod["data"]["turn"] + pod.name)
+        turns = mapped(pods, lambda pod: pod["data"]["turn"] + pod.name)
         turns.add_indexers({"turn": lambda value: [value[0]]})
-        even = pods.filter(lambda pod: int(pod.labels["turn"]) % 2 == 0)
+        even = filtered(pods, lambda pod: int(pod.labels["turn"]) % 2 == 0)
         async with turns, even:
             await turns.wait_synced(60)
             await even.wait_synced(60)

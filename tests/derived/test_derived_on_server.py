@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kinformer import Client, SharedInformerFactory, StoppedError
+from kinformer.derived import mapped
 from kinformer.testing import MakePod
 
 
@@ -13,10 +14,10 @@ async def test_a_factory_enters_what_it_is_given_and_leaves_it_before_the_inform
 ) -> None:
     await make_pod("web-1")
     async with SharedInformerFactory(client) as factory:
-        names = factory.add(factory.for_resource("v1/pods").map(lambda pod: pod.name))
-        lengths = factory.add(names.map(len))
+        names = factory.add(mapped(factory.for_resource("v1/pods"), lambda pod: pod.name))
+        lengths = factory.add(mapped(names, len))
         await lengths.wait_synced(10)
-        assert list(lengths) == [5]
+        assert list(lengths.lister) == [5]
     assert lengths.health().state == "stopped"
     with pytest.raises(StoppedError, match="has been left"):
         lengths.add_event_handler(on_add=print)

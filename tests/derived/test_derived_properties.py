@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kinformer import KubeObject, LabelSelector, SharedInformer, derive, group_by, join, union
+from kinformer.derived import filtered, mapped
 from tests.support.memory_source import MemorySource
 from tests.support.virtual_time import VirtualTimeLoop
 
@@ -64,8 +65,8 @@ class Graph:
 
     def __init__(self, pods: SharedInformer[Any], nodes: SharedInformer[Any]) -> None:
         self.pods, self.nodes = pods, nodes
-        self.labelled = pods.filter(lambda pod: "app" in pod.labels, name="labelled")
-        self.versions = pods.map(lambda pod: pod.resource_version, name="versions")
+        self.labelled = filtered(pods, lambda pod: "app" in pod.labels, name="labelled")
+        self.versions = mapped(pods, lambda pod: pod.resource_version, name="versions")
         self.groups = group_by(pods, target, name="groups")
         self.joined = join(pods, nodes, on=lambda pod: f"default/{target(pod)}", name="joined")
         self.by_node = derive(nodes, self._by_node, name="by node")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kinformer import ConfigError, ConnectError, NotSyncedError, SharedInformer, group_by, union
+from kinformer.derived import filtered
 from tests.derived.test_derived_properties import Told
 from tests.support.memory_source import MemorySource
 from tests.support.waiting import settle, until
@@ -146,7 +147,7 @@ async def test_a_member_whose_place_is_taken_may_be_left_at_once() -> None:
     async with union({}) as pods, informer(second, "new") as new:
         async with informer(first, "old") as old:
             pods.add("east", old)
-            await until(lambda: len(pods) == 1)
+            await until(lambda: len(pods.lister) == 1)
             pods.replace("east", new)
         await asyncio.sleep(100)
         assert list(pods.by_key) == ["east/default/a"]
@@ -170,11 +171,11 @@ async def test_a_member_that_reads_the_union_is_refused_and_the_union_goes_on() 
     (source,) = sources("a")
     async with informer(source) as pods, union({"east": pods}, name="all") as everything:
         await everything.wait_synced(10)
-        groups: Any = group_by(everything.filter(lambda pod: True, name="filtered"), "metadata.name", name="groups")
+        groups: Any = group_by(filtered(everything, lambda pod: True, name="filtered"), "metadata.name", name="groups")
         with pytest.raises(ConfigError, match="all would be made of itself: all reads groups reads filtered reads all"):
             everything.add("west", groups)
         with pytest.raises(ConfigError, match="all would be made of itself"):
-            everything.replace("east", everything.filter(bool))
+            everything.replace("east", filtered(everything, bool))
         source.set("b")
         await settle()
         assert everything.members == ("east",)

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import kinformer
-from kinformer import Controller, RateLimitingQueue, Request
+from kinformer import Controller, Request
+from kinformer.workqueue import RateLimitingQueue
 from tests.support.metrics_sink import MemoryMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()

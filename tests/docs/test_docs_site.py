@@ -21,20 +21,10 @@ from typing import Any
 import pytest
 import yaml
 
+from docs.tools import reference_pages
 from tests.docs.documentation import DOCS, ROOT
+from tests.docs.public_names import DOORS
 from tests.support.browser import browsing, missing, shows
-
-PUBLIC = [
-    "kinformer",
-    "kinformer.blocking",
-    "kinformer.testing",
-    "kinformer.testing.explore",
-    "kinformer.testing.faults",
-    "kinformer.contrib.fastapi",
-    "kinformer.contrib.opentelemetry",
-    "kinformer.contrib.prometheus",
-    "kinformer.cli.dashboard",
-]
 
 
 def nav_of(config: Any) -> Iterator[str]:
@@ -50,25 +40,23 @@ def test_every_page_stands_in_the_nav_once() -> None:
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     counted = Counter(nav_of(config["nav"]))
     there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    there |= {reference_pages.path_of(door) for door in DOORS[1:]}
     assert there - counted.keys() == set(), "add them to the nav of mkdocs.yml"
     assert counted.keys() - there == set()
     assert max(counted.values()) == 1
 
 
-def test_each_contrib_has_a_place_in_the_reference() -> None:
-    """So that a new one is not forgotten above: whatever names its public names and is for an extra."""
+def test_each_contrib_has_public_names() -> None:
+    """So that a new one is not forgotten: whatever is for an extra."""
     helpers = {"event_log", "event_source", "shutdown"}  # their names are handed out by `fastapi`
     modules = {path.stem for path in (ROOT / "kinformer" / "contrib").glob("*.py")} - {"__init__"} - helpers
-    assert {f"kinformer.contrib.{module}" for module in modules} <= set(PUBLIC)
+    assert {f"kinformer.contrib.{module}" for module in modules} <= set(DOORS)
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_every_public_name_has_one_place_in_the_reference(module: str) -> None:
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "reference").glob("*.md")))
-    documented = Counter(re.findall(rf"^::: {re.escape(module)}\.(\w+)$", text, re.MULTILINE))
-    modules = {"explore", "faults"} if module == "kinformer.testing" else set()  # their names have places of their own
-    public = set(import_module(module).__all__) - modules
-    assert documented == Counter(public)
+def test_the_reference_names_every_package_with_public_names() -> None:
+    text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(kinformer[\w.]*)\]\(([\w.]+)\) \|", text, re.MULTILINE)
+    assert rows == [(door, reference_pages.path_of(door).removeprefix("reference/")) for door in DOORS[1:]]
 
 
 def test_every_public_name_has_a_docstring() -> None:
@@ -77,7 +65,7 @@ def test_every_public_name_has_a_docstring() -> None:
 
     bare = [
         f"{module}.{name}"
-        for module in PUBLIC
+        for module in DOORS
         for name in import_module(module).__all__
         if not constant(module, name) and not (getattr(import_module(module), name).__doc__ or "").strip()
     ]
@@ -200,12 +188,12 @@ def test_llms_txt_names_each_page_with_a_sentence_and_leads_to_its_text(site: Pa
     assert lines[2].startswith("> Kubernetes informers")
     entries = [re.fullmatch(r"- \[([^]]+)\]\(([\w./-]+)\): (.{10,})", line) for line in lines if line.startswith("- ")]
     assert all(entries), lines
-    assert len(entries) == len(list(DOCS.rglob("*.md")))
+    assert len(entries) == len(list(DOCS.rglob("*.md"))) + len(DOORS) - 1
     texts = {entry[2]: (site / entry[2]).read_text(encoding="utf-8") for entry in entries if entry}
     assert "async with" in texts["start/index.md"]
     assert "<!-- code:" not in texts["start/index.md"]
-    assert "wait_for_cache_sync" in texts["reference/informers/index.md"]
-    assert ":::" not in texts["reference/informers/index.md"]
+    assert "wait_for_cache_sync" in texts["reference/informer/index.md"]
+    assert ":::" not in texts["reference/informer/index.md"]
     assert "## Habits" in texts["contributing/index.md"]
 
 

@@ -50,8 +50,8 @@ async def careless(client: Client) -> None:
         sites, maps = factory.for_resource(WEBSITES), factory.for_resource(CONFIG_MAPS)
 
         async def reconcile(request: Request) -> None:
-            site = sites.get_by_key(request.key)
-            if site is not None and not any(one.labels.get("site") == site.name for one in maps):
+            site = sites.by_key.get(request.key)
+            if site is not None and not any(one.labels.get("site") == site.name for one in maps.lister):
                 path = f"/api/v1/namespaces/{site.namespace}/configmaps"
                 await client.request("POST", path, body=config_map(site, generateName=f"{site.name}-"))
 
@@ -64,8 +64,8 @@ async def careful(client: Client) -> None:
         sites, maps = factory.for_resource(WEBSITES), factory.for_resource(CONFIG_MAPS)
 
         async def reconcile(request: Request) -> None:
-            site = sites.get_by_key(request.key)
-            if site is None or maps.get_by_key(request.key) is not None:
+            site = sites.by_key.get(request.key)
+            if site is None or maps.by_key.get(request.key) is not None:
                 return
             path = f"/api/v1/namespaces/{site.namespace}/configmaps"
             try:

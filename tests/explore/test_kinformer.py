@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kinformer import Client, LeadershipLostError
+from kinformer import Client
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing.explore import ClusterState, World, explore
 from tests.explore import widgets
 from tests.support.operator_process import CONFIG_MAPS, DEPLOYMENTS, FOLDER

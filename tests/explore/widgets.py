@@ -6,20 +6,10 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from kinformer import (
-    Applier,
-    Client,
-    Controller,
-    Finalizer,
-    KubeObject,
-    LeaderElector,
-    LeadershipLostError,
-    Manager,
-    Request,
-    ShardedController,
-    SharedInformer,
-    write_status,
-)
+from kinformer import Client, Controller, KubeObject, LeaderElector, Manager, Request, SharedInformer
+from kinformer.controller import Applier, Finalizer, write_status
+from kinformer.exceptions import LeadershipLostError
+from kinformer.sharding import ShardedController
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 from tests.explore.operators.external import Cloud
@@ -48,7 +38,7 @@ class Widgets:
         self.finalizer = Finalizer(client, WIDGETS, "example.com/cloud")
 
     async def reconcile(self, request: Request) -> None:
-        widget = self.widgets.get_by_key(request.key)
+        widget = self.widgets.by_key.get(request.key)
         if widget is None:
             return
         if widget.deletion_timestamp is not None:
@@ -152,7 +142,7 @@ async def ready_deployments(client: Client) -> None:
         deployments = manager.factory.for_resource("apps/v1/deployments")
 
         async def reconcile(request: Request) -> None:
-            one = deployments.get_by_key(request.key)
+            one = deployments.by_key.get(request.key)
             if one is None:
                 return
             await asyncio.sleep(0.2)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer import Client, ForbiddenError, ListWatch, SharedInformer, TooManyRequestsError, UnauthorizedError
+from kinformer import Client, ForbiddenError, ListWatch, SharedInformer, UnauthorizedError
+from kinformer.exceptions import TooManyRequestsError
 from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import EVEN, RESOURCE, Reply, event, listed, scene
 from tests.support.http_server import HttpServer, status_answer

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import ExpiredError, ListOptions
+from kinformer import ListOptions
+from kinformer.exceptions import ExpiredError
 from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import RESOURCE, Reply, Scene, listed, scene, wire
 from tests.support.http_server import line

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 
 import kinformer.client.client
-from kinformer import Client, DecodeError, ServerError
+from kinformer import Client
+from kinformer.exceptions import DecodeError, ServerError
 from kinformer.wire.list_parser import ListSplitter
 from tests.support.fault_scene import HANG, Reply, event, listed, wire
 from tests.support.http_server import HttpServer

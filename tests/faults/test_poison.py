@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kinformer import DecodeError
+from kinformer.exceptions import DecodeError
 from kinformer.testing import faults
 from tests.support.fault_scene import HANG, Reply, Scene, event, listed, mark, scene, wire
 from tests.support.http_server import line

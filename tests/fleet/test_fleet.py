@@ -12,17 +12,16 @@ import pytest
 
 from kinformer import (
     Client,
-    Cluster,
     ConfigError,
     Controller,
     Fleet,
-    FleetStatistics,
     NotSyncedError,
     Request,
     SharedInformerFactory,
     StoppedError,
-    Union,
 )
+from kinformer.derived import UnionCollection, filtered, mapped
+from kinformer.fleet import Cluster, FleetStatistics
 from tests.derived.test_derived_properties import Told
 from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, write
 from tests.support.kube import config_map
@@ -30,7 +29,7 @@ from tests.support.ports import reserved_port
 from tests.support.waiting import settle, until
 
 
-def named(union: Union[Any]) -> set[str]:
+def named(union: UnionCollection[Any]) -> set[str]:
     """The keys of a union, without those that each cluster has of its own."""
     return {key for key in union.by_key if not key.endswith("kube-root-ca.crt")}
 
@@ -151,7 +150,7 @@ async def test_asking_twice_returns_the_same_union_and_the_last_holder_ends_it()
         with pytest.raises(ConfigError, match="unknown option 'colour'"):
             fleet.union(CONFIG_MAPS, colour="red")  # type: ignore[call-arg]
         await fleet.wait_synced(10)
-        assert [one.key for one in maps.by_index("name", "east")] == ["default/east"]
+        assert [one.key for one in maps.lister.by_index("name", "east")] == ["default/east"]
         assert len(fleet["east"].factory.informers) == 2
         await fleet.release(maps)
         assert maps.health().live
@@ -167,7 +166,7 @@ async def test_a_union_of_what_a_function_makes_of_each_cluster() -> None:
         if cluster.name == "north":
             raise ZeroDivisionError("a bug of the program")
         maps = cluster.factory.for_resource(CONFIG_MAPS)
-        return cluster.factory.add(maps.filter(lambda one: "app" in one.labels))
+        return cluster.factory.add(filtered(maps, lambda one: "app" in one.labels))
 
     async with clusters("east", "west", "north") as servers:
         for name in ("east", "west"):
@@ -176,7 +175,7 @@ async def test_a_union_of_what_a_function_makes_of_each_cluster() -> None:
             union = fleet.union_of(labelled, name="labelled", indexers={"app": lambda one: [one.labels["app"]]})
             await fleet.wait_synced(10)
             assert set(union.by_key) == {"east/default/labelled", "west/default/labelled"}
-            assert [one.labels["app"] for one in union.by_index("app", "west")] == ["west"]
+            assert [one.labels["app"] for one in union.lister.by_index("app", "west")] == ["west"]
             assert isinstance(fleet.health()["north"].last_error, ZeroDivisionError)
             assert fleet.statistics().failures == 1
 
@@ -190,7 +189,7 @@ async def test_leaving_ends_the_unions_then_the_clusters_and_tells_no_delete() -
             maps.add_event_handler(told)
             await settle()
             client = fleet["east"].client
-        assert len(told.values) == len(maps)
+        assert len(told.values) == len(maps.lister)
         assert maps.health().state == "stopped"
         assert len(fleet) == 0
         with pytest.raises(RuntimeError):
@@ -274,7 +273,7 @@ async def test_a_controller_over_a_union_knows_the_cluster_and_writes_to_it() ->
 
         async def reconcile(request: Request) -> None:
             cluster = fleet.get(request.cluster)
-            if cluster is None or maps.get_by_key(request.key) is None:
+            if cluster is None or maps.by_key.get(request.key) is None:
                 return
             seen.append(request)
             path = f"/api/v1/namespaces/{request.namespace}/configmaps/{request.name}"
@@ -326,7 +325,7 @@ async def test_a_factory_enters_a_fleet_and_leaves_it_before_its_informers(clien
     async with clusters("east") as servers, SharedInformerFactory(client) as factory:
         fleet = factory.add(Fleet({"east": servers["east"].client()}))
         maps = fleet.union(CONFIG_MAPS)
-        keys = factory.add(maps.map(lambda one: one.name))
+        keys = factory.add(mapped(maps, lambda one: one.name))
         await keys.wait_synced(10)
         assert keys.by_key["east/default/east"] == "east"
     assert keys.health().state == maps.health().state == "stopped"

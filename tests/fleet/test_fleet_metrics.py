@@ -51,7 +51,7 @@ async def test_clusters_are_exported_by_state_with_what_came_and_went(exported: 
             maps = fleet.union(CONFIG_MAPS)
             await fleet.wait_synced(10)
             await fleet.add("west", servers["west"].client())
-            await until(lambda: len(maps) == 2 and all(health.live for health in fleet.health().values()))
+            await until(lambda: len(maps.lister) == 2 and all(health.live for health in fleet.health().values()))
             assert exported("synced") == 1
             assert exported.clusters == {"live": 2}
             servers["west"].pause()
@@ -72,7 +72,7 @@ async def test_the_informers_of_a_cluster_are_exported_under_its_name(exported: 
         async with Fleet(given, metrics=exported.sink) as fleet:
             maps = fleet.union(CONFIG_MAPS)
             await fleet.wait_synced(10)
-            assert len(maps) == 2
+            assert len(maps.lister) == 2
             for name in ("east", "west"):
                 resource = {"resource": f"{name}/{CONFIG_MAPS}"}
                 assert exported.registry.get_sample_value("kinformer_objects", resource) == 1

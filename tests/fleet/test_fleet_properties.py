@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kinformer import Cluster, ConnectError, Fleet, SharedInformer, group_by
+from kinformer import ConnectError, Fleet, SharedInformer, group_by
+from kinformer.fleet import Cluster
 from tests.derived.test_derived_properties import Told, state, states
 from tests.fleet.clusters import kubeconfig
 from tests.support.memory_source import MemorySource
@@ -113,7 +114,7 @@ async def live_through(steps: list[Any]) -> None:
                 assert union.health().live
             assert told.wrong == []
             assert {key: state(obj) for key, obj in told.values.items()} == expected
-            assert {obj for members in groups for obj in states(members)} == set(expected.values())
+            assert {obj for members in groups.lister for obj in states(members)} == set(expected.values())
             figures = fleet.statistics()
             assert figures.clusters == figures.joined - figures.left == len(world.wanted)
             assert all(health.live and health.last_error is None for health in fleet.health().values())

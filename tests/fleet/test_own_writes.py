@@ -13,7 +13,6 @@ from kinformer import (
     Client,
     Collection,
     Controller,
-    ControllerStatistics,
     Fleet,
     ListWatch,
     Request,
@@ -21,6 +20,7 @@ from kinformer import (
     SharedInformerFactory,
     union,
 )
+from kinformer.controller import ControllerStatistics
 from kinformer.testing import APIServer
 from tests.fleet.clusters import CONFIG_MAPS, clusters
 from tests.support.kube import config_map

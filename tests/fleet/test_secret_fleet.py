@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kinformer import Client, Fleet, Manager, SharedInformerFactory, StoppedError
+from kinformer.derived import mapped
 from kinformer.testing import APIServer
 from tests.derived.test_derived_properties import Told
 from tests.fleet.clusters import CONFIG_MAPS, clusters, kubeconfig, secret
@@ -169,7 +170,7 @@ async def test_a_manager_enters_a_fleet_after_the_secrets_and_leaves_it_before(
         server.create(secret("east", kubeconfig({"it": servers["east"]})))
         async with Manager(client) as manager:
             fleet = manager.add(Fleet.from_secrets(manager.factory.for_resource(SECRETS)))
-            names = manager.add(fleet.union(CONFIG_MAPS).map(lambda one: one.name))
+            names = manager.add(mapped(fleet.union(CONFIG_MAPS), lambda one: one.name))
             await names.wait_synced(10)
             assert names.by_key["east/default/east"] == "east"
     assert names.health().state == "stopped"

@@ -20,6 +20,7 @@ from kinformer import (
     SharedInformerFactory,
     StoppedError,
 )
+from kinformer.derived import filtered
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.mirror import Mirror
@@ -96,14 +97,14 @@ async def test_it_is_synced_when_the_namespaces_are_known_and_each_is_listed(ser
         await maps.wait_synced(10)
         none = factory.for_resource(CONFIG_MAPS, namespaces=LabelSelector.parse("team=nobody"))
         await none.wait_synced(10)
-        assert (len(none), none.health().live, none.namespaces) == (0, True, ())
+        assert (len(none.lister), none.health().live, none.namespaces) == (0, True, ())
         assert none.last_sync_resource_version == ""
 
 
 async def test_namespaces_of_a_collection(server: APIServer, client: Client) -> None:
     async with SharedInformerFactory(client) as factory:
         namespaces = factory.for_resource("v1/namespaces")
-        chosen = factory.add(namespaces.filter(lambda one: one.name.startswith("o"), name="with o"))
+        chosen = factory.add(filtered(namespaces, lambda one: one.name.startswith("o"), name="with o"))
         maps = factory.for_resource(CONFIG_MAPS, namespaces=chosen)
         assert factory.for_resource(CONFIG_MAPS, namespaces=chosen) is maps
         await maps.wait_synced(10)
@@ -157,7 +158,7 @@ async def test_many_namespaces_that_come_or_go_at_once_do_so_one_by_one(server: 
     source = ListWatch(client, "v1/namespaces")
     async with SharedInformerFactory(client) as factory, SharedInformer(source, name="namespaces") as namespaces:
         await namespaces.wait_synced(10)
-        chosen = factory.add(namespaces.filter(lambda one: one.labels.get("team") == "a"))
+        chosen = factory.add(filtered(namespaces, lambda one: one.labels.get("team") == "a"))
         await chosen.wait_synced(10)
         maps = factory.for_resource(CONFIG_MAPS, namespaces=chosen)  # all of them are there already
         assert await most_in_a_turn(maps, 122) <= 2

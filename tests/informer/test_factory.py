@@ -150,7 +150,8 @@ async def test_a_forbidden_resource_is_named_within_seconds(caplog: pytest.LogCa
         factory.for_resource("v1/configmaps")
         factory.for_resource("v1/secrets")
         with pytest.raises(
-            NotSyncedError, match=r"1 of 2 .* v1/secrets: 403 Forbidden: secrets is forbidden"
+            NotSyncedError,
+            match=r"the factory has not .* v1/secrets: 403 Forbidden: secrets is forbidden",
         ) as caught:
             await factory.wait_for_cache_sync(timeout=2)
         assert list(caught.value.unsynced) == ["v1/secrets"]

@@ -16,9 +16,9 @@ from kinformer import (
     NotSyncedError,
     SharedInformer,
     StoppedError,
-    WatchError,
     meta_namespace_key,
 )
+from kinformer.exceptions import WatchError
 from kinformer.processor.mailbox import Mailbox
 from kinformer.processor.processor import Processor
 from kinformer.processor.resync_schedule import ResyncSchedule

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from kinformer import ConfigError, KubeObject, SharedInformer, estimate_memory
+from kinformer import ConfigError, KubeObject, SharedInformer
+from kinformer.informer import estimate_memory
 from tests.support.memory_source import MemorySource
 
 

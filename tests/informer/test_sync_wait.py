@@ -25,6 +25,8 @@ from tests.support.ports import reserved_port
 
 pytestmark = pytest.mark.virtual_time
 
+STILL_WAITS = "the factory still waits for its first sync"
+
 
 @contextmanager
 def cancelled(task: asyncio.Task[None]) -> Iterator[None]:
@@ -50,9 +52,9 @@ async def test_a_resource_that_does_not_exist_is_named_with_the_nearest_that_doe
         factory.for_resource("v1/podz")
         with pytest.raises(NotSyncedError) as caught:
             await factory.wait_for_cache_sync(timeout=6)
-    assert texts(caplog) == ["still waiting for caches: v1/podz: the server has no such resource; nearest: v1/pods"]
+    assert texts(caplog) == [f"{STILL_WAITS}: v1/podz: the server has no such resource; nearest: v1/pods"]
     assert str(caught.value) == (
-        "1 of 1 caches have not synced after 6 s: v1/podz: the server has no such resource; nearest: v1/pods"
+        "the factory has not synced after 6 s: v1/podz: the server has no such resource; nearest: v1/pods"
     )
     error = caught.value.unsynced["v1/podz"]
     assert isinstance(error, NotFoundError)
@@ -65,7 +67,7 @@ async def test_a_custom_resource_that_is_not_installed_is_told_as_such(caplog: p
         await waited(6, factory)
     [text] = texts(caplog)
     assert text == (
-        "still waiting for caches: example.com/v1/zyxwvuts: the server has no such resource; if it is a custom one, "
+        f"{STILL_WAITS}: example.com/v1/zyxwvuts: the server has no such resource; if it is a custom one, "
         "its CustomResourceDefinition is not installed"
     )
 
@@ -121,8 +123,7 @@ async def test_a_factory_that_was_never_entered_says_so(caplog: pytest.LogCaptur
         await waited(6, factory)
     [text] = texts(caplog)
     assert text == (
-        "still waiting for caches: v1/nodes, v1/pods: the factory has not been entered, so nothing has started; "
-        "use `async with` on it"
+        f"{STILL_WAITS}: v1/nodes, v1/pods: it has not been entered, so nothing has started; use `async with` on it"
     )
 
 
@@ -153,7 +154,7 @@ async def test_a_missing_right_is_told_in_the_words_of_the_server(caplog: pytest
         factory.for_resource("v1/pods")
         await waited(6, factory)
     [text] = texts(caplog)
-    assert text.startswith("still waiting for caches: v1/pods: 403 Forbidden: pods is forbidden")
+    assert text.startswith(f"{STILL_WAITS}: v1/pods: 403 Forbidden: pods is forbidden")
     assert "v1/nodes" not in text
 
 
@@ -164,7 +165,7 @@ async def test_a_server_that_cannot_be_reached_is_told_with_the_address(caplog: 
         factory.for_resource("v1/pods")
         await waited(6, factory)
     [text] = texts(caplog)
-    assert text.startswith("still waiting for caches: v1/pods: the server is not reachable: ")
+    assert text.startswith(f"{STILL_WAITS}: v1/pods: the server is not reachable: ")
     assert f"127.0.0.1:{port}" in text
 
 
@@ -194,7 +195,7 @@ async def test_an_initial_stream_in_progress_is_told_with_its_objects(caplog: py
         factory.for_resource("v1/pods", watch_list=True)
         await waited(6, factory)
     [text] = texts(caplog)
-    assert text == "still waiting for caches: v1/pods: still listing: 20 objects of the initial stream so far"
+    assert text == f"{STILL_WAITS}: v1/pods: still listing: 20 objects of the initial stream so far"
 
 
 async def test_of_several_namespaces_those_that_are_missing_are_named(caplog: pytest.LogCaptureFixture) -> None:

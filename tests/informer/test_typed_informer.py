@@ -17,15 +17,9 @@ import pydantic
 import pytest
 from kubernetes_asyncio.client import V1ConfigMap, V1Pod
 
-from kinformer import (
-    Client,
-    ConfigError,
-    DecodeError,
-    KubeObject,
-    SharedInformer,
-    SharedInformerFactory,
-    with_model,
-)
+from kinformer import Client, ConfigError, KubeObject, SharedInformer, SharedInformerFactory
+from kinformer.exceptions import DecodeError
+from kinformer.informer import with_model
 from kinformer.objects.models import decode_as
 from kinformer.objects.typed import Model
 from kinformer.testing import APIServer

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import KubeObject, SharedInformer, StoppedError, is_gone, wait_for
+from kinformer import KubeObject, SharedInformer, StoppedError, wait_for
+from kinformer.conditions import is_deleted
 from tests.support.memory_source import MemorySource
 
 pytestmark = pytest.mark.virtual_time
@@ -27,7 +28,7 @@ async def test_what_is_so_already_is_returned_at_once_and_the_informer_has_no_li
         found = await wait_for(informer, "default/a", has("1"), timeout=1)
         assert found is not None
         assert found.name == "a"
-        assert await wait_for(informer, "default/b", is_gone(), timeout=1) is None
+        assert await wait_for(informer, "default/b", is_deleted(), timeout=1) is None
         assert informer.statistics().pending == {}
 
 
@@ -76,8 +77,8 @@ async def test_it_waits_for_the_end_of_an_object_or_for_another_of_its_name() ->
     source.set("a", uid="first")
     source.set("b", uid="first")
     async with SharedInformer(source) as informer:
-        gone = asyncio.ensure_future(wait_for(informer, "default/a", is_gone()))
-        replaced = asyncio.ensure_future(wait_for(informer, "default/b", is_gone("first")))
+        gone = asyncio.ensure_future(wait_for(informer, "default/a", is_deleted()))
+        replaced = asyncio.ensure_future(wait_for(informer, "default/b", is_deleted("first")))
         await asyncio.sleep(1)
         assert not gone.done()
         assert not replaced.done()

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from aiohttp.http import StreamWriter
 
-from kinformer import Client, ConfigError, LeaderElector, LeadershipLostError, ListWatch, SharedInformer
+from kinformer import Client, ConfigError, LeaderElector, ListWatch, SharedInformer
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing import APIServer, faults
 from tests.support.waiting import until
 

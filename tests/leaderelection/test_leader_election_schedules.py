@@ -18,8 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kinformer import LeaderElector, LeadershipLostError
+from kinformer import LeaderElector
 from kinformer._runtime.fence import check_fences
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.support.lease_server import LeaseServer, NetworkClient
 

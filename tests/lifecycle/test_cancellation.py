@@ -15,7 +15,6 @@ import pytest
 
 from kinformer import (
     Client,
-    DelayingQueue,
     DeltaFIFO,
     Indexer,
     ListOptions,
@@ -23,10 +22,10 @@ from kinformer import (
     Reflector,
     SharedInformer,
     SharedInformerFactory,
-    WorkQueue,
     meta_namespace_key,
 )
 from kinformer.testing import APIServer
+from kinformer.workqueue import DelayingQueue, WorkQueue
 from tests.lifecycle.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
 from tests.support.fault_scene import RESOURCE
 from tests.support.kube import config_map, entry
@@ -250,7 +249,7 @@ async def test_what_is_awaited_of_an_informer(how: str, what: str) -> None:
                 "fail fast": lambda: informer.wait_synced(timeout=10, fail_fast=True),
                 "registration": lambda: registration.wait_synced(timeout=10),
                 "events": read_events,
-                "leave": lambda: informer._leave(asyncio.get_running_loop().time() + 1),
+                "leave": lambda: informer.__aexit__(None, None, None),
             }
 
             async def still_works(cancelled: bool) -> None:

@@ -12,23 +12,20 @@ from typing import Any
 import pytest
 
 from kinformer import (
-    Applier,
     Client,
     Controller,
-    EventRecorder,
-    Finalizer,
     KubeObject,
     LeaderElector,
-    LeadershipLostError,
     Manager,
     NotFoundError,
     Request,
     Result,
     SharedInformer,
-    is_gone,
     wait_for,
-    write_status,
 )
+from kinformer.conditions import is_deleted
+from kinformer.controller import Applier, EventRecorder, Finalizer, write_status
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing import APIServer
 from tests.lifecycle.cancellation import AS_IT_COMES, WHILE_WAITING, cancel_everywhere
 from tests.support.kube import config_map
@@ -152,7 +149,7 @@ async def test_waiting_for_an_object(how: str, what: str) -> None:
 
             async def goes() -> None:
                 asyncio.get_running_loop().call_later(0.01, source.delete, "a")
-                await wait_for(informer, "default/a", is_gone(), timeout=10)
+                await wait_for(informer, "default/a", is_deleted(), timeout=10)
 
             async def nobody_listens(cancelled: bool) -> None:
                 await asyncio.sleep(0.02)  # what was to come has come

@@ -18,14 +18,12 @@ import pytest
 from kinformer import (
     Client,
     Controller,
-    EventRecorder,
     LeaderElector,
     ListOptions,
     ListWatch,
     Manager,
     Reflector,
     Request,
-    ShardedController,
     SharedInformer,
     SharedInformerFactory,
     Store,
@@ -34,6 +32,8 @@ from kinformer import (
 )
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.controller import EventRecorder
+from kinformer.sharding import ShardedController
 from kinformer.testing import APIServer
 from tests.support.kube import config_map
 from tests.support.memory_source import MemorySource

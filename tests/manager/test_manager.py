@@ -16,18 +16,9 @@ import anyio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from kinformer import (
-    Backoff,
-    Client,
-    ConfigError,
-    Controller,
-    ForbiddenError,
-    LeaderElector,
-    LeadershipLostError,
-    Manager,
-    Request,
-)
+from kinformer import Backoff, Client, ConfigError, Controller, ForbiddenError, LeaderElector, Manager, Request
 from kinformer.contrib.prometheus import PrometheusMetrics
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map
 from tests.support.manager_run import page, running, within

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import KubeObject, PodState
+from kinformer import KubeObject
+from kinformer.objects import PodState
 
 
 def pod(**status: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer._runtime.json_depth import LEVELS, bounded, refuse_deep
+from kinformer.exceptions import DecodeError
 
 
 def nested(levels: int) -> bytes:

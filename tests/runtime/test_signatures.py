@@ -20,20 +20,17 @@ from kinformer import (
     LeaderElector,
     ListWatch,
     Manager,
-    Predicate,
     Reflector,
     SharedInformer,
     SharedInformerFactory,
     Store,
-    all_of,
     blocking,
-    generation_changed,
     meta_namespace_key,
-    not_,
     wait_for,
     watch,
-    with_model,
 )
+from kinformer.controller import Predicate, generation_changed
+from kinformer.informer import with_model
 from kinformer.sharding.sharded_controller import ShardedController
 from kinformer.testing import APIServer
 from tests.support.memory_source import MemorySource
@@ -220,8 +217,7 @@ PLACES: dict[str, tuple[Any, Callable[[Client, Any], object]]] = {
     ),
     "mapper": (no_arguments, lambda client, f: Controller(COROUTINE).watches(SharedInformer(MemorySource()), f)),
     "Predicate": (no_arguments, lambda client, f: Predicate(f)),
-    "all_of": (two_arguments, lambda client, f: all_of(generation_changed, f)),
-    "not_": (COROUTINE, lambda client, f: not_(f)),
+    "and": (two_arguments, lambda client, f: generation_changed & f),
     "or": (no_arguments, lambda client, f: generation_changed | f),
     "Store": (no_arguments, lambda client, f: Store(f)),
     "Indexer": (two_arguments, lambda client, f: Indexer(f)),

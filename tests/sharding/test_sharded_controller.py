@@ -12,8 +12,10 @@ import anyio
 import pytest
 import pytest_asyncio
 
-from kinformer import Client, ConfigError, ListWatch, Request, Result, ShardedController, ShardLostError
+from kinformer import Client, ConfigError, ListWatch, Request, Result
 from kinformer._runtime.clock import SYSTEM, Clock
+from kinformer.exceptions import ShardLostError
+from kinformer.sharding import ShardedController
 from kinformer.sharding.slots import slot_of
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kinformer import Client, Controller, LeaderElector, Manager, Request, ShardedController
+from kinformer import Client, Controller, LeaderElector, Manager, Request
+from kinformer.sharding import ShardedController
 from kinformer.sharding.slots import SLOTS, slots_of_text
 from kinformer.testing import APIServer, faults
 from tests.support.kube import config_map

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from kinformer import Client, ConfigError, Request, ShardedController
+from kinformer import ConfigError, Request
 from kinformer.controller.options import ControllerOptions
 from kinformer.leaderelection.lease import LeaseOptions
 from kinformer.sharding.options import ShardingKeywords, ShardingOptions
@@ -26,13 +26,6 @@ def test_defaults_are_those_of_a_controller_and_of_a_lease() -> None:
     options = ShardingOptions()
     for part in (ControllerOptions(), LeaseOptions()):
         assert all(getattr(options, field.name) == getattr(part, field.name) for field in fields(part))
-
-
-async def test_a_keyword_replaces_the_field_of_the_options() -> None:
-    client = Client.from_url("http://127.0.0.1:1")
-    options = ShardingOptions(name="shared", group="theirs", identity="one", lease_namespace="prod")
-    controller = ShardedController(reconcile, client, "v1/pods", options=options, group="ours")
-    assert (controller.name, controller.membership.group, controller.membership.identity) == ("shared", "ours", "one")
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kinformer import Request, ShardedController
+from kinformer import Request
 from kinformer._runtime.fence import check_fences
+from kinformer.sharding import ShardedController
 from kinformer.sharding.slots import slot_of
 from kinformer.testing.simulation.processes import Process, Simulation
 from tests.sharding.widget_server import WidgetServer, WidgetSource

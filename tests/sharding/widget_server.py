@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from kinformer import ExpiredError, KubeObject, ListOptions, ListPage, WatchEvent
-from kinformer.exceptions import ConnectError
+from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
+from kinformer.exceptions import ConnectError, ExpiredError
 from kinformer.sharding.slots import shard_hash
 from kinformer.testing.simulation.processes import Process, Simulation
 

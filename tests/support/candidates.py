@@ -15,8 +15,9 @@ import sys
 import time
 from itertools import pairwise
 
-from kinformer import Client, KinformerError, LeaderElector, LeadershipLostError
+from kinformer import Client, KinformerError, LeaderElector
 from kinformer._runtime.clock import SYSTEM
+from kinformer.exceptions import LeadershipLostError
 from tests.support.line_process import LineProcess, say
 from tests.support.waiting import until
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from kinformer import AlreadyExistsError, ConflictError, KubeObject, NotFoundError, ServerError
-from kinformer.exceptions import ConnectError
+from kinformer import AlreadyExistsError, ConflictError, KubeObject, NotFoundError
+from kinformer.exceptions import ConnectError, ServerError
 from kinformer.testing.simulation.processes import Process, Simulation
 
 Object = dict[str, Any]

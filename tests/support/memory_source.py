@@ -9,15 +9,8 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any
 
-from kinformer import (
-    ExpiredError,
-    InvalidError,
-    KubeObject,
-    ListOptions,
-    ListPage,
-    ResourceVersionTooLargeError,
-    WatchEvent,
-)
+from kinformer import KubeObject, ListOptions, ListPage, WatchEvent
+from kinformer.exceptions import ExpiredError, InvalidError, ResourceVersionTooLargeError
 from kinformer.objects.object import decode_bookmark
 from tests.support.kube import config_map
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kinformer.metrics import Reading
+from kinformer.metrics import MetricFamily
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -17,7 +17,7 @@ class MemoryMetrics:
         self._counters: dict[Series, float] = {}
         self._histograms: dict[Series, list[float]] = {}
         self._gauges: dict[Series, Callable[[], float]] = {}
-        self.collected: dict[str, Callable[[str], Iterable[Reading]]] = {}
+        self.collected: dict[str, Callable[[str], Iterable[MetricFamily]]] = {}
 
     def counter(self, name: str, text: str, labels: Mapping[str, str]) -> Callable[[float], None]:
         series = _series(name, labels)
@@ -44,7 +44,7 @@ class MemoryMetrics:
 
         return close
 
-    def collector(self, owner: str, read: Callable[[str], Iterable[Reading]]) -> Callable[[], None]:
+    def collector(self, owner: str, read: Callable[[str], Iterable[MetricFamily]]) -> Callable[[], None]:
         self.collected[owner] = read
         return lambda: self.collected.pop(owner, None) and None
 

@@ -14,7 +14,9 @@ from typing import Any
 import aiohttp
 import yaml
 
-from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerFactory, has_condition, is_gone, wait_for
+from kinformer import Client, ConfigError, GroupVersionResource, SharedInformerFactory, wait_for
+from kinformer.conditions import is_deleted
+from kinformer.objects import condition_is
 from kinformer.testing import ClusterServer
 from tests.support.ports import reserved_port
 from tests.support.waiting import until
@@ -124,15 +126,15 @@ async def watch_a_website_come_and_go(server: ClusterServer, folder: Path) -> No
     ):
         websites, directory = factory.for_resource(WEBSITES), factory.for_resource(CONFIG_MAPS)
         try:
-            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready", False), 40)
+            await wait_for(websites, "default/bookshop", lambda one: condition_is(one, "Ready", False), 40)
             await _make_available(client)
-            await wait_for(websites, "default/bookshop", lambda one: has_condition(one, "Ready"), 20)
+            await wait_for(websites, "default/bookshop", lambda one: condition_is(one, "Ready"), 20)
             await until(operator.is_ready, 20)
             hosts = await wait_for(directory, f"{NAMESPACE}/websites", lambda one: one is not None, 20)
             assert hosts is not None
             assert hosts["data"] == {"default.bookshop": "books.example.com"}
             await client.request("DELETE", GroupVersionResource.parse(WEBSITES).path("default", "bookshop"))
-            await wait_for(websites, "default/bookshop", is_gone(), 20)
+            await wait_for(websites, "default/bookshop", is_deleted(), 20)
         except TimeoutError as error:
             raise AssertionError(operator.log) from error
         assert await operator.terminate() == 0, operator.log

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
-from kinformer import Client, Request, ShardedController
+from kinformer import Client, Request
 from kinformer._runtime.clock import SYSTEM
 from kinformer._runtime.fence import check_fences
+from kinformer.sharding import ShardedController
 from tests.support.kube import config_map
 from tests.support.line_process import LineProcess, say
 from tests.support.waiting import until

@@ -21,49 +21,36 @@ from starlette.requests import HTTPConnection
 from kinformer import (
     NAMESPACE_INDEX,
     APIError,
-    APIResource,
     Client,
-    Condition,
-    ConnectionInfo,
     Controller,
     DeletedFinalStateUnknown,
-    Discovery,
     EventStream,
     HandlerRegistration,
     Indexer,
     InformerEvent,
-    KeyFuncError,
     KubeObject,
     Lister,
     ListWatch,
-    NoModel,
-    OwnerReference,
     Request,
     Result,
     SharedInformer,
     SharedInformerFactory,
     Store,
-    StreamEvent,
-    WatchStream,
     blocking,
-    condition_of,
-    discover,
-    has_condition,
-    is_gone,
     meta_namespace_index_func,
     meta_namespace_key,
-    owned_by,
     wait_for,
-    wait_for_object,
     watch,
-    with_conditions,
-    with_model,
 )
-from kinformer.conditions import has_condition as having
-from kinformer.conditions import is_deleted, is_pod_ready, matches
+from kinformer.client import APIResource, ConnectionInfo, Discovery, discover
+from kinformer.conditions import has_condition, is_deleted, is_pod_ready, matches
 from kinformer.contrib.fastapi import informer_of, lister_of
 from kinformer.contrib.opentelemetry import traced
+from kinformer.exceptions import KeyFuncError
+from kinformer.informer import with_model
+from kinformer.objects import Condition, NoModel, OwnerReference, condition_is, condition_of, owned_by, with_conditions
 from kinformer.testing import ClusterServer, MakeDeployment, MakeObject, MakePod
+from kinformer.watching import StreamEvent, WatchStream
 
 
 class Spec(msgspec.Struct, rename="camel"):
@@ -292,7 +279,7 @@ async def documents(client: Client, pod: KubeObject, manifest: Manifest) -> None
     assert_type(meta_namespace_key(manifest), str)
     ready = condition_of(pod, "Ready")
     if ready is not None:
-        print(ready["status"].lower(), has_condition(document, "Ready"), has_condition(manifest, "Ready"))
+        print(ready["status"].lower(), condition_is(document, "Ready"), condition_is(manifest, "Ready"))
     document["status"]["conditions"] = with_conditions(pod, Condition("Ready", True, "Up"))
     print(owned_by(manifest, pod)["metadata"]["ownerReferences"][0]["uid"])
     answer = await client.request("POST", "/api/v1/pods", body=manifest)
@@ -364,13 +351,12 @@ async def waits_and_streams(client: Client) -> None:
         "v1/pods", "default/web-1", lambda pod: pod and pod.path("status.phase") == "Failed"
     )
     assert_type(by_phase, KubeObject | None)
-    assert_type(await client.wait_for("v1/pods", "default/web-1", having("Ready")), KubeObject)
+    assert_type(await client.wait_for("v1/pods", "default/web-1", has_condition("Ready")), KubeObject)
     assert_type(await client.wait_for("v1/pods", "default/web-1", matches("spec.nodeName")), KubeObject)
     (await client.wait_for("v1/pods", "default/web-1", is_own)).name.upper()
-    assert_type(await wait_for_object(client, "v1/pods", "default/web-1", is_pod_ready), KubeObject)
     informer = SharedInformer(ListWatch(client, "v1/pods"))
     assert_type(await wait_for(informer, "default/web-1", is_pod_ready, 60), KubeObject)
-    assert_type(await wait_for(informer, "default/web-1", is_gone()), KubeObject | None)
+    assert_type(await wait_for(informer, "default/web-1", is_deleted()), KubeObject | None)
     await client.wait_for("v1/pods", "default/web-1", "Ready")  # type: ignore[call-overload]
     assert_type(is_pod_ready(pod), bool)
     assert_type(matches("spec.nodeName", "node-1")(pod), bool)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kinformer import Client, ConfigError, DeletedError, ForbiddenError, KubeObject, NotFoundError
+from kinformer import Client, ConfigError, ForbiddenError, KubeObject, NotFoundError
 from kinformer.conditions import has_condition, is_deleted, is_pod_ready, is_pod_running, matches
+from kinformer.exceptions import DeletedError
 from kinformer.testing import APIServer, faults
 from tests.support.fault_scene import HANG, Reply, listed
 from tests.support.http_server import HttpServer, line, status_answer

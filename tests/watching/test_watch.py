@@ -20,21 +20,18 @@ from kinformer import (
     Client,
     ConfigError,
     ConnectError,
-    DecodeError,
-    ExpiredError,
     KubeObject,
     ListOptions,
     ListPage,
     ListWatch,
     NotFoundError,
-    ResourceVersionTooLargeError,
-    ServerTip,
-    StreamEvent,
     WatchEvent,
-    WatchStream,
     watch,
 )
+from kinformer.exceptions import DecodeError, ExpiredError, ResourceVersionTooLargeError
+from kinformer.list_watcher import ServerTip
 from kinformer.testing import APIServer, faults
+from kinformer.watching import StreamEvent, WatchStream
 from tests.support.fault_scene import Reply, listed
 from tests.support.http_server import HttpServer, line, status_answer
 from tests.support.kube import config_map

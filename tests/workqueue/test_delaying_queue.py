@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer import LOW_PRIORITY, DelayingQueue, ExponentialFailureRateLimiter, RateLimitingQueue, StoppedError
+from kinformer import StoppedError
 from kinformer._runtime.clock import YieldBudget
+from kinformer.workqueue import LOW_PRIORITY, DelayingQueue, ExponentialFailureRateLimiter, RateLimitingQueue
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.virtual_time import VirtualTimeLoop
 

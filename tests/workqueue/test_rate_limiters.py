@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kinformer import (
+from kinformer import ConfigError
+from kinformer.workqueue import (
     BucketRateLimiter,
-    ConfigError,
     ExponentialFailureRateLimiter,
     FastSlowRateLimiter,
     MaxOfRateLimiter,

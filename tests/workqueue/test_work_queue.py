@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinformer import LOW_PRIORITY, ConfigError, StoppedError, WorkQueue
+from kinformer import ConfigError, StoppedError
+from kinformer.workqueue import LOW_PRIORITY, WorkQueue
 from tests.support.metrics_sink import MemoryMetrics
 from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.waiting import settle

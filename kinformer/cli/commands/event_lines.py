@@ -8,11 +8,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kinformer import APIResource, DecodeError, InformerEvent, KubeObject
+from kinformer import InformerEvent, KubeObject
 from kinformer.cli.output.differences import ABSENT, difference_lines, object_differences
 from kinformer.cli.output.documents import in_one_line, object_name, yaml_of
 from kinformer.cli.output.tables import Table
 from kinformer.cli.output.text import clean, escaped
+from kinformer.client import APIResource
+from kinformer.exceptions import DecodeError
 
 __all__ = ["EventLines", "JsonLines", "NameLines", "TableLines", "YamlDocuments"]
 

@@ -8,17 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kinformer import (
-    APIResource,
-    BadRequestError,
-    Client,
-    ExpiredError,
-    KubeObject,
-    ListOptions,
-    NotFoundError,
-    SharedInformer,
-    SharedInformerFactory,
-)
+from kinformer import Client, KubeObject, ListOptions, NotFoundError, SharedInformer, SharedInformerFactory
 from kinformer.cli.commands.manner import Manner
 from kinformer.cli.commands.printer_columns import printer_columns
 from kinformer.cli.output import documents
@@ -26,6 +16,8 @@ from kinformer.cli.output.errors import complain
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server
+from kinformer.client import APIResource
+from kinformer.exceptions import BadRequestError, ExpiredError
 
 __all__ = ["watch_once"]
 

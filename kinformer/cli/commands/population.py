@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer import APIResource, InvalidError
 from kinformer.cli.commands.contents import content, node
 from kinformer.cli.output.screen import Loading
 from kinformer.cli.usage import UsageError
+from kinformer.client import APIResource
+from kinformer.exceptions import InvalidError
 from kinformer.testing import APIServer
 
 __all__ = ["Population"]

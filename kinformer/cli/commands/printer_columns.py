@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinformer import APIError, APIResource, Client
+from kinformer import APIError, Client
 from kinformer.cli.output.columns import Column, columns_of_definition, is_built_in
+from kinformer.client import APIResource
 
 __all__ = ["printer_columns"]
 

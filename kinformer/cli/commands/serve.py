@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from kinformer import APIResource, discover
 from kinformer.cli.commands.population import Population
 from kinformer.cli.output.amounts import count, human_duration
 from kinformer.cli.usage import UsageError
+from kinformer.client import APIResource, discover
 from kinformer.testing import APIServer
 
 __all__ = ["serve"]

@@ -7,17 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 
 import kinformer.conditions as conditions
-from kinformer import (
-    APIResource,
-    Client,
-    ConfigError,
-    KinformerError,
-    KubeObject,
-    NotFoundError,
-)
+from kinformer import Client, ConfigError, KinformerError, KubeObject, NotFoundError
 from kinformer.cli.output import documents
 from kinformer.cli.output.errors import complain
 from kinformer.cli.target import Selection, Server, UsageError, check_name
+from kinformer.client import APIResource
 
 __all__ = ["Awaited", "seconds_of", "wait"]
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from kinformer import (
-    APIResource,
-    BadRequestError,
     Client,
     ConfigError,
     EventStream,
@@ -31,6 +29,8 @@ from kinformer.cli.output.live_table import LiveTable
 from kinformer.cli.output.screen import Loading, can_draw, draw
 from kinformer.cli.output.tables import Columns, Table
 from kinformer.cli.target import Selection, Server, UsageError
+from kinformer.client import APIResource
+from kinformer.exceptions import BadRequestError
 
 __all__ = ["watch"]
 

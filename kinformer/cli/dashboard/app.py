@@ -13,13 +13,14 @@ import yaml
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from starlette.requests import HTTPConnection
 
-from kinformer import ConfigError, DecodeError, KinformerError, KubeObject, SelectorError, SharedInformer
+from kinformer import ConfigError, KinformerError, KubeObject, SelectorError, SharedInformer
 from kinformer.cli.dashboard.board import Board, board_of
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES, Guard
 from kinformer.cli.dashboard.relations import NODE_INDEX, OWNER_INDEX, occurrences_of, relations_of
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.output.errors import error_text
 from kinformer.contrib.fastapi import get_factory, health_router, list_response, object_response
+from kinformer.exceptions import DecodeError
 
 __all__ = ["cluster_app", "cluster_router"]
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, ref
 
 import msgspec
 
-from kinformer import ConfigError, DerivedCollection, GroupVersionResource, SharedInformer, SharedInformerFactory
+from kinformer import ConfigError, GroupVersionResource, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.history import History
 from kinformer.cli.dashboard.relations import indexers_of
@@ -20,6 +20,7 @@ from kinformer.cli.output.errors import error_text
 from kinformer.cli.process import resident_memory
 from kinformer.contrib.event_log import EventLog
 from kinformer.contrib.event_source import EventSourceResponse
+from kinformer.derived import DerivedCollection
 
 __all__ = ["Board", "board_of"]
 

@@ -6,19 +6,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from kinformer import (
-    APIResource,
-    Client,
-    ConfigError,
-    ConnectError,
-    Discovery,
-    KinformerError,
-    SharedInformer,
-    SharedInformerFactory,
-    discover,
-)
+from kinformer import Client, ConfigError, ConnectError, KinformerError, SharedInformer, SharedInformerFactory
 from kinformer.cli.dashboard.secrets import hide
 from kinformer.cli.rights import may
+from kinformer.client import APIResource, Discovery, discover
 
 __all__ = ["Catalogue"]
 

@@ -9,13 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import uvicorn
 
-from kinformer import APIResource, Client, ConfigError, SharedInformerFactory, discover
+from kinformer import Client, ConfigError, SharedInformerFactory
 from kinformer.cli.dashboard.app import cluster_app
 from kinformer.cli.dashboard.board import board_of
 from kinformer.cli.dashboard.catalogue import Catalogue
 from kinformer.cli.dashboard.guard import LOOPBACK_NAMES
 from kinformer.cli.living_cluster import LivingCluster
 from kinformer.cli.target import Server
+from kinformer.client import APIResource, discover
 from kinformer.contrib.fastapi import kinformer_lifespan
 from kinformer.testing import APIServer
 

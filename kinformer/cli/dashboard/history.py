@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from kinformer import DecodeError, KubeObject, SharedInformer
+from kinformer import KubeObject, SharedInformer
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.output.differences import ABSENT
 from kinformer.cli.output.differences import differences as changes
+from kinformer.exceptions import DecodeError
 
 __all__ = ["Difference", "History", "differences"]
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from kinformer import DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer.cli.dashboard.secrets import hide, is_secret
 from kinformer.cli.dashboard.ticking import ticking_cell
 from kinformer.cli.output.columns import columns_of
+from kinformer.exceptions import DecodeError
 
 __all__ = ["Rows", "column_names"]
 

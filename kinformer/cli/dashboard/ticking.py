@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kinformer import PodState
 from kinformer.cli.output.cells import value_at
+from kinformer.objects import PodState
 
 __all__ = ["Ticking", "ticking_cell"]
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from kinformer import APIError, Client, ConfigError, ConnectError, ConnectionInfo, DecodeError, UnauthorizedError
+from kinformer import APIError, Client, ConfigError, ConnectError, UnauthorizedError
 from kinformer.cli.doctor.findings import CONFIGURATION, UNAUTHENTICATED, UNREACHED, Report, status_of
 from kinformer.cli.output.amounts import seconds
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.target import Server
+from kinformer.client import ConnectionInfo
+from kinformer.exceptions import DecodeError
 
 __all__ = ["check_authentication", "check_configuration", "check_server", "open_client"]
 

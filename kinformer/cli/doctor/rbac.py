@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kinformer import APIResource
 from kinformer.cli.output.documents import to_yaml
+from kinformer.client import APIResource
 
 __all__ = ["grant"]
 

@@ -10,20 +10,15 @@ from typing import Any
 
 from kinformer import (
     APIError,
-    APIResource,
-    BadRequestError,
     Client,
     ConfigError,
     ConnectError,
-    DecodeError,
     ForbiddenError,
-    InvalidError,
     KinformerError,
     KubeObject,
     ListOptions,
     ListPage,
     ListWatch,
-    discover,
 )
 from kinformer.cli.doctor.findings import DENIED, NO_RESOURCE, UNREACHED, Report, status_of
 from kinformer.cli.doctor.rbac import grant
@@ -31,6 +26,8 @@ from kinformer.cli.output.amounts import count, seconds, size
 from kinformer.cli.output.errors import one_line
 from kinformer.cli.rights import may
 from kinformer.cli.target import Selection
+from kinformer.client import APIResource, discover
+from kinformer.exceptions import BadRequestError, DecodeError, InvalidError
 
 __all__ = [
     "Place",

@@ -7,19 +7,12 @@ import statistics
 import time
 from typing import Any
 
-from kinformer import (
-    APIError,
-    Client,
-    ConfigError,
-    ConnectError,
-    DecodeError,
-    KubeObject,
-    ListOptions,
-    estimate_memory,
-)
+from kinformer import APIError, Client, ConfigError, ConnectError, KubeObject, ListOptions
 from kinformer.cli.doctor.findings import Report
 from kinformer.cli.doctor.resource import Place, Sample, read_page
 from kinformer.cli.output.amounts import count, seconds, size
+from kinformer.exceptions import DecodeError
+from kinformer.informer import estimate_memory
 
 __all__ = ["check_sizes"]
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from kinformer import LabelSelector, PodState
+from kinformer import LabelSelector
 from kinformer.cli.output.amounts import age, human_duration
 from kinformer.cli.output.json_path import JSONPath
+from kinformer.objects import PodState
 
 __all__ = [
     "Cell",

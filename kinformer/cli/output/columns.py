@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kinformer import DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer.cli.output import cells
 from kinformer.cli.output.cells import Cell, age_at, length_of, ratio, text_at, value_at
 from kinformer.cli.output.json_path import JSONPath
+from kinformer.exceptions import DecodeError
 
 __all__ = ["NAMES", "Column", "Order", "columns_of", "columns_of_definition", "is_built_in"]
 

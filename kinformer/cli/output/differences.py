@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from rich.text import Text
 
-from kinformer import DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer.cli.output.text import clean
+from kinformer.exceptions import DecodeError
 
 __all__ = ["ABSENT", "NOISE", "Difference", "difference_lines", "differences", "in_words", "object_differences"]
 

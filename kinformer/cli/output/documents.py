@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kinformer import APIResource, DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer.cli.output.text import clean, escaped, escaped_in_yaml, has_hidden
+from kinformer.client import APIResource
+from kinformer.exceptions import DecodeError
 
 __all__ = ["Document", "in_one_line", "object_name", "to_yaml", "write_json", "write_lines", "write_yaml", "yaml_of"]
 

@@ -11,11 +11,13 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from kinformer import APIResource, DecodeError, KubeObject
+from kinformer import KubeObject
 from kinformer.cli.output.cells import DefinedCell, labels_at
 from kinformer.cli.output.columns import NAMES, Column, columns_of
 from kinformer.cli.output.documents import object_name
 from kinformer.cli.output.text import clean
+from kinformer.client import APIResource
+from kinformer.exceptions import DecodeError
 
 __all__ = ["Columns", "Ink", "Table", "clean", "status_style"]
 

@@ -5,7 +5,8 @@ aws-controllers-k8s/community#2062: "Controllers Interrupted During Reconcile Cr
 
 from __future__ import annotations
 
-from kinformer import Client, Controller, Request, SharedInformerFactory, write_status
+from kinformer import Client, Controller, Request, SharedInformerFactory
+from kinformer.controller import write_status
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 from tests.explore.operators.external import Bank
@@ -25,7 +26,7 @@ class Operator:
             orders = factory.for_resource(ORDERS)
 
             async def reconcile(request: Request) -> None:
-                order = orders.get_by_key(request.key)
+                order = orders.by_key.get(request.key)
                 if order is None or order.path("status.charged", False):
                     return
                 await self.bank.charge(order.uid, key=order.uid if self.mended else "")

@@ -5,7 +5,8 @@ The order, and that the clean-up has to be seen done: open-cluster-management-io
 
 from __future__ import annotations
 
-from kinformer import Client, Controller, Finalizer, Request, SharedInformerFactory
+from kinformer import Client, Controller, Request, SharedInformerFactory
+from kinformer.controller import Finalizer
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 from tests.explore.operators.external import Cloud
@@ -26,7 +27,7 @@ class Operator:
             records = factory.for_resource(RECORDS)
 
             async def reconcile(request: Request) -> None:
-                record = records.get_by_key(request.key)
+                record = records.by_key.get(request.key)
                 if record is None:
                     return  # gone, and cleaned up
                 if record.deletion_timestamp is None:

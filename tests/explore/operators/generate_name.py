@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer import AlreadyExistsError, Client, Controller, KubeObject, Request, SharedInformerFactory, owned_by
+from kinformer import AlreadyExistsError, Client, Controller, KubeObject, Request, SharedInformerFactory
+from kinformer.objects import owned_by
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 
@@ -31,8 +32,8 @@ class Operator:
             sites, pages = factory.for_resource(SITES), factory.for_resource(PAGES)
 
             async def reconcile(request: Request) -> None:
-                site = sites.get_by_key(request.key)
-                if site is None or [page for page in pages if page.labels.get("site") == site.name]:
+                site = sites.by_key.get(request.key)
+                if site is None or [page for page in pages.lister if page.labels.get("site") == site.name]:
                     return
                 name = {"name": site.name} if self.mended else {"generateName": f"{site.name}-"}
                 try:

@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 from kubernetes_asyncio.client import ApiException, BatchV1Api
 
-from kinformer import Client, Controller, KubeObject, Request, SharedInformerFactory, owned_by
+from kinformer import Client, Controller, KubeObject, Request, SharedInformerFactory
+from kinformer.objects import owned_by
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 
@@ -38,8 +39,8 @@ class Operator:
             backups, jobs = factory.for_resource(BACKUPS), factory.for_resource(JOBS)
 
             async def reconcile(request: Request) -> None:
-                backup = backups.get_by_key(request.key)
-                if backup is not None and not [job for job in jobs if job.labels.get("backup") == backup.name]:
+                backup = backups.by_key.get(request.key)
+                if backup is not None and not [job for job in jobs.lister if job.labels.get("backup") == backup.name]:
                     await self.create_job(BatchV1Api(client.api_client), backup)
 
             await Controller(reconcile).for_(backups).owns(jobs, "Backup").run()

@@ -10,16 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from kinformer import (
-    AlreadyExistsError,
-    APIError,
-    Client,
-    ConnectError,
-    ListOptions,
-    ListWatch,
-    NotFoundError,
-    WatchError,
-)
+from kinformer import AlreadyExistsError, APIError, Client, ConnectError, ListOptions, ListWatch, NotFoundError
+from kinformer.exceptions import WatchError
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 

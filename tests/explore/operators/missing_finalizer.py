@@ -5,7 +5,8 @@ coryodaniel/bonny#72.
 
 from __future__ import annotations
 
-from kinformer import Client, Controller, Finalizer, Request, SharedInformerFactory
+from kinformer import Client, Controller, Request, SharedInformerFactory
+from kinformer.controller import Finalizer
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 from tests.explore.operators.external import Cloud
@@ -26,7 +27,7 @@ class Operator:
             buckets = factory.for_resource(BUCKETS)
 
             async def reconcile(request: Request) -> None:
-                bucket = buckets.get_by_key(request.key)
+                bucket = buckets.by_key.get(request.key)
                 if bucket is None:
                     await self.cloud.delete(request.name)  # if it is gone while this runs
                 elif bucket.deletion_timestamp is not None:

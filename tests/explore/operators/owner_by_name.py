@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer import (
-    AlreadyExistsError,
-    Client,
-    Controller,
-    KubeObject,
-    Request,
-    SharedInformerFactory,
-    controller_of,
-    owned_by,
-    write_status,
-)
+from kinformer import AlreadyExistsError, Client, Controller, KubeObject, Request, SharedInformerFactory
+from kinformer.controller import write_status
+from kinformer.objects import controller_of, owned_by
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 
@@ -42,7 +34,7 @@ class Operator:
             databases, secrets = factory.for_resource(DATABASES), factory.for_resource(SECRETS)
 
             async def reconcile(request: Request) -> None:
-                database, secret = databases.get_by_key(request.key), secrets.get_by_key(request.key)
+                database, secret = databases.by_key.get(request.key), secrets.by_key.get(request.key)
                 if database is None:
                     return
                 if secret is None:

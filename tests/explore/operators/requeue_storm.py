@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kinformer import Client, Condition, Controller, Request, SharedInformerFactory, with_conditions, write_status
+from kinformer import Client, Controller, Request, SharedInformerFactory
+from kinformer.controller import write_status
+from kinformer.objects import Condition, with_conditions
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 
@@ -25,7 +27,7 @@ class Operator:
             users = factory.for_resource(USERS)
 
             async def reconcile(request: Request) -> None:
-                user = users.get_by_key(request.key)
+                user = users.by_key.get(request.key)
                 if user is None:
                     return
                 # with_conditions() leaves the time alone if nothing else differs.

@@ -9,8 +9,10 @@ import asyncio
 import uuid
 from typing import Any
 
-from kinformer import APIError, Client, ConnectError, KubeObject, SharedInformerFactory, WorkQueue, owned_by
+from kinformer import APIError, Client, ConnectError, KubeObject, SharedInformerFactory
+from kinformer.objects import owned_by
 from kinformer.testing.explore import ClusterState, World
+from kinformer.workqueue import WorkQueue
 from tests.explore.operators.custom import custom, definition
 
 FINDS = "no_more_workers_than_asked_for"
@@ -44,11 +46,11 @@ class Operator:
             await factory.wait_for_cache_sync()
             while True:
                 key = await queue.get()
-                cluster = clusters.get_by_key(key)
+                cluster = clusters.by_key.get(key)
                 try:
                     if cluster is not None:
                         await self.scale(
-                            client, cluster, [pod for pod in pods if pod.labels["cluster"] == cluster.name]
+                            client, cluster, [pod for pod in pods.lister if pod.labels["cluster"] == cluster.name]
                         )
                 except (APIError, ConnectError):
                     asyncio.get_running_loop().call_later(1, queue.add, key)

@@ -28,7 +28,7 @@ class Operator:
             gateways = factory.for_resource(GATEWAYS)
 
             async def reconcile(request: Request) -> None:
-                gateway = gateways.get_by_key(request.key)
+                gateway = gateways.by_key.get(request.key)
                 listeners = 0 if gateway is None else len(gateway.path("spec.ports"))
                 if gateway is None or gateway.path("status.listeners") == listeners:
                     return

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinformer import Client, Controller, Request, SharedInformerFactory, write_status
+from kinformer import Client, Controller, Request, SharedInformerFactory
+from kinformer.controller import write_status
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition
 
@@ -31,9 +32,9 @@ class Operator:
             sites, secrets = factory.for_resource(SITES), factory.for_resource(SECRETS)
 
             async def reconcile(request: Request) -> None:
-                site = sites.get_by_key(request.key)
+                site = sites.by_key.get(request.key)
                 if site is not None:
-                    certificate = secrets.get_by_key(request.key)
+                    certificate = secrets.by_key.get(request.key)
                     await write_status(client, SITES, site, {"certificate": certificate.uid if certificate else None})
 
             controller = Controller(reconcile).for_(sites)

@@ -18,10 +18,10 @@ from kinformer import (
     Controller,
     KubeObject,
     LeaderElector,
-    LeadershipLostError,
     Request,
     SharedInformerFactory,
 )
+from kinformer.exceptions import LeadershipLostError
 from kinformer.testing.explore import ClusterState, World
 from tests.explore.operators.custom import custom, definition, names
 
@@ -75,7 +75,7 @@ class Operator:
             tasks = factory.for_resource(TASKS)
 
             async def reconcile(request: Request) -> None:
-                task = tasks.get_by_key(request.key)
+                task = tasks.by_key.get(request.key)
                 if task is not None:
                     await self.write(client, task, identity)
 

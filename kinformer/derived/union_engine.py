@@ -12,9 +12,10 @@ from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import value_of
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.tap import Change, Source, Tap
+from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
-from kinformer.processor.publisher import Readable
+from kinformer.informer.collection import Collection
 from kinformer.reflector.health import InformerHealth
 
 __all__ = ["AWAY_AFTER", "UnionEngine", "check_member"]
@@ -33,7 +34,7 @@ def check_member(name: str) -> str:
         ConfigError: It is empty or has a slash, so that the keys of its objects would be ambiguous.
     """
     if not isinstance(name, str) or not name or "/" in name:
-        raise ConfigError(f"union: invalid name {name!r} of a member: expected a text that is not empty and has no '/'")
+        raise ConfigError(f"union: invalid name {name!r} of a member: expected a non-empty string without '/'")
     return name
 
 
@@ -62,7 +63,7 @@ class _Member:
         self.has_crashed = False
 
     def health(self) -> InformerHealth:
-        health: InformerHealth = self.tap.source.health()
+        health: InformerHealth = self.tap.source.core.health()
         return health
 
 
@@ -80,58 +81,58 @@ class UnionEngine(Engine):
     """
 
     def __init__(
-        self, name: str, members: Mapping[str, Readable] | tuple[Readable, ...], *, away_after: float = AWAY_AFTER
+        self,
+        name: str,
+        members: Mapping[str, Collection[Any]] | tuple[Collection[Any], ...],
+        *,
+        away_after: float = AWAY_AFTER,
     ) -> None:
-        sources = members if isinstance(members, tuple) else tuple(members.values())
-        super().__init__(name, sources)
+        super().__init__(name, members if isinstance(members, tuple) else tuple(members.values()))
         self.has_members = isinstance(members, Mapping)
         self.expects: Callable[[], str] | None = None
         self._names = tuple(map(check_member, members)) if isinstance(members, Mapping) else ()
         self._away_after = away_after
         self._members: dict[str, _Member] = {}
         self._name_of: dict[Tap, str] = {}
-        self._dirty: dict[str, None] = {}
-        self._order: deque[str] = deque()
+        self._dirty = KeyQueue()
         self._sweeps: deque[Iterator[None]] = deque()
         self._next_look: asyncio.TimerHandle | None = None
 
     # --- members ----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin to follow the members."""
-        super().start()
+    def _start(self) -> None:
+        super()._start()
         for name, tap in zip(self._names, self.taps, strict=False):
             self._file(name, tap)
         if self.has_members:
             self._look_later(self._away_after)
 
-    def stop(self, error: BaseException) -> None:
-        """Follow nothing more."""
+    def _stop(self, error: BaseException) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        super().stop(error)
+        super()._stop(error)
 
-    def add(self, name: str, member: Readable) -> None:
+    def add(self, name: str, member: Collection[Any]) -> None:
         """Add a member while it runs; its objects come as adds when it is complete.
 
         Raises:
             ConfigError: The name is taken, or the member is made of this union.
             RuntimeError: The union has not been entered.
         """
-        if self._propagation is None:
+        if not self.life.has_begun:
             raise RuntimeError(f"{self.name} has not been entered; members are added while it runs")
         if check_member(name) in self._members:
             raise ConfigError(f"union: {self.name} has a member {name!r} already")
-        self._file(name, self._tap(member, with_state=True))
+        self._file(name, self._tap(self.source_of(member), with_state=True))
 
-    def replace(self, name: str, member: Readable) -> None:
+    def replace(self, name: str, member: Collection[Any]) -> None:
         """Have another collection take the place of a member; the values change when that is complete.
 
         Raises:
             KeyError: There is no member of this name.
         """
         before = self._members[name]
-        tap = self._tap(member, with_state=True)
+        tap = self._tap(self.source_of(member), with_state=True)
         self._let_go(name)
         after = self._file(name, tap)
         after.since = before.since
@@ -164,11 +165,11 @@ class UnionEngine(Engine):
         del self._name_of[tap]
         tap.detach()
         self.taps.remove(tap)
-        if tap.source.engine is not None:
-            tap.source.engine.left_by(self)
+        if tap.source.computed is not None:
+            tap.source.computed.left_by(self)
         return member
 
-    def _input_ended(self, source: Readable, error: BaseException) -> None:
+    def _input_ended(self, source: Source, error: BaseException) -> None:
         if not self.has_members:
             super()._input_ended(source, error)
             return
@@ -184,9 +185,9 @@ class UnionEngine(Engine):
                 log.error(text, self.name, name, source.name, describe(error), resource=self.name, reason=error)
                 self.wake()
 
-    def _roots_in(self, member: str) -> Sequence[Readable]:
-        if not member or not self.has_members or self._propagation is None:
-            return super()._roots_in(member)
+    def _inputs_in(self, member: str) -> Sequence[Source]:
+        if not member or not self.has_members or not self.life.has_begun:
+            return super()._inputs_in(member)
         found = self._members.get(member)
         return [] if found is None else [found.tap.source]
 
@@ -218,26 +219,25 @@ class UnionEngine(Engine):
             self.wake()
             self._look_later(_NEXT_LOOK)
 
-    def missing(self) -> dict[str, BaseException | None]:
-        """The names of the members that have not synced, each with its last error."""
+    def unsynced_errors(self) -> dict[str, BaseException | None]:
+        """Return the last error of each member that has not synced, by name."""
         if not self.has_members:
-            return super().missing()
+            return super().unsynced_errors()
         return {name: one.health().last_error for name, one in self._members.items() if not one.tap.is_synced}
 
-    def unsynced_reason(self) -> str:
-        """Return why the values are not complete."""
+    def _missing_reason(self) -> str:
         if not self.has_members:
-            return super().unsynced_reason()
+            return super()._missing_reason()
         waiting = {name: one.tap for name, one in self._members.items() if not one.tap.is_synced}
-        reasons = [f"{name}: {tap.source.unsynced_reason()}" for name, tap in waiting.items()]
+        reasons = [f"{name}: {tap.source.core.unlisted_reason()}" for name, tap in waiting.items()]
         if self.expects is not None:
             reasons.insert(0, self.expects())
         return "; ".join(reasons) or "its values are being computed"
 
-    def health_of_inputs(self) -> list[InformerHealth]:
-        """The health of each member; one that has crashed is away, and this goes on."""
+    def _health_of_inputs(self) -> list[InformerHealth]:
         if not self.has_members:
-            return super().health_of_inputs()
+            return super()._health_of_inputs()
+        # A member that has crashed counts as away: the union goes on.
         parts = list(self.member_health().values())
         return [replace(part, state="backing_off") if part.state == "stopped" else part for part in parts]
 
@@ -256,28 +256,23 @@ class UnionEngine(Engine):
         if self.has_members:
             member = self._members[self._name_of[tap]]
             if not member.follows_another:  # else all of its keys are marked once it is complete
-                self._mark(member.prefix + _in_three(change[0]))
+                self._dirty.add(member.prefix + _in_three(change[0]))
         else:
-            self._mark(change[0])
-
-    def _mark(self, key: str) -> None:
-        if key not in self._dirty:
-            self._dirty[key] = None
-            self._order.append(key)
+            self._dirty.add(change[0])
 
     def _sweep(self, prefix: str) -> Iterator[None]:
         """Mark the keys of the values that have a prefix, in steps."""
         for table in self.values.tables():
             for key in table:
                 if key.startswith(prefix):
-                    self._mark(key)
+                    self._dirty.add(key)
             yield
 
     def _take_over(self, member: _Member) -> Iterator[None]:
         """Mark the keys of a member that takes the place of another, and those of the other, in steps."""
         for table in member.tap.source.publisher.cache.tables():
             for key in table:
-                self._mark(member.prefix + _in_three(key))
+                self._dirty.add(member.prefix + _in_three(key))
             yield
         yield from self._sweep(member.prefix)
 
@@ -292,16 +287,14 @@ class UnionEngine(Engine):
                     return False
             self._sweeps.popleft()
         left = _LOOK
-        while self._order:
-            key = self._order.popleft()
-            del self._dirty[key]
-            self._set(key)
+        while self._dirty:
+            self._set(self._dirty.take())
             left -= 1
             if not left:
                 left = _LOOK
                 if budget.exhausted():
                     break
-        return not self._order
+        return not self._dirty
 
     def _set(self, key: str) -> None:
         entry: Any = None

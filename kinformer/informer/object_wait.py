@@ -4,55 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback
-from kinformer.cache.lister import IndexView
 from kinformer.exceptions import StoppedError
-from kinformer.informer.collection import ComputedCollection
+from kinformer.informer.collection import Collection
+from kinformer.informer.core import core_of
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject, view
-from kinformer.processor.callbacks import Filter
-from kinformer.processor.event_stream import EventStream
 
-__all__ = ["Followed", "is_gone", "wait_for"]
+__all__ = ["wait_for"]
 
 V = TypeVar("V")
 
 Condition = Callable[[KubeObject | None], object]
 
 
-class Followed(Protocol):
-    """A cache that tells its changes, as a `SharedInformer` does."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def indexer(self) -> IndexView[KubeObject[Any]]: ...
-    async def wait_synced(self) -> None: ...
-    def events(
-        self,
-        *,
-        queue_size: int | None,
-        filter: Filter[Any],  # noqa: A002 - the word of informers
-        name: str,
-    ) -> EventStream[Any]: ...
-
-
 @overload
 async def wait_for(
-    informer: Followed,
+    informer: Collection[KubeObject[Any]],
     key: str,
     condition: Narrowing,
     timeout: float | None = None,
 ) -> KubeObject: ...
 @overload
 async def wait_for(
-    informer: Followed, key: str, condition: Condition, timeout: float | None = None
+    informer: Collection[KubeObject[Any]], key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None: ...
 @overload
 async def wait_for(
-    informer: ComputedCollection[V], key: str, condition: Callable[[V | None], object], timeout: float | None = None
+    informer: Collection[V], key: str, condition: Callable[[V | None], object], timeout: float | None = None
 ) -> V | None: ...
 async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], timeout: float | None = None) -> Any:
     """Wait until `condition` is true of the object with this key, as an informer's cache has it.
@@ -66,7 +47,7 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
     once, it costs a pass over the keys of the cache, in slices. Cancelling it is safe.
 
     Args:
-        informer: One that follows the resource, or a derived collection; entered, perhaps not yet synced.
+        informer: One that follows the resource, or another collection; entered, perhaps not yet synced.
         key: `"namespace/name"` or `"name"`.
         condition: A plain function of the object, or of None while there is none. Its exceptions are raised unchanged.
         timeout: Seconds; None waits for ever.
@@ -86,15 +67,15 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
     try:
         async with limit:
             await informer.wait_synced()
-            seen = _viewed(informer.indexer.get_by_key(key))
+            seen = _viewed(informer.by_key.get(key))
             if condition(seen):
                 return seen
-            # A filter spares an informer the events of all other objects; values of a program do not know their keys.
-            only = None if _is_computed(informer) else (lambda obj: obj.key == key)
+            # A filter spares an informer the events of all other objects; other values may not have their key.
+            only = (lambda obj: obj.key == key) if _has_objects(informer) else None
             of_key = informer.events(filter=only, name=f"wait_for {key}", queue_size=None)
             async with of_key as stream:
                 async for event in stream:
-                    if event.key != key:
+                    if (event.key or event.object.key) != key:
                         continue
                     seen = None if event.type == "DELETED" else event.object
                     if condition(seen):
@@ -109,18 +90,10 @@ async def wait_for(informer: Any, key: str, condition: Callable[[Any], object], 
     raise StoppedError(f"{informer.name} was left while something waited for {key}")
 
 
-def is_gone(uid: str | None = None) -> Condition:
-    """Return a condition for `wait_for`: the object is absent, or, with `uid`, another one has its name by now."""
-
-    def gone(obj: KubeObject | None) -> bool:
-        return obj is None or (uid is not None and obj.uid != uid)
-
-    return gone
-
-
-def _is_computed(informer: object) -> bool:
-    readable = getattr(informer, "_readable", None)
-    return readable is not None and readable.engine is not None
+def _has_objects(informer: object) -> bool:
+    """True if the values are objects with their keys, as those of an informer are."""
+    core = core_of(informer)
+    return core is not None and core.roots() == [core]
 
 
 def _viewed(obj: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,8 @@ from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
 from kinformer.derived.entries import Entry, value_of
 from kinformer.derived.tap import Change, Tap
-from kinformer.processor.publisher import Readable
+from kinformer.derived.values import KeyQueue
+from kinformer.informer.collection import Collection
 
 __all__ = ["GroupEngine"]
 
@@ -51,15 +51,14 @@ class GroupEngine(Engine):
         function: Returns the groups of an object: one, several, or none.
     """
 
-    def __init__(self, name: str, source: Readable, function: Callable[[Any], Names]) -> None:
+    def __init__(self, name: str, source: Collection[Any], function: Callable[[Any], Names]) -> None:
         super().__init__(name, (source,))
-        self._source = source
+        self._view = self._sources[0].view
         self._function = function
         self._failures = 0
         self._filed: dict[str, tuple[str, ...]] = {}  # the groups of each object
         self._groups: dict[str, _Group] = {}
-        self._dirty: dict[str, None] = {}
-        self._order: deque[str] = deque()
+        self._dirty = KeyQueue()
         self._logged = LogOnce()
 
     def _figures(self) -> dict[str, int]:
@@ -79,10 +78,10 @@ class GroupEngine(Engine):
                 group.remove(key)
                 if not group.keys:
                     del self._groups[name]
-                self._mark(name)
+                self._dirty.add(name)
         for name in names:
             self._groups.setdefault(name, _Group()).put(key, entry)
-            self._mark(name)
+            self._dirty.add(name)
         if names:
             self._filed[key] = names
         else:
@@ -90,11 +89,11 @@ class GroupEngine(Engine):
 
     def _names(self, key: str, entry: Entry) -> tuple[str, ...]:
         try:
-            found = self._function(self._source.view(entry))
+            found = self._function(self._view(entry))
             names = () if found is None else (found,) if isinstance(found, str) else tuple(dict.fromkeys(found))
             for name in names:
                 if not isinstance(name, str) or not name:
-                    raise TypeError(f"group_by: expected a text that is not empty as the name of a group, got {name!r}")
+                    raise TypeError(f"group_by: expected a non-empty string as the name of a group, got {name!r}")
         except Exception as error:
             self._failures += 1
             if self._logged.is_news(key, type(error).__name__):
@@ -105,16 +104,10 @@ class GroupEngine(Engine):
             return ()
         return names
 
-    def _mark(self, name: str) -> None:
-        if name not in self._dirty:
-            self._dirty[name] = None
-            self._order.append(name)
-
     def _compute(self, budget: YieldBudget) -> bool:
         left = _LOOK
-        while self._order:
-            name = self._order.popleft()
-            del self._dirty[name]
+        while self._dirty:
+            name = self._dirty.take()
             group = self._groups.get(name)
             if group is None:
                 self.values.remove(name)
@@ -126,4 +119,4 @@ class GroupEngine(Engine):
                 left = _LOOK
                 if budget.exhausted():
                     break
-        return not self._order
+        return not self._dirty

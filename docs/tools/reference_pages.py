@@ -1,0 +1,57 @@
+"""Makes the pages of the reference: one for each package or module that public names are imported from.
+
+They are made from `reference/public_names.txt`, which `python -m tests.docs.public_names` writes. A page begins with
+the docstring of the package, without what only its contributors need.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+_LIST = Path(__file__).parents[1] / "reference" / "public_names.txt"
+_INSIDE = re.compile(r"^(May import|Reading order|Owns|Names are imported|Each is written)\b")
+
+
+def names_by_door() -> dict[str, list[str]]:
+    """Return the public names by the package or module that they are imported from."""
+    found: dict[str, list[str]] = {}
+    for line in _LIST.read_text(encoding="utf-8").splitlines():
+        door, _, name = line.partition(":")[0].rpartition(".")
+        found.setdefault(door, []).append(name)
+    return found
+
+
+def path_of(door: str) -> str:
+    """Return the path of the page of a package or module."""
+    return f"reference/{door.removeprefix('kinformer.')}.md"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page for each package or module but the root, whose names are on those pages."""
+    doors = names_by_door()
+    del doors["kinformer"]
+    for door, names in doors.items():
+        files.append(File.generated(config, path_of(door), content=_page(door, names, doors)))
+    return files
+
+
+def _page(door: str, names: list[str], doors: dict[str, list[str]]) -> str:
+    shown = [name for name in names if f"{door}.{name}" not in doors]  # a module with a page of its own
+    return "\n\n".join([f"# {door}", _introduction(door), *(f"::: {door}.{name}" for name in shown)]) + "\n"
+
+
+def _introduction(door: str) -> str:
+    text = inspect.getdoc(import_module(door)) or ""
+    paragraphs = re.split(r"\n{2,}", text)
+    kept = [paragraph for paragraph in paragraphs if not _INSIDE.match(paragraph)]
+    return re.sub(r"^::\n((?:\n|    .*\n?)+)", _fenced, "\n\n".join(kept), flags=re.MULTILINE)
+
+
+def _fenced(block: re.Match[str]) -> str:
+    return f"```python\n{inspect.cleandoc(block[1])}\n```\n"

@@ -1,0 +1,222 @@
+"""The inside of an informer: its tasks, from its start to its end, and what it answers other parts of kinformer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from kinformer._runtime.fence import unfenced
+from kinformer._runtime.life import Refusals
+from kinformer._runtime.logs import get_logger
+from kinformer.cache.index import check_indexers
+from kinformer.cache.indexer import Indexers
+from kinformer.exceptions import APIError, ForbiddenError, StoppedError, describe
+from kinformer.informer.core import CollectionCore
+from kinformer.informer.metrics import InformerMetrics, InformerStatistics
+from kinformer.informer.namespaces import ChosenNamespaces, NamespaceFollower, sources_of
+from kinformer.informer.options import InformerOptions
+from kinformer.informer.wiring import Wiring
+from kinformer.list_watcher import ListerWatcher
+from kinformer.metrics import Metrics
+from kinformer.reflector.health import InformerHealth, combine_health
+from kinformer.reflector.reflector import Reflector
+
+__all__ = ["InformerCore"]
+
+log = get_logger("kinformer.informer")
+
+
+class InformerCore(CollectionCore):
+    """The parts of one informer while they run.
+
+    Args:
+        list_watch: The source, or a mapping from namespace to source, or the namespaces that are chosen.
+        name: For the log and errors; None: that of the source.
+        indexers: Beside the index by namespace, which is always there.
+        options: Of the informer.
+
+    Attributes:
+        source: What the source can do; of several, one of them.
+        options: See above.
+        parts: From the sources to the cache.
+        face: The informer, as programs see it.
+        ended: Done once the informer has been left, with the error if it crashed.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
+        name: str | None,
+        indexers: Indexers[Any],
+        options: InformerOptions,
+    ) -> None:
+        sources, self.source = sources_of(list_watch)
+        name = name or self.source.name
+        self.options = options
+        self.parts = Wiring(sources, name, options, indexers=indexers, on_error=self._request_failed)
+        self._metrics = InformerMetrics(name, options.metrics, self.health, self.statistics)
+        super().__init__(
+            "informer",
+            name,
+            publisher=self.parts.processor,
+            schedule=self.parts.schedule,
+            metrics=self._metrics,
+            log=log,
+            limiter=self.source.handler_limiter,
+            shutdown_timeout=options.shutdown_timeout,
+        )
+        self.face: Any = None
+        self.ended: asyncio.Future[None] | None = None
+        self._refusals = Refusals()
+        self._namespaces = NamespaceFollower(name, self.parts, self._run_reflector, self.tasks)
+        self._feeding: list[asyncio.Task[None]] = []
+        self._processing: asyncio.Task[None] | None = None
+
+    # --- the loop -----------------------------------------------------------------------------------
+
+    async def _process(self) -> None:
+        """Move changes from the queue to the cache and the handlers, until the queue is closed and empty.
+
+        A small batch that comes while this waits takes the same way without it: see `AtomicDeltaFIFO.direct`.
+        """
+        parts = self.parts
+        while (entries := await parts.queue.take()) is not None:
+            await parts.processor.apply(entries)  # cache first, then the mailboxes, then who waits for a version
+            if parts.snapshots is not None:
+                await parts.snapshots.cut_if_wanted()
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        reflectors = self.parts.reflectors  # without those of namespaces, which the follower runs
+        self._namespaces.start()  # raises if what they are read from has ended: then there is no task to end
+        self.ended = asyncio.get_running_loop().create_future()
+        self._metrics.start()
+        self._processing = self.tasks.start(self._process(), f"kinformer processor of {self.name}")
+        for reflector in reflectors:
+            self._run_reflector(reflector)
+        self._feeding.append(self.tasks.start(self.parts.schedule.run(), f"kinformer resync of {self.name}"))
+        if self.parts.snapshots is not None:
+            self._feeding.append(self.tasks.start(self.parts.snapshots.run(), f"kinformer snapshot of {self.name}"))
+        self.handlers.start()
+
+    def _run_reflector(self, reflector: Reflector) -> asyncio.Task[None]:
+        with unfenced():  # it may be started by a leader's body, and outlive that
+            task = self.tasks.start(reflector.run(), f"kinformer reflector of {reflector.name}")
+        self._feeding = [*(feeding for feeding in self._feeding if not feeding.done()), task]
+        return task
+
+    async def _finish(self, deadline: float) -> None:
+        """End the producers, then the queue, then the handlers."""
+        self._namespaces.stop()
+        try:
+            await self.tasks.cancel(self._feeding)
+            self.parts.queue.close()
+            if self._processing is not None:
+                await self.tasks.finish([self._processing], deadline)
+            saving = self._save_last()
+            await self.handlers.finish(deadline)
+            await self.tasks.finish(saving, deadline)
+        finally:
+            self._give_up(StoppedError(f"informer {self.name} has been left"))
+            await self.tasks.cancel()
+            self._metrics.close()
+            if self.ended is not None and not self.ended.done():
+                self.ended.set_result(None)
+
+    def _save_last(self) -> list[asyncio.Task[None]]:
+        """Start to write the snapshot for the last time; not if something that came has not been applied."""
+        snapshots, is_whole = self.parts.snapshots, self._processing is not None and self._processing.done()
+        if snapshots is None or self.life.error is not None or not is_whole:
+            return []
+        return [self.tasks.start(snapshots.save_last(), f"kinformer last snapshot of {self.name}")]
+
+    def _give_up(self, error: BaseException) -> None:
+        """End every wait on this informer with an error."""
+        self.parts.processor.fail(self.life.error or error)
+        self.handlers.end_streams(self.life.error)
+
+    def crashed(self, task: str, error: BaseException) -> None:
+        """End by the error of a task."""
+        if self.life.error is not None:
+            return
+        log.error("%s ended by %s", task, describe(error), exc_info=error, resource=self.name, reason=error)
+        self.life.error = error
+        for feeding in self._feeding:
+            feeding.cancel()
+        self.parts.queue.close()
+        self._give_up(error)
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_exception(error)
+            self.ended.exception()  # leaving raises it too: a log of "never retrieved" would be a second one
+
+    def _request_failed(self, reflector: Reflector, error: Exception) -> None:
+        """Take note of an error that ended a request or a stream of a reflector."""
+        is_absent = self.options.optional and isinstance(error, APIError) and error.status == 404
+        if is_absent or (self.parts.chosen is not None and isinstance(error, ForbiddenError)):
+            self.parts.complete_without(reflector)
+        self._refusals.note(error)
+        self._metrics.failed(error)
+        if self.options.on_error is not None:
+            self.options.on_error(self.face, error)
+
+    async def _first_sync(self, fail_fast: bool) -> None:
+        waiting = self.publisher.synced.wait()
+        await (self._refusals.end(waiting) if fail_fast else waiting)
+
+    # --- state --------------------------------------------------------------------------------------
+
+    def unlisted_reason(self) -> str:
+        """Return why the first list is not in the cache; "" if it is."""
+        if not self.life.has_begun:
+            return "it has not been entered; use `async with` on it, or on its factory"
+        return self.parts.unlisted_reason()
+
+    def unsynced_errors(self) -> Mapping[str, BaseException | None]:
+        """Return the last error of its requests."""
+        return {self.name: self.health().last_error}
+
+    def health(self) -> InformerHealth:
+        """Return how well the cache follows the server."""
+        return combine_health(
+            self.parts.health(),
+            synced=self.publisher.synced.is_open,
+            stopped=self.life.has_ended,
+            error=self.life.error,
+            resource_version=self.parts.processor.applied.lowest(),
+        )
+
+    def statistics(self) -> InformerStatistics:
+        """Return counts of everything that was received and delivered, and of what waits."""
+        return self.parts.statistics(self.handlers)
+
+    @property
+    def resync_period(self) -> float:
+        """Seconds between two resyncs of handlers and streams that set none; 0 is off."""
+        return self.options.resync_period
+
+    @property
+    def sink(self) -> Metrics | None:
+        """The metrics sink of the informer."""
+        return self.options.metrics
+
+    def roots(self, member: str = "") -> list[Any]:
+        """Return itself: its objects come from no other informer."""
+        return [self]
+
+    # --- indexes ------------------------------------------------------------------------------------
+
+    def add_indexers(self, indexers: Indexers[Any]) -> None:
+        """Add indexes at once; see `SharedInformer.add_indexers`."""
+        self.life.require_loop("add_indexers")
+        check_indexers(indexers, f"informer {self.name}")
+        self.parts.indexer.add_indexers(indexers)
+        self.parts.read_paths()
+
+    async def build_indexers(self, indexers: Indexers[Any]) -> None:
+        """Add indexes in slices; see `SharedInformer.build_indexers`."""
+        self.life.require_loop("build_indexers")
+        check_indexers(indexers, f"informer {self.name}")
+        await self.parts.indexer.build_indexers(indexers)
+        self.parts.read_paths()

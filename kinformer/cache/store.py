@@ -224,10 +224,6 @@ class Store(Generic[ObjectT]):
         """Return the object that is stored under `key`, or None."""
         return self._state.partitions[hash(key) & 255].get(key)
 
-    def known(self, key: str) -> ObjectT | None:
-        """Return the object of a key; a reflector calls this, so that a relist need not hold a second copy."""
-        return self._state.partitions[hash(key) & 255].get(key)
-
     @exclusive
     def sample(self, count: int) -> Sequence[ObjectT]:
         """Return some `count` objects, or all if there are fewer; which ones is nearly random, and differs by call."""

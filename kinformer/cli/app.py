@@ -5,7 +5,6 @@ A command imports its module, and with it kinformer, when it runs: a help needs 
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -174,19 +173,6 @@ def watch(
     from kinformer.cli.commands.watch import watch as command
 
     launch(lambda: command(target, selections, manner, duration=duration_of(duration)))
-
-
-@app.command(
-    cls=Command,
-    hidden=True,
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-)
-def get(context: typer.Context) -> None:
-    """Name the command that took the place of this one."""
-    words = [word for word in context.args if word not in ("-w", "--watch")]
-    once = ["--once"] if words == context.args else []
-    raise UsageError(f"there is no get; type: {shlex.join(['kinformer', 'watch', *once, *words])}", see_help=False)
 
 
 @app.command(cls=Command, epilog=_WAIT_ENDS)

@@ -21,8 +21,7 @@ from kinformer.processor.applied_versions import AppliedVersions
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, UPDATE, Notification
 from kinformer.processor.publisher import Publisher, Receiver
 from kinformer.processor.resync_schedule import ResyncSchedule
-from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, ScopeChange, ScopeStep
-from kinformer.queue.delta import Replacement
+from kinformer.queue.atomic_delta_fifo import Changes, Entry, Marker, Replacement, ScopeChange, ScopeStep
 
 __all__ = ["UNKNOWN_SCOPES", "Processor"]
 
@@ -188,7 +187,7 @@ class Processor(Publisher):
 
         Readers see the complete old state until they see the complete new one.
         """
-        scope = replacement.namespace
+        scope = replacement.scope
         first = scope in self._missing
         rebuild = self._indexer.rebuild(scope)
         fresh: ChunkedList[KubeObject] = ChunkedList()

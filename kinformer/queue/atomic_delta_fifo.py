@@ -17,9 +17,17 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known
 from kinformer.objects.object import KubeObject
-from kinformer.queue.delta import Replacement
 
-__all__ = ["AtomicDeltaFIFO", "Changes", "Entry", "Marker", "QueueWriter", "ScopeChange", "ScopeStep"]
+__all__ = [
+    "AtomicDeltaFIFO",
+    "Changes",
+    "Entry",
+    "Marker",
+    "QueueWriter",
+    "Replacement",
+    "ScopeChange",
+    "ScopeStep",
+]
 
 DIRECT = 256  # the most events of a batch that is applied in the step that writes it: a quarter of a millisecond
 
@@ -36,6 +44,14 @@ class Changes(NamedTuple):
     scope: str | None
     resource_version: str
     events: Sequence[WatchEvent]
+
+
+class Replacement(NamedTuple):
+    """A full list: all objects of one namespace, or of all (None). The consumer is the first to look at `items`."""
+
+    items: list[object] | ChunkedList[object]
+    resource_version: str
+    scope: str | None = None
 
 
 class Marker(enum.Enum):
@@ -66,9 +82,9 @@ Entry = Changes | Replacement | Marker | ScopeChange
 class AtomicDeltaFIFO:
     """A queue of entries in the order in which they were written; its one consumer takes all of them at once.
 
-    Writing is a plain call that never blocks, on the event loop of the consumer. While the consumer waits and nothing
-    is queued, a small batch of events skips the queue: `direct` is called with it in the same step. This keeps the
-    order, and saves the wake-up of a task for a lone event.
+    Writing, by a `QueueWriter`, is a plain call that never blocks, on the event loop of the consumer. While that waits
+    and nothing is queued, a small batch of events skips the queue: `direct` is called with it in the same step. This
+    keeps the order, and saves the wake-up of a task for a lone event.
 
     Args:
         known: Returns the object that the cache holds under a key, or None. Reflectors call it, so that a relist holds
@@ -89,35 +105,33 @@ class AtomicDeltaFIFO:
 
     # --- writes --------------------------------------------------------------------------------
 
+    @property
+    def is_empty_and_awaited(self) -> bool:
+        """True if the consumer waits for the next entry."""
+        return self._waiter is not None
+
     def writer(self, scope: str | None = None) -> QueueWriter:
         """Return the store for the reflector that follows `scope`."""
         return QueueWriter(self, scope)
 
-    def put(self, changes: Changes) -> None:
-        """Queue a batch of events, or apply it at once."""
-        if self._waiter is not None and self.direct is not None and len(changes.events) <= DIRECT:
-            self.direct(changes)
-        else:
-            self._append(changes)
-
-    def replace(self, items: list[object] | ChunkedList[object], version: str, scope: str | None = None) -> None:
-        """Queue a full list. The queue owns `items` from then on; the consumer is the first to look at them."""
-        self.lists += 1
-        self._append(Replacement(items, version, scope))
+    def append(self, entry: Entry) -> None:
+        """Queue an entry."""
+        self._entries.append(entry)
+        self._wake()
 
     def resync(self) -> None:
         """Queue a replay of the cache."""
-        self._append(Marker.RESYNC)
+        self.append(Marker.RESYNC)
 
     def checkpoint(self) -> None:
         """Wake the consumer, though there is nothing to apply."""
-        self._append(Marker.CHECKPOINT)
+        self.append(Marker.CHECKPOINT)
 
     def change_scope(self, scope: str, step: ScopeStep) -> None:
         """Queue that a scope joins or leaves."""
         if step is ScopeStep.LEFT:
             self.lists += 1  # its last list, which is empty
-        self._append(ScopeChange(scope, step))
+        self.append(ScopeChange(scope, step))
 
     def close(self) -> None:
         """End the queue: after the entries that are queued, `take` returns None. Closing it again does nothing."""
@@ -151,10 +165,6 @@ class AtomicDeltaFIFO:
 
     # --- internals -----------------------------------------------------------------------------
 
-    def _append(self, entry: Entry) -> None:
-        self._entries.append(entry)
-        self._wake()
-
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
@@ -181,14 +191,20 @@ class QueueWriter:
         return self._queue.known if self._queue.lists else None
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
-        """Queue events of a watch; `resource_version` is the version that the reflector has reached with them."""
-        if not self.is_closed:
-            self._queue.put(Changes(self._scope, resource_version, events))
+        """Queue events of a watch, or apply them at once; `resource_version` is reached with the last of them."""
+        if self.is_closed:
+            return
+        queue, changes = self._queue, Changes(self._scope, resource_version, events)
+        if queue.is_empty_and_awaited and queue.direct is not None and len(events) <= DIRECT:
+            queue.direct(changes)
+        else:
+            queue.append(changes)
 
-    def replace(self, items: ChunkedList[object], resource_version: str) -> None:
-        """Queue a full list."""
+    def replace(self, items: list[object] | ChunkedList[object], resource_version: str) -> None:
+        """Queue a full list. The queue owns `items` from then on."""
         if not self.is_closed:
-            self._queue.replace(items, resource_version, self._scope)
+            self._queue.lists += 1
+            self._queue.append(Replacement(items, resource_version, self._scope))
 
     def resync(self) -> None:
         """Queue a replay of the cache."""

@@ -1,8 +1,8 @@
 """The classic queue between a source and a cache: the changes of each key, in the order in which they came.
 
 It is for programs that build their own informer: a `Reflector` writes to it, and `pop` passes each key to one function
-(client-go, tools/cache/delta_fifo.go). `SharedInformer` has a simpler queue, `AtomicDeltaFIFO`. This one groups changes
-by key, in `atomic` mode too, and finds out itself which objects are missing from a full list.
+(client-go, tools/cache/delta_fifo.go). The informers of this package have a simpler queue, `AtomicDeltaFIFO`. This one
+groups changes by key, and finds out itself which objects are missing from a full list.
 
 Two things differ from upstream on purpose: `has_synced` becomes True once the last initial item has been *processed*,
 not when it has been taken; and only a first `replace` makes it synced.
@@ -12,18 +12,36 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 
-from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.signatures import check_callback
 from kinformer._runtime.waiters import WaiterQueue
 from kinformer.cache.store import KeyFunc, KnownObjects, object_key
 from kinformer.exceptions import StoppedError
 from kinformer.objects.meta import DeletedFinalStateUnknown
-from kinformer.queue.delta import Bookmark, Delta, DeltaType, Replacement
 
-__all__ = ["Bookmark", "Delta", "DeltaFIFO", "DeltaType", "Replacement"]
+__all__ = ["Delta", "DeltaFIFO", "DeltaType"]
+
+
+class DeltaType(StrEnum):
+    """The type of a delta, as the source reported it; only the cache knows if an object is really new."""
+
+    ADDED = "Added"
+    UPDATED = "Updated"
+    DELETED = "Deleted"
+    REPLACED = "Replaced"
+    """The object was in a full list."""
+    SYNC = "Sync"
+    """Nothing happened; the object is delivered again, by a resync."""
+
+
+class Delta(NamedTuple):
+    """One change of one key. The object of a `DELETED` is its last state, or a tombstone."""
+
+    type: DeltaType
+    object: Any
 
 
 Item = tuple[str, list[Delta], bool]
@@ -32,11 +50,7 @@ Item = tuple[str, list[Delta], bool]
 Process = Callable[[list[Delta], bool], object]
 BatchProcess = Callable[[list[Item]], object]
 
-Segment = dict[str, list[Delta]]
-"""The deltas that wait between two barriers, by key; oldest first."""
-
-ADDED, UPDATED, DELETED, REPLACED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED, DeltaType.REPLACED
-_ALL = ""  # the key of deltas that are not about a single object
+ADDED, UPDATED, DELETED = DeltaType.ADDED, DeltaType.UPDATED, DeltaType.DELETED
 
 
 class DeltaFIFO:
@@ -56,15 +70,10 @@ class DeltaFIFO:
             ones.
         emit_replaced: True, the default, delivers the items of `replace` as `REPLACED`, because `SYNC` hides that they
             were listed. False delivers them as `SYNC`, which older client-go programs expect.
-        atomic: Makes `replace` one `REPLACED_ALL` and `resync` one `SYNC_ALL`, under the key `""`. Deltas that were
-            queued before it are popped before it, later ones after it. The consumer then finds out which objects are
-            gone, and gets deletes of unknown objects too.
         transform: Applied to objects as they are queued, but not to tombstones, nor on `resync`, because those objects
             have been transformed. It may see an object twice, and must return its own result unchanged.
-        known: Answers `known(key)` if there is no `known_objects`.
 
     Raises:
-        ValueError: `atomic` with `known_objects`, which would not be used.
         TypeError: `key_func` or `transform` cannot be called with an object.
     """
 
@@ -74,27 +83,17 @@ class DeltaFIFO:
         *,
         known_objects: KnownObjects | None = None,
         emit_replaced: bool = True,
-        atomic: bool = False,
         transform: Callable[[Any], Any] | None = None,
-        known: Callable[[str], object | None] | None = None,
     ) -> None:
-        if atomic and known_objects is not None:
-            raise ValueError(
-                "DeltaFIFO: known_objects cannot be combined with atomic=True, whose consumer compares lists with the "
-                "cache; pass one of them"
-            )
         check_callback(key_func, "key_func", "obj", "DeltaFIFO", plain=True)
         if transform is not None:
             check_callback(transform, "transform", "obj", "DeltaFIFO", plain=True)
         self._key_func = key_func
         self._known_objects = known_objects
         self._listed = DeltaType.REPLACED if emit_replaced else DeltaType.SYNC
-        self._atomic = atomic
         self._transform = transform
-        self._known = known_objects.get_by_key if known is None and known_objects is not None else known
-        self._sealed: deque[Segment] = deque()  # the segments before the last barrier, and the barriers
-        self._open: Segment = {}  # the segment after it
-        self._front: deque[str] = deque()  # the next keys of the oldest segment, while single pops go through it
+        self._waiting: dict[str, list[Delta]] = {}  # by key; oldest first
+        self._front: deque[str] = deque()  # the next keys, while single pops go through them
         self._closed = False
         self._busy = False  # a `process` is running
         self._waiters = WaiterQueue()
@@ -120,61 +119,40 @@ class DeltaFIFO:
     def delete(self, obj: object) -> None:
         """Queue a `DELETED`, of an object or a tombstone; raises as `add`.
 
-        A delete of an unknown object is dropped, except with `atomic`. Of two deletes in a row, the one whose object is
-        not a tombstone stays; if both are objects, the older one.
+        A delete of an unknown object is dropped. Of two deletes in a row, the one whose object is not a tombstone
+        stays; if both are objects, the older one.
         """
         key = object_key(self._key_func, obj)
-        if not self._atomic and key not in self._open:
-            known = self._known_objects
-            if known is None or known.get_by_key(key) is None:
-                return
-        if self._transform is not None and not isinstance(obj, DeletedFinalStateUnknown):
-            obj = self._transformed(key, obj)
-        self.put(key, DELETED, obj)
+        if key in self._waiting or self.known(key) is not None:
+            self._put(DELETED, obj)
 
-    def put(self, key: str, kind: DeltaType, obj: object) -> None:
-        """Queue a delta of one object under a key that the caller knows already, without `transform`."""
-        delta = Delta(kind, obj)
-        waiting = self._open.get(key)
-        if waiting is None:
-            self._open[key] = [delta]
-        elif kind is DELETED and waiting[-1].type is DELETED:
-            waiting[-1] = _one_delete(waiting[-1], delta)
-        else:
-            waiting.append(delta)
-        self._wake()
+    def replace(self, items: Iterable[object], resource_version: str = "") -> None:
+        """Queue a full list: a delta for each item, in order, and then a `DELETED` for each object that is gone.
 
-    def replace(
-        self, items: Iterable[object], resource_version: str = "", *, namespace: str | None = None, copy: bool = True
-    ) -> None:
-        """Queue a full list.
-
-        Without `atomic`, it becomes one delta for each item, in order, and then a `DELETED` with a tombstone for each
-        key that is queued or known and not in the list. With `atomic`, it becomes one delta.
-
-        Args:
-            items: All objects that exist (with `namespace`: in that namespace).
-            resource_version: The version of the list.
-            namespace: With `atomic`, the namespace of the list, if it is a list of one among several.
-            copy: False, with `atomic`, makes the queue the owner of a list (or `ChunkedList`): the caller must not use
-                it afterwards. Copying 100,000 objects that are not in the CPU's caches stalls the loop for 5 ms.
+        These are a tombstone for each key that is queued or known and not in the list.
 
         Raises:
             KeyFuncError: There is no key for an item. Nothing was queued.
             Exception: `transform` raised. Nothing was queued.
-            ValueError: A namespace without `atomic`.
         """
-        if self._atomic:
-            listed: list[object] | ChunkedList[object]
-            if self._transform is not None:
-                listed = [self._transformed(None, obj) for obj in items]
-            else:
-                listed = items if isinstance(items, (list, ChunkedList)) and not copy else list(items)
-            self._barrier(Delta(DeltaType.REPLACED_ALL, Replacement(listed, resource_version, namespace)))
-        elif namespace is not None:
-            raise ValueError(f"replace: namespace={namespace!r} needs a queue with atomic=True")
-        else:
-            self._replace_each(items)
+        listed = [(key := object_key(self._key_func, obj), self._transformed(key, obj)) for obj in items]
+        keys = {key for key, _ in listed}
+        gone: list[DeletedFinalStateUnknown] = []
+        for key, deltas in self._waiting.items():
+            if key not in keys:
+                newest = deltas[-1].object
+                # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
+                gone.append(
+                    newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
+                )
+        if self._known_objects is not None:
+            for key in self._known_objects.list_keys():
+                if key not in keys and key not in self._waiting:
+                    gone.append(DeletedFinalStateUnknown(key, self._known_objects.get_by_key(key)))
+        for key, obj in listed:
+            self._queue(key, self._listed, obj)
+        for tombstone in gone:
+            self._queue(tombstone.key, DELETED, tombstone)
         if not self._replaced:
             self._replaced = True
             self._initial_waiting = len(self)
@@ -182,43 +160,22 @@ class DeltaFIFO:
             self._initial_running = int(self._busy)
 
     def resync(self) -> None:
-        """Deliver all objects again: a `SYNC` for each known key without waiting deltas, or one `SYNC_ALL` if `atomic`.
+        """Deliver all objects again: a `SYNC` for each known key without waiting deltas.
 
         A key with waiting deltas will be delivered anyway, and must not go back to its known state. Without
-        `known_objects`, and without `atomic`, this does nothing.
+        `known_objects` this does nothing.
         """
-        if self._atomic:
-            self._barrier(Delta(DeltaType.SYNC_ALL, None))
-        elif self._known_objects is not None:
+        if self._known_objects is not None:
             for key in self._known_objects.list_keys():
-                if key not in self._open:
-                    obj = self._known_objects.get_by_key(key)
-                    if obj is not None:
-                        self.put(key, DeltaType.SYNC, obj)
-
-    def bookmark(self, resource_version: str, *, namespace: str | None = None) -> None:
-        """Record that the source has nothing newer up to `resource_version`; without `atomic` this does nothing.
-
-        With `atomic`, a `BOOKMARK` under the key `""` is popped, and nothing that was queued before it is popped after
-        it. It is not a barrier: later deltas may be popped with it or, for a key that waits already, before it. Of
-        several bookmarks that wait, the newest of each namespace stays.
-        """
-        if not self._atomic:
-            return
-        mark = Delta(DeltaType.BOOKMARK, Bookmark(resource_version, namespace))
-        marks: list[Delta] = self._open.pop(_ALL, [])
-        if marks and not self._sealed and self._front:
-            # Single pops are going through this segment: the bookmark moves to the end of their list too.
-            self._front = deque(key for key in self._front if key != _ALL)
-        self._open[_ALL] = [other for other in marks if other.object.namespace != namespace] + [mark]
-        self._wake()
+                if key not in self._waiting and (obj := self._known_objects.get_by_key(key)) is not None:
+                    self._queue(key, DeltaType.SYNC, obj)
 
     def known(self, key: str) -> object | None:
         """Return the known object under `key`, or None.
 
         Reflectors call it, so that a relist holds no second copy of an object.
         """
-        return None if self._known is None else self._known(key)
+        return None if self._known_objects is None else self._known_objects.get_by_key(key)
 
     def close(self) -> None:
         """End the queue: after the waiting items, `pop` raises `StoppedError`. Closing it again does nothing."""
@@ -238,10 +195,8 @@ class DeltaFIFO:
         return self._replaced and not self._initial_waiting and not self._initial_running
 
     def __len__(self) -> int:
-        """Return the number of keys that wait; a barrier counts as one."""
-        if not self._sealed:
-            return len(self._open)
-        return len(self._open) + sum(map(len, self._sealed))
+        """Return the number of keys that wait."""
+        return len(self._waiting)
 
     def __bool__(self) -> bool:
         return True  # although an empty queue has the length 0
@@ -261,8 +216,7 @@ class DeltaFIFO:
         """
         await self._turn()
         initial = self._is_initial(0)
-        _, deltas = self._take_one()
-        return await self._run(process, (deltas, initial), 1)
+        return await self._run(process, (self._take_one(), initial), 1)
 
     async def pop_batch(self, process: BatchProcess) -> Any:
         """Wait for a key, take all waiting keys in one step, and process them.
@@ -274,21 +228,16 @@ class DeltaFIFO:
             Exception: `process` raised it.
         """
         await self._turn()
-        segments = self._take_all()
-        if self._replaced and not self._initial_waiting:
-            batch: list[Item] = [(key, deltas, False) for segment in segments for key, deltas in segment.items()]
-        else:
-            batch = [
-                (key, deltas, self._is_initial(place))
-                for place, (key, deltas) in enumerate(item for segment in segments for item in segment.items())
-            ]
-        del segments
+        taken, self._waiting = self._waiting, {}
+        self._front.clear()
+        batch = [(key, deltas, self._is_initial(place)) for place, (key, deltas) in enumerate(taken.items())]
+        del taken
         return await self._run(process, (batch,), len(batch))
 
     async def _turn(self) -> None:
         """Wait until there is a key to take and no `process` runs."""
-        while self._busy or not (self._open or self._sealed):
-            if self._closed and not (self._open or self._sealed):
+        while self._busy or not self._waiting:
+            if self._closed and not self._waiting:
                 raise StoppedError("DeltaFIFO: the queue is closed and empty, so there is nothing to pop")
             await self._waiters.wait()
 
@@ -296,13 +245,6 @@ class DeltaFIFO:
         # No task may take a key while `process` runs; its end wakes the next.
         if self._waiters and not self._busy:
             self._waiters.wake()
-
-    def _take_all(self) -> tuple[Segment, ...]:
-        segments = (*self._sealed, self._open) if self._open else tuple(self._sealed)
-        self._sealed.clear()
-        self._front.clear()
-        self._open = {}
-        return segments
 
     async def _run(self, process: Callable[..., object], arguments: tuple[object, ...], count: int) -> object:
         taken = min(count, self._initial_waiting)
@@ -317,7 +259,7 @@ class DeltaFIFO:
         finally:
             self._busy = False
             self._initial_running = 0
-            if self._open or self._sealed:
+            if self._waiting:
                 self._wake()
             elif self._closed:
                 self._waiters.wake_all()
@@ -325,73 +267,38 @@ class DeltaFIFO:
     def _is_initial(self, place: int) -> bool:
         return not self._replaced or place < self._initial_waiting
 
-    def _take_one(self) -> tuple[str, list[Delta]]:
-        head = self._sealed[0] if self._sealed else self._open
+    def _take_one(self) -> list[Delta]:
         if not self._front:
             # Finding the first key of a dict walks over the gaps of all keys that were taken before. A copy has no such
             # gaps; it is made once for all keys that wait now.
-            self._front.extend(head)
-            if head is self._open:
-                self._open = head = dict(head)
-        key = self._front.popleft()
-        deltas = head.pop(key)
-        if not head:
-            if self._sealed:
-                self._sealed.popleft()
-            else:
-                self._open = {}
-        return key, deltas
+            self._front.extend(self._waiting)
+            self._waiting = dict(self._waiting)
+        return self._waiting.pop(self._front.popleft())
 
     # --- internals -----------------------------------------------------------------------------
 
     def _put(self, kind: DeltaType, obj: object) -> None:
         key = object_key(self._key_func, obj)
-        if self._transform is not None and not isinstance(obj, DeletedFinalStateUnknown):
-            obj = self._transformed(key, obj)
-        self.put(key, kind, obj)
+        self._queue(key, kind, self._transformed(key, obj))
 
-    def _replace_each(self, items: Iterable[object]) -> None:
-        listed: list[tuple[str, object]] = []
-        for obj in items:
-            key = object_key(self._key_func, obj)
-            listed.append((key, obj if self._transform is None else self._transformed(key, obj)))
-        keys = {key for key, _ in listed}
-        gone: list[DeletedFinalStateUnknown] = []
-        for key, deltas in self._open.items():
-            if key not in keys:
-                newest = deltas[-1].object
-                # A tombstone within a tombstone would hide the object (kubernetes/kubernetes #115658).
-                gone.append(
-                    newest if isinstance(newest, DeletedFinalStateUnknown) else DeletedFinalStateUnknown(key, newest)
-                )
-        if self._known_objects is not None:
-            for key in self._known_objects.list_keys():
-                if key not in keys and key not in self._open:
-                    gone.append(DeletedFinalStateUnknown(key, self._known_objects.get_by_key(key)))
-        for key, obj in listed:
-            self.put(key, self._listed, obj)
-        for tombstone in gone:
-            self.put(tombstone.key, DELETED, tombstone)
-
-    def _barrier(self, delta: Delta) -> None:
-        if self._open:
-            self._sealed.append(self._open)
-            self._open = {}
-        self._sealed.append({_ALL: [delta]})
+    def _queue(self, key: str, kind: DeltaType, obj: object) -> None:
+        delta = Delta(kind, obj)
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            self._waiting[key] = [delta]
+        elif kind is DELETED and waiting[-1].type is DELETED:
+            # A last known state is worth more than a tombstone.
+            waiting[-1] = delta if isinstance(waiting[-1].object, DeletedFinalStateUnknown) else waiting[-1]
+        else:
+            waiting.append(delta)
         self._wake()
 
-    def _transformed(self, key: str | None, obj: object) -> object:
-        assert self._transform is not None
-        if self._known is not None:
-            key = object_key(self._key_func, obj) if key is None else key
-            if self._known(key) is obj:
-                return obj  # a reflector replaced an equal item by the known object, which has been transformed
+    def _transformed(self, key: str, obj: object) -> object:
+        if self._transform is None or isinstance(obj, DeletedFinalStateUnknown):
+            return obj
+        if self.known(key) is obj:
+            return obj  # a reflector replaced an equal item by the known object, which has been transformed
         result = self._transform(obj)
         if result is None:
-            raise TypeError(f"the transform returned None for {key or type(obj).__name__}; it must return an object")
+            raise TypeError(f"the transform returned None for {key}; it must return an object")
         return result
-
-
-def _one_delete(older: Delta, newer: Delta) -> Delta:
-    # A last known state is worth more than a tombstone.
-    return newer if isinstance(older.object, DeletedFinalStateUnknown) else older

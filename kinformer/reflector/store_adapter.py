@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.chunks import ChunkedList
+from kinformer.cache.store import Store
 from kinformer.list_watcher import WatchEvent
 from kinformer.objects.accessors import Known, resource_version_of
 
@@ -119,13 +120,19 @@ def event_store(store: ReflectorStore | EventStore) -> EventStore:
     return _StoreAdapter(store) if isinstance(store, ReflectorStore) else store
 
 
+def _known_of(store: ReflectorStore) -> Known | None:
+    if isinstance(store, KnowingStore):
+        return store.known
+    return store.get_by_key if isinstance(store, Store) else None
+
+
 class _StoreAdapter:
     """Writes batches into a store that takes objects one by one."""
 
     def __init__(self, store: ReflectorStore) -> None:
         self._store = store
         self._bookmark: Callable[[str], object] | None = store.bookmark if isinstance(store, BookmarkStore) else None
-        self.known: Known | None = store.known if isinstance(store, KnowingStore) else None
+        self.known = _known_of(store)
 
     def write(self, events: Sequence[WatchEvent], resource_version: str) -> None:
         store = self._store

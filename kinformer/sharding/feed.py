@@ -48,8 +48,6 @@ class ShardFeed:
         clock: Times the slices.
     """
 
-    takes_chunks = True
-
     def __init__(self, ledger: ShardLedger, *, clock: Clock = SYSTEM) -> None:
         self._ledger = ledger
         self._budget = YieldBudget(clock=clock)

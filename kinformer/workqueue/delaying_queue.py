@@ -9,9 +9,8 @@ import asyncio
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.metrics import Metrics
@@ -41,16 +40,14 @@ class DelayingQueue(WorkQueue[K]):
         self._timer: asyncio.TimerHandle | asyncio.Handle | None = None
         self._timer_at = math.inf
         self._has_loop = False
-        self._handed_back: dict[K, float] = {}
-        self._draining = False
         self._waits_for_delayed = False
 
     def add_after(self, key: K, delay: float, *, priority: int = 0) -> None:
         """Add `key` after `delay` seconds; at once if that is 0 or less.
 
-        Of two delays of a key the one that ends first counts, with the higher of the two priorities. Called during a
-        drain, the key is waited for or handed back, as the drain was asked to; called after a shutdown, it is ignored.
-        Called before there is a loop, the delay is due once the queue is used inside one.
+        Of two delays of a key the one that ends first counts, with the higher of the two priorities. Called after a
+        shutdown, it is ignored, except during a drain that waits for delayed keys. Called before there is a loop, the
+        delay is due once the queue is used inside one.
 
         Raises:
             ValueError: `delay` is infinite or no number.
@@ -59,8 +56,6 @@ class DelayingQueue(WorkQueue[K]):
         if not math.isfinite(delay):
             raise ValueError(f"invalid delay in add_after({key!r}, {delay!r}): expected a finite number of seconds")
         if self._shutting_down and not self._waits_for_delayed:
-            if self._draining:
-                self._hand_back(key, max(0.0, delay))
             return
         if delay > 0 and self._has_loop:
             asyncio.get_running_loop()  # raises before anything is noted
@@ -119,7 +114,7 @@ class DelayingQueue(WorkQueue[K]):
             when, _, key = heap[0]
             known = self._delayed.get(key)
             if known is None or known[0] != when:
-                heapq.heappop(heap)  # replaced by an earlier delay, or handed back
+                heapq.heappop(heap)  # replaced by an earlier delay, or forgotten
                 continue
             if when > now:
                 self._arm_timer()
@@ -134,22 +129,14 @@ class DelayingQueue(WorkQueue[K]):
 
     # --- shutting down --------------------------------------------------------------------------------------
 
-    @property
-    def handed_back(self) -> Mapping[K, float]:
-        """The delayed keys that a shutdown found, which will not be handed out, with the seconds they had left.
-
-        client-go forgets them. During a drain, keys that workers delay (such as retries) are added here.
-        """
-        return MappingProxyType(self._handed_back)
-
     def shut_down(self) -> None:
-        """Ignore adds from now on, as `WorkQueue.shut_down`; delayed keys are handed back, see `handed_back`."""
-        self._draining = self._waits_for_delayed = False
-        self._hand_back_all()
+        """Ignore adds from now on, as `WorkQueue.shut_down`; delayed keys are forgotten, as in client-go."""
+        self._waits_for_delayed = False
+        self._forget_delayed()
         super().shut_down()
 
     async def shut_down_with_drain(self, timeout: float | None = None, *, wait_for_delayed: bool = False) -> None:
-        """Shut down and drain, as `WorkQueue.shut_down_with_drain`; delayed keys are handed back, or waited for.
+        """Shut down and drain, as `WorkQueue.shut_down_with_drain`; delayed keys are forgotten, or waited for.
 
         Args:
             timeout: Seconds; None waits without limit.
@@ -158,34 +145,26 @@ class DelayingQueue(WorkQueue[K]):
 
         Raises:
             TimeoutError: `timeout` seconds have passed; with `wait_for_delayed`, keys that are still delayed are
-                handed back.
+                forgotten.
         """
-        self._draining, self._waits_for_delayed = True, wait_for_delayed
+        self._waits_for_delayed = wait_for_delayed
         if not wait_for_delayed:
-            self._hand_back_all()
+            self._forget_delayed()
         super().shut_down()
         try:
             await self._wait_drained(timeout)
         finally:
-            self._draining = False
             if self._waits_for_delayed:
                 self._waits_for_delayed = False
-                self._hand_back_all()
+                self._forget_delayed()
                 self._after_shut_down()
 
-    def _hand_back_all(self) -> None:
-        if self._delayed:
-            now = self._now()
-            for key, (when, _) in self._delayed.items():
-                self._hand_back(key, max(0.0, when - now))
-            self._delayed.clear()
+    def _forget_delayed(self) -> None:
+        self._delayed.clear()
         self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer, self._timer_at = None, math.inf
-
-    def _hand_back(self, key: K, delay: float) -> None:
-        self._handed_back[key] = min(delay, self._handed_back.get(key, delay))
 
     def _has_ended(self) -> bool:
         return super()._has_ended() and not self._delayed

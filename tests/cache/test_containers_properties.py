@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
 from kinformer.cache.store import Store
 from kinformer.objects.object import KubeObject
-from kinformer.queue.delta import Delta, DeltaType
+from kinformer.queue import Delta, DeltaType
 from kinformer.queue.delta_fifo import DeltaFIFO
 from kinformer.wire.decoder import EntryDecoder
 from tests.support.kube import entry
@@ -306,59 +306,4 @@ def test_a_cache_fed_by_a_queue_is_the_truth_after_a_relist_whatever_was_missed(
     while len(fifo):
         run(fifo.pop(one(process)))
     assert {thing[0]: thing for thing in known.list()} == source.truth
-    assert fifo.has_synced
-
-
-@settings(deadline=None, max_examples=200)
-@given(events)
-def test_an_atomic_queue_tells_everything_and_nothing_passes_a_barrier(history: Sequence[tuple[Any, ...]]) -> None:
-    fifo = DeltaFIFO(lambda thing: thing[0], atomic=True)
-    source = Source(fifo)
-    cache: dict[str, Thing] = {}
-    clock = {"barrier": 0, "popped": 0}  # the newest version that has come out
-    told: list[tuple[str, Any]] = []
-    marked: dict[str | None, int] = {}
-
-    def process(key: str | None, deltas: list[Delta], _: bool) -> None:
-        for kind, obj in deltas:
-            told.append((str(kind), obj))
-            if kind is DeltaType.REPLACED_ALL:
-                clock["barrier"] = int(obj.resource_version)
-                cache.clear()
-                cache.update({thing[0]: thing for thing in obj.items})
-                continue
-            if kind is DeltaType.BOOKMARK:
-                assert int(obj.resource_version) > marked.get(obj.namespace, 0), "bookmarks come in order, each once"
-                marked[obj.namespace] = int(obj.resource_version)
-                waiting = {int(thing[1]) for thing in queued if ("x", thing) not in done}
-                assert not {v for v in waiting if v < int(obj.resource_version)}, "all before it came before it"
-            elif kind is DeltaType.DELETED:
-                done.add(("d", obj))
-                cache.pop(obj[0], None)
-            elif kind is not DeltaType.SYNC_ALL:
-                done.add(("x", obj))
-                assert obj[1] > clock["barrier"], "what came before a list is popped before it"
-                cache[obj[0]] = obj
-
-    queued: list[Thing] = []
-    done: set[tuple[str, Thing]] = set()
-    for kind, *arguments in history:
-        if kind == "pop":
-            if len(fifo):
-                run(fifo.pop(one(process)))
-        elif kind == "pop batch":
-            if len(fifo):
-                run(fifo.pop_batch(each(process)))
-                assert len(fifo) == 0
-        else:
-            source.step(kind, *arguments)
-            if kind == "set":
-                queued.append(source.truth[arguments[0]])
-    source.step("relist")
-    source.step("set", "z")
-    queued.append(source.truth["z"])
-    while len(fifo):
-        run(fifo.pop(one(process)))
-    assert cache == source.truth
-    assert {thing for mark, thing in done if mark == "x"} == set(queued), "every change was told"
     assert fifo.has_synced

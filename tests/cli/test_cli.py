@@ -286,19 +286,6 @@ async def test_a_name_may_hold_what_a_selector_would_read(server: APIServer, kin
     assert missing.err == 'kinformer: 404 NotFound: clusterroles.rbac.authorization.k8s.io "none" not found\n'
 
 
-async def test_get_with_w_is_a_watch(alone: CommandLine) -> None:
-    assert (await alone("get", "pods", "-w", "-A")).err == "kinformer: there is no get; type: kinformer watch pods -A\n"
-
-
-@pytest.mark.parametrize("arguments", [[], ["pods"], ["pods", "web-1", "-o", "json"], ["po", "-A", "--help"]])
-async def test_get_says_what_to_type_instead(alone: CommandLine, arguments: list[str]) -> None:
-    ended = await alone("get", *arguments)
-    assert (ended.status, ended.out) == (2, "")
-    assert (
-        one_line(ended.err) == f"kinformer: {' '.join(['there is no get; type: kinformer watch --once', *arguments])}\n"
-    )
-
-
 # --- failures ------------------------------------------------------------------------------------------------
 
 

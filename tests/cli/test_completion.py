@@ -78,7 +78,6 @@ async def test_bash_completes_by_the_script(server: APIServer, tmp_path: Path) -
 async def test_commands_and_forms_are_offered() -> None:
     commands = set(await offered("kinformer "))
     assert {"demo", "doctor", "stats", "watch"} <= commands
-    assert "get" not in commands
     assert await offered("kinformer watch pods -o y") == ["yaml"]
 
 

@@ -314,9 +314,9 @@ async def test_a_resync_goes_over_the_cache_in_slices() -> None:
     for number in range(2000):
         source.set(f"a{number}")
     indexer, mailbox = Looked(), Counting("h", queue_size=4000)
-    queue = AtomicDeltaFIFO(indexer.known)
+    queue = AtomicDeltaFIFO(indexer.get_by_key)
     processor = Processor(indexer, resyncs=Due(mailbox))
-    queue.replace(list(source.objects.values()), "7")
+    queue.writer().replace(list(source.objects.values()), "7")
     queue.resync()
     await processor.apply(await queue.take() or ())
     assert {call[0] for call in mailbox.plain} == {"SYNC"}
@@ -458,7 +458,7 @@ async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_
     source = MemorySource()
     source.set("a")
     indexer = Indexer(meta_namespace_key)
-    queue = AtomicDeltaFIFO(indexer.known)
+    queue = AtomicDeltaFIFO(indexer.get_by_key)
     processor = Processor(indexer)
     seen: list[Any] = []
 
@@ -475,7 +475,7 @@ async def test_a_full_list_and_its_version_are_there_at_once_and_before_anybody_
     seen.clear()
     waiting = asyncio.create_task(wait())
     await asyncio.sleep(0)
-    queue.replace(list(source.objects.values()), "7")
+    queue.writer().replace(list(source.objects.values()), "7")
     await processor.apply(await queue.take() or ())
     await waiting
     assert seen == [("handler", {None: "7"}, 1, False), ("waiter", {None: "7"}, 1, True)]

@@ -9,7 +9,7 @@ import pytest
 from kinformer.cache.store import Store
 from kinformer.exceptions import KeyFuncError, StoppedError
 from kinformer.objects.meta import DeletedFinalStateUnknown
-from kinformer.queue.delta import Bookmark, Delta, DeltaType, Replacement
+from kinformer.queue import Delta
 from kinformer.queue.delta_fifo import DeltaFIFO
 
 Thing = tuple[str, int]  # a name and a version
@@ -219,7 +219,6 @@ def test_known_answers_for_the_cache_so_that_a_relist_holds_no_second_copy() -> 
     assert queue(store(("a", 1))).known("a") == ("a", 1)
     assert queue(store(("a", 1))).known("b") is None
     assert queue().known("a") is None
-    assert queue(atomic=True, known={"a": ("a", 2)}.get).known("a") == ("a", 2)
 
 
 # --- transform ---------------------------------------------------------------------------------------
@@ -254,9 +253,8 @@ def test_what_a_relist_found_unchanged_and_took_from_the_cache_is_not_transforme
     assert take(fifo) == [("a", [("Replaced", ("a", 2))]), ("b", [("Replaced", ("b", 2))])]
 
 
-@pytest.mark.parametrize("atomic", [False, True])
-def test_a_transform_that_fails_comes_out_and_nothing_is_queued(atomic: bool) -> None:
-    fifo = queue(transform=double, atomic=atomic)
+def test_a_transform_that_fails_comes_out_and_nothing_is_queued() -> None:
+    fifo = queue(transform=double)
     writes: list[Callable[[], None]] = [
         lambda: fifo.add(("a", -1)),
         lambda: fifo.replace([("a", 1), ("b", -1)], "10"),
@@ -264,7 +262,7 @@ def test_a_transform_that_fails_comes_out_and_nothing_is_queued(atomic: bool) ->
     for write in writes:
         with pytest.raises(ValueError, match="negative"):
             write()
-    nothing = queue(transform=lambda _: None, atomic=atomic)
+    nothing = queue(transform=lambda _: None)
     with pytest.raises(TypeError, match="None for a"):
         nothing.add(("a", 1))
     assert len(fifo) == len(nothing) == 0
@@ -345,131 +343,6 @@ def test_an_item_whose_processing_failed_counts_as_processed_and_is_not_put_back
     with pytest.raises(OSError, match="disk full"):
         run(fifo.pop_batch(fail))
     assert len(fifo) == 0
-
-
-# --- atomic ----------------------------------------------------------------------------------------------
-
-
-def atomic() -> DeltaFIFO:
-    return queue(atomic=True)
-
-
-def test_an_atomic_replace_is_one_delta_and_a_barrier() -> None:
-    fifo = atomic()
-    fifo.add(("a", 1))
-    fifo.replace([("a", 2), ("b", 2)], "10", namespace="shop")
-    fifo.update(("a", 3))
-    fifo.resync()
-    fifo.update(("a", 4))
-    assert len(fifo) == 5
-    assert take(fifo) == [
-        ("a", [("Added", ("a", 1))]),
-        ("", [("ReplacedAll", Replacement([("a", 2), ("b", 2)], "10", "shop"))]),
-        ("a", [("Updated", ("a", 3))]),
-        ("", [("SyncAll", None)]),
-        ("a", [("Updated", ("a", 4))]),
-    ]
-    assert len(fifo) == 0
-
-
-def test_single_pops_keep_the_order_across_barriers() -> None:
-    fifo, popped = atomic(), []
-
-    def process(deltas: list[Delta], _: bool) -> None:
-        popped.append([delta.type.value for delta in deltas])
-
-    fifo.add(("a", 1))
-    fifo.add(("b", 1))
-    run(fifo.pop(process))
-    fifo.update(("b", 2))
-    fifo.replace([], "10")
-    fifo.add(("b", 3))
-    fifo.resync()
-    while len(fifo):
-        run(fifo.pop(process))
-    assert popped == [["Added"], ["Added", "Updated"], ["ReplacedAll"], ["Added"], ["SyncAll"]]
-
-
-def test_the_list_of_a_replacement_is_a_copy_unless_the_caller_gives_it_away() -> None:
-    fifo, items = atomic(), [("a", 1)]
-    fifo.replace(items, "10", copy=False)
-    fifo.replace(items, "11")
-    fifo.replace(iter(items), "12", copy=False)
-    given, copied, made = (deltas[0][1].items for _, deltas in take(fifo))
-    assert given is items, "copying 100,000 objects would stall the loop"
-    items.clear()
-    assert copied == made == [("a", 1)]
-
-
-def test_with_atomic_the_consumer_decides_about_deletes_of_what_is_not_known() -> None:
-    fifo = atomic()
-    fifo.delete(("ghost", 1))
-    assert take(fifo) == [("ghost", [("Deleted", ("ghost", 1))])]
-
-
-def test_an_atomic_queue_is_synced_when_the_replacement_has_been_processed() -> None:
-    fifo, seen = atomic(), []
-    fifo.replace([], "10")
-    assert not fifo.has_synced
-    run(fifo.pop(synced_within(fifo, seen)))
-    assert seen == [(True, False)]
-    assert fifo.has_synced
-
-
-def test_a_bookmark_comes_after_all_that_was_queued_before_it_and_the_newest_of_a_namespace_stays() -> None:
-    fifo = atomic()
-    fifo.add(("a", 1))
-    fifo.bookmark("5", namespace="shop")
-    fifo.bookmark("6")
-    fifo.add(("b", 1))
-    fifo.bookmark("7", namespace="shop")
-    fifo.update(("a", 2))
-    assert take(fifo) == [
-        ("a", [("Added", ("a", 1)), ("Updated", ("a", 2))]),
-        ("b", [("Added", ("b", 1))]),
-        ("", [("Bookmark", Bookmark("6")), ("Bookmark", Bookmark("7", "shop"))]),
-    ]
-
-
-def test_a_bookmark_keeps_its_place_when_single_pops_are_on_their_way() -> None:
-    fifo, popped = atomic(), []
-    fifo.add(("a", 1))
-    fifo.bookmark("5")
-    fifo.add(("b", 1))
-    run(fifo.pop(lambda deltas, _: popped.append(deltas)))
-    fifo.add(("c", 1))
-    fifo.bookmark("6")
-    while len(fifo):
-        run(fifo.pop(lambda deltas, _: popped.append(deltas)))
-    assert [deltas[-1].object for deltas in popped] == [("a", 1), ("b", 1), ("c", 1), Bookmark("6")]
-
-
-def test_a_bookmark_does_not_pass_a_barrier_in_either_direction() -> None:
-    fifo = atomic()
-    fifo.bookmark("5")
-    fifo.replace([], "6")
-    fifo.bookmark("7")
-    assert [deltas[0][0] for _, deltas in take(fifo)] == ["Bookmark", "ReplacedAll", "Bookmark"]
-
-
-def test_options_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValueError, match="known_objects"):
-        queue(store(), atomic=True)
-    with pytest.raises(ValueError, match="atomic"):
-        queue().replace([], "1", namespace="shop")
-
-
-def test_without_atomic_a_bookmark_is_nothing() -> None:
-    fifo = queue()
-    fifo.bookmark("5")
-    assert len(fifo) == 0
-
-
-def test_delta_types_are_their_text() -> None:
-    assert DeltaType.REPLACED_ALL == "ReplacedAll"
-    assert str(DeltaType.ADDED) == "Added"
-    kind, obj = Delta(DeltaType.ADDED, 7)
-    assert (kind, obj) == (DeltaType.ADDED, 7)
 
 
 # --- waiting -----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from functools import cache
 
 import aiohttp
 
@@ -22,7 +21,7 @@ from kinformer.client.aiohttp_internals import low_watermark, read_whole, transp
 from kinformer.client.responses import failure, reason_of
 from kinformer.exceptions import ConnectError
 
-__all__ = ["Body", "BodyReader", "Pace", "keep_free_memory"]
+__all__ = ["Body", "Pace", "keep_free_memory"]
 
 log = get_logger("kinformer.body")
 
@@ -54,13 +53,16 @@ class Pace:
         return self._row >= _ROW
 
 
-@cache
 def keep_free_memory() -> None:
-    """Make glibc's malloc keep up to 4 MB of free memory, where it gives the system back what exceeds a part of that.
+    """Make glibc's malloc keep up to 4 MB of free memory of this process, instead of returning it to the system.
 
-    Its threshold is twice the size of the largest block that was mapped and has been freed (mallopt(3),
-    M_MMAP_THRESHOLD): so one is mapped and freed here, once in a process, and its pages are never touched. A program
-    that has set the thresholds keeps its own. Other allocators are not affected.
+    Streams take and free memory all the time, and each piece that was returned costs page faults when it is taken
+    again. A program that follows busy resources may call this once, at its start: docs/cost.md says what it brings.
+    kinformer never calls it, because it concerns the whole process.
+
+    The threshold of malloc is twice the size of the largest block that was mapped and has been freed (mallopt(3),
+    M_MMAP_THRESHOLD). So one is mapped and freed here, and its pages are never touched. A program that has set the
+    thresholds keeps its own. Other allocators are not affected.
     """
     bytes(_MAPPED)
 
@@ -68,15 +70,16 @@ def keep_free_memory() -> None:
 class Body:
     """A response whose head has been read; `read`, or `async for`, returns its body in chunks as they arrive."""
 
-    __slots__ = ("_cut_is_end", "_pace", "_response", "_what")
+    __slots__ = ("_budget", "_cut_is_end", "_no_json", "_pace", "_response", "_what")
 
     def __init__(self, response: aiohttp.ClientResponse, what: str, *, cut_is_end: bool) -> None:
         self._response = response
         self._what = what
         self._cut_is_end = cut_is_end
         self._pace = Pace()
+        self._budget: YieldBudget | None = None
+        self._no_json: type[Exception] | None = None
         read_whole(response.content)
-        keep_free_memory()
 
     @property
     def status(self) -> int:
@@ -91,6 +94,16 @@ class Body:
         """The media type without parameters, in lower case; "" if the server sent none."""
         return self._response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
+    def expect_json(self, budget: YieldBudget, error: type[Exception]) -> None:
+        """Expect JSON, whose reader works within a budget.
+
+        Args:
+            budget: Time spent waiting is not work, so a read that has waited starts a new turn of it.
+            error: Raised if the body is HTML: a login page, or the error page of a proxy, with status 200.
+        """
+        self._budget = budget
+        self._no_json = error
+
     async def read(self) -> bytes:
         """Wait for data, and return all that has arrived; b"" at the end.
 
@@ -100,6 +113,7 @@ class Body:
             ConnectError: The connection was cut, unless that is how the body ends (a LIST that is cut is no short
                 list).
         """
+        began = SYSTEM.perf()
         if self._pace.is_hurried:
             await self._gather()
         before = SYSTEM.perf()
@@ -111,8 +125,25 @@ class Body:
                 return b""
             text = f"{self._what}: the body broke off: {reason_of(error)}"
             raise ConnectError.of_lost_connection(text) from None
-        self._pace.note(len(chunk), SYSTEM.perf() - before)
+        now = SYSTEM.perf()
+        self._pace.note(len(chunk), now - before)
+        if self._budget is not None:
+            if now - began > _WAITED:
+                self._budget.rested = True
+            elif self._budget.exhausted():
+                await self._budget.pause()
+        if self._no_json is not None and chunk:
+            self._check_json(chunk, self._no_json)
         return chunk
+
+    def _check_json(self, chunk: bytes, error: type[Exception]) -> None:
+        first = chunk.lstrip(b" \t\r\n")[:1]
+        if first:
+            self._no_json = None
+        if first == b"<" or self.content_type == "text/html":
+            got = self.content_type or "HTML"
+            text = f"expected JSON, got {got}: something is answering instead of the API server"
+            raise error(f"{text}: {chunk[:80]!r}")
 
     async def _gather(self) -> None:
         transport = transport_of(self._response)
@@ -158,44 +189,3 @@ class Body:
         transport = transport_of(self._response)
         self._response.close()
         without_close_notify(transport)
-
-
-class BodyReader:
-    """Reads a JSON body chunk by chunk, and gives the loop its turns.
-
-    Time spent waiting is not work, so a read that has waited starts a new turn of the budget. A login page or a proxy's
-    error page with status 200 does not come from the API server: it raises `no_json`.
-
-    Args:
-        body: The body to read.
-        budget: The budget of its reader.
-        no_json: The class of the error that is raised if the body is HTML.
-    """
-
-    __slots__ = ("_begun", "_body", "_budget", "_no_json")
-
-    def __init__(self, body: Body, budget: YieldBudget, no_json: type[Exception]) -> None:
-        self._body = body
-        self._budget = budget
-        self._no_json = no_json
-        self._begun = False
-
-    async def read(self) -> bytes:
-        """The next chunk, or b"" at the end."""
-        before = SYSTEM.perf()
-        chunk = await self._body.read()
-        if SYSTEM.perf() - before > _WAITED:
-            self._budget.rested = True
-        elif self._budget.exhausted():
-            await self._budget.pause()
-        if not self._begun and chunk:
-            self._begin(chunk)
-        return chunk
-
-    def _begin(self, chunk: bytes) -> None:
-        first = chunk.lstrip(b" \t\r\n")[:1]
-        self._begun = bool(first)
-        if first == b"<" or self._body.content_type == "text/html":
-            kind = self._body.content_type or "HTML"
-            text = f"{kind} came where JSON was asked for; something between answers for the server"
-            raise self._no_json(f"{text}: {chunk[:80]!r}")

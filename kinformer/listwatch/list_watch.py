@@ -16,7 +16,7 @@ from anyio import CapacityLimiter
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer._runtime.signatures import check_callback
-from kinformer.client.body import Body, BodyReader
+from kinformer.client.body import Body
 from kinformer.client.client import Client
 from kinformer.client.discovery import KubeSystemProbe, lacking_resource, nearest_resource, presence
 from kinformer.exceptions import APIError, ConfigError, DecodeError, NotFoundError, SelectorError, WatchError
@@ -325,8 +325,8 @@ class ListWatch:
             max_list_bytes=self._max_list_bytes,
         )
         budget = YieldBudget()
-        reader = BodyReader(body, budget, DecodeError)
-        while chunk := await reader.read():
+        body.expect_json(budget, DecodeError)
+        while chunk := await body.read():
             self.stats.bytes += len(chunk)
             view = memoryview(chunk)
             items: builtins.list[KubeObject] = []
@@ -352,9 +352,9 @@ class ListWatch:
     async def _events(self, body: Body) -> AsyncGenerator[builtins.list[WatchEvent], None]:
         framer = LineFramer(self._max_event_bytes)
         budget = YieldBudget()
-        reader = BodyReader(body, budget, WatchError)
+        body.expect_json(budget, WatchError)
         decoder = self._decoder
-        while chunk := await reader.read():
+        while chunk := await body.read():
             self.stats.bytes += len(chunk)
             events: builtins.list[WatchEvent] = []
             try:

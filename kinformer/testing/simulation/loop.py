@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
-from kinformer._runtime.clock import Clock
+from kinformer._runtime.clock import Clock, ClockedLoop
 from kinformer.testing.simulation.network import Network
 
 __all__ = ["SimulatedLoop"]
@@ -24,7 +24,7 @@ class _NoSelector:
         return
 
 
-class SimulatedLoop(asyncio.BaseEventLoop):
+class SimulatedLoop(ClockedLoop, asyncio.BaseEventLoop):
     """The event loop of one simulated process.
 
     Connections go to the network of the simulation; what would run in a thread of an executor runs at once.
@@ -35,7 +35,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         owner: Its name in the network.
 
     Attributes:
-        simulated_clock: The clocks that kinformer reads while this loop runs.
+        clock: The clocks that kinformer reads while this loop runs.
         errors: The contexts that its exception handler was called with.
         signals: The handlers that the program has set.
     """
@@ -47,7 +47,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._owner = owner
         self._selector = _NoSelector()
         self._clock_resolution = 0.0
-        self.simulated_clock = Clock()
+        self.clock = Clock()
         self.errors: list[dict[str, Any]] = []
         self._connecting: dict[int, Any] = {}  # the address that a socket would be connected to, by its number
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()  # `asyncio.all_tasks` would look at those of all loops

@@ -2,10 +2,10 @@
 # it. `__init__.py` reads this file.
 
 from kinformer._runtime.backoff import Backoff as Backoff
-from kinformer.cache.index import NAMESPACE_INDEX as NAMESPACE_INDEX
-from kinformer.cache.index import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.indexer import Indexer as Indexer
 from kinformer.cache.lister import Lister as Lister
+from kinformer.cache.namespace_index import NAMESPACE_INDEX as NAMESPACE_INDEX
+from kinformer.cache.namespace_index import meta_namespace_index_func as meta_namespace_index_func
 from kinformer.cache.store import Store as Store
 from kinformer.client.client import Client as Client
 from kinformer.controller.controller import Controller as Controller

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from kinformer._runtime.signatures import check_callback, keywords_of
 from kinformer.cache.index import check_indexers
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, Indexers, meta_namespace_index_func
+from kinformer.cache.indexer import Indexer, Indexers
+from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
 from kinformer.exceptions import ConfigError, ConnectError, NotFoundError, StoppedError, describe
 from kinformer.informer.memory import cache_memory
 from kinformer.informer.metrics import InformerStatistics

@@ -18,7 +18,8 @@ from kinformer._runtime.chunks import ChunkedList
 from kinformer._runtime.clock import SYSTEM, Clock, YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.signatures import check_callback, options_of
-from kinformer.cache.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from kinformer.cache.indexer import Indexer
+from kinformer.cache.namespace_index import NAMESPACE_INDEX, meta_namespace_index_func
 from kinformer.exceptions import APIError, ExpiredError, NotFoundError, TooManyRequestsError
 from kinformer.list_watcher import ListerWatcher, ListOptions, WatchEvent, capabilities_of
 from kinformer.objects.meta import meta_namespace_key

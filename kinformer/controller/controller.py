@@ -186,7 +186,6 @@ class Controller:
             self.reconcile,
             self._sources,
             self._options,
-            self._limiter,
             self._metrics,
             queue,
             self._abandoned,

@@ -22,7 +22,6 @@ from kinformer.controller.sources import ControllerSource, SourceFeed, has_clust
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
 from kinformer.informer.core import CollectionCore, core_of
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
-from kinformer.workqueue.rate_limiters import RateLimiter
 
 __all__ = ["ControllerRun"]
 
@@ -50,7 +49,6 @@ class ControllerRun:
         reconcile: ReconcileFunction,
         sources: Sequence[ControllerSource],
         options: ControllerOptions,
-        limiter: RateLimiter[str],
         metrics: ControllerMetrics,
         queue: RateLimitingQueue[str],
         abandoned: Mapping[str, asyncio.Task[None]],
@@ -58,7 +56,6 @@ class ControllerRun:
         self._name = name
         self._reconcile = reconcile
         self._options = options
-        self._limiter = limiter
         self._metrics = metrics
         self.queue = queue
         self.synced = False
@@ -78,8 +75,6 @@ class ControllerRun:
         self.abandoned = {key: task for key, task in abandoned.items() if not task.done()}
         self._reasons: dict[str, tuple[Reason, ...]] = {}
         self._tasks = Tasks(self._task_crashed)
-        self._leaving = False
-        self._resource = next((feed.informer.name for feed in self._feeds), "")
         self._logged = LogOnce()
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -87,6 +82,10 @@ class ControllerRun:
     def active(self) -> int:
         """Reconciles under way."""
         return len(self._active)
+
+    @property
+    def _resource(self) -> str:
+        return next((feed.informer.name for feed in self._feeds), "")
 
     def trigger(self, key: str, reason: Reason, priority: int = 0) -> None:
         """Have a key reconciled, after the debounce if there is one."""
@@ -128,7 +127,7 @@ class ControllerRun:
         if not self._end.done():
             self._end.set_exception(error)
             self._end.exception()  # read here, because no task awaits it if the run is being cancelled
-        elif isinstance(error, LeadershipLostError) or (self._leaving and isinstance(error, KinformerError)):
+        elif isinstance(error, LeadershipLostError) or (self.queue.shutting_down and isinstance(error, KinformerError)):
             log.debug("%s ended by %s: %s", task, type(error).__name__, error, reason=error)  # the informers leave too
         else:
             log.error("%s ended by %s: %s", task, type(error).__name__, error, exc_info=error, reason=error)
@@ -153,7 +152,6 @@ class ControllerRun:
     @shielded_from_scopes
     async def _leave(self, producers: list[asyncio.Task[None]]) -> None:
         """Take no new key; let reconciles end within the deadline; then cancel them once."""
-        self._leaving = True
         deadline = asyncio.get_running_loop().time() + self._options.shutdown_timeout
         self.queue.shut_down()
         for task in producers:
@@ -298,7 +296,7 @@ class ControllerRun:
             self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
             return
         self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
-        delay = self._limiter.when(key)
+        delay = self.queue.limiter.when(key)
         if isinstance(error, APIError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, RETRY_AFTER_CAP))
         self._note_reason(key, _RETRY)

@@ -130,15 +130,18 @@ class ListWatch:
         if tweak_list_options is not None:
             check_callback(tweak_list_options, "tweak_list_options", "options", f"ListWatch {self.name}", plain=True)
         self._tweak = tweak_list_options
-        self._form = form = _AS_METADATA if metadata_only else "application/json"
+        form = _AS_METADATA if metadata_only else "application/json"
         self._accept = form if keep_managed_fields else f"{form.partition(',')[0]}{_DROP},{form}"
         self._max_event_bytes = max_event_bytes
         self._max_list_bytes = max_list_bytes
         self._decoder = EntryDecoder(keep_managed_fields=keep_managed_fields, fields=fields)
         self._told = LogOnce()
-        self._warned_of_shards = False
         self._kind = ""  # of the objects so far; "" before
-        self._kept = {"fields": repr(fields and sorted(fields)), "managed_fields": repr(keep_managed_fields)}
+        self._form = {
+            "accept": form,
+            "fields": repr(fields and sorted(fields)),
+            "managed_fields": repr(keep_managed_fields),
+        }
 
     def __repr__(self) -> str:
         return f"<ListWatch {self.name}>"
@@ -240,7 +243,7 @@ class ListWatch:
         """A description of the objects and their form: equal for sources that give the same."""
         query = urlencode(sorted(self._options(ListOptions()).params().items()))
         where = {"resource": str(self.resource), "namespace": self.namespace or ""}
-        return {**where, "query": query, "accept": self._form, **self._kept}
+        return {**where, "query": query, **self._form}
 
     def keep(self, obj: KubeObject) -> KubeObject:
         """Convert an object of an earlier time into the form in which this source gives objects."""
@@ -410,8 +413,7 @@ class ListWatch:
     def _check_shards(self, header: ListHeader, *, typed: bool) -> None:
         # Servers that do not know the parameter ignore it, and send everything; those that do, say so in the lists
         # of built-in types, which put kind before the items. Lists of custom resources never tell.
-        if typed and not header.shard_info and not self._warned_of_shards:
-            self._warned_of_shards = True
+        if typed and not header.shard_info and self._told.is_news("", "shards_ignored"):
             log.warning(_ALL_SENT, self.name, resource=self.name, reason="shards_ignored")
 
 

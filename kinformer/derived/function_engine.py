@@ -116,14 +116,7 @@ class FunctionEngine(Engine):
         for tap in [tap for tap in self._blocked if tap.is_ready]:
             for key in self._blocked.pop(tap):
                 self._dirty.add(key)
-        left = _LOOK
-        while self._dirty:
-            self._run(self._dirty.take())
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
+        self._dirty.drain(self._run, budget, _LOOK)
         # What it waits for, and is complete, has work itself: it comes first, and this again after it.
         return not self._is_behind
 

@@ -105,18 +105,12 @@ class GroupEngine(Engine):
         return names
 
     def _compute(self, budget: YieldBudget) -> bool:
-        left = _LOOK
-        while self._dirty:
-            name = self._dirty.take()
-            group = self._groups.get(name)
-            if group is None:
-                self.values.remove(name)
-            else:
-                members = group.members
-                self.values.set(name, tuple([value_of(members[key]) for key in group.keys]))
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
-        return not self._dirty
+        return self._dirty.drain(self._set, budget, _LOOK)
+
+    def _set(self, name: str) -> None:
+        group = self._groups.get(name)
+        if group is None:
+            self.values.remove(name)
+        else:
+            members = group.members
+            self.values.set(name, tuple([value_of(members[key]) for key in group.keys]))

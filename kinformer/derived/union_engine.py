@@ -286,15 +286,7 @@ class UnionEngine(Engine):
                 if budget.exhausted():
                     return False
             self._sweeps.popleft()
-        left = _LOOK
-        while self._dirty:
-            self._set(self._dirty.take())
-            left -= 1
-            if not left:
-                left = _LOOK
-                if budget.exhausted():
-                    break
-        return not self._dirty
+        return self._dirty.drain(self._set, budget, _LOOK)
 
     def _set(self, key: str) -> None:
         entry: Any = None

@@ -69,7 +69,14 @@ class InformerCore(CollectionCore):
         self.face: Any = None
         self.ended: asyncio.Future[None] | None = None
         self._refusals = Refusals()
-        self._namespaces = NamespaceFollower(name, self.parts, self._run_reflector, self.tasks)
+        self._namespaces = NamespaceFollower(
+            name,
+            self.parts.chosen,
+            self.parts.queue,
+            join=lambda namespace: self._run_reflector(self.parts.join(namespace)),
+            leave=self.parts.leave,
+            tasks=self.tasks,
+        )
         self._feeding: list[asyncio.Task[None]] = []
         self._processing: asyncio.Task[None] | None = None
 

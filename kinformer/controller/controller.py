@@ -84,8 +84,6 @@ class Controller:
         self._main: Collection[Any] | None = None
         self._run: ControllerRun | None = None
         self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
-        self._past_waits = 0  # for own writes, in earlier runs
-        self._past_wait_timeouts = 0
 
     # --- sources ------------------------------------------------------------------------------------------
 
@@ -195,8 +193,6 @@ class Controller:
         finally:
             self._run = None
             self._abandoned = run.abandoned
-            self._past_waits += run.own_writes.waits
-            self._past_wait_timeouts += run.own_writes.timeouts
 
     def trigger(self, request: str | Request) -> None:
         """Reconcile a key for a reason of the program's own: a webhook, a timer, a change outside the cluster.
@@ -220,19 +216,19 @@ class Controller:
 
     def statistics(self) -> ControllerStatistics:
         """Return the figures of this moment."""
-        run, metrics = self._run, self._metrics
+        run, counts = self._run, self._metrics.counts
         return ControllerStatistics(
             running=run is not None,
             synced=self.synced,
             active=0 if run is None else run.active,
-            reconciles=dict(metrics.outcomes),
-            terminal_errors=metrics.terminal,
-            timeouts=metrics.timeouts,
-            source_errors=metrics.source_errors,
-            own_write_waits=self._past_waits + (0 if run is None else run.own_writes.waits),
-            own_write_timeouts=self._past_wait_timeouts + (0 if run is None else run.own_writes.timeouts),
-            caught_up_waits=metrics.caught_up_waits,
-            caught_up_timeouts=metrics.caught_up_timeouts,
+            reconciles=dict(self._metrics.outcomes),
+            terminal_errors=counts["terminal_errors"],
+            timeouts=counts["timeouts"],
+            source_errors=counts["source_errors"],
+            own_write_waits=counts["own_write_waits"],
+            own_write_timeouts=counts["own_write_timeouts"],
+            caught_up_waits=counts["caught_up_waits"],
+            caught_up_timeouts=counts["caught_up_timeouts"],
             queue=None if run is None else run.queue.statistics(),
         )
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from kinformer._runtime.backoff import RETRY_AFTER_CAP
 from kinformer._runtime.cancellation import shielded_from_scopes
@@ -66,8 +67,9 @@ class ControllerRun:
         )
         self._cores: list[CollectionCore] = cores
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
+        failed = partial(metrics.count, "source_errors")
         self._feeds = [
-            SourceFeed(source, name, self.trigger, metrics.source_failed, clusters=clusters, completes=completes)
+            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes)
             for source in sources
         ]
         self._free_workers = asyncio.Semaphore(options.workers)
@@ -186,7 +188,7 @@ class ControllerRun:
                 continue
             if self.own_writes.is_behind(key) or self._is_deriving:
                 self._free_workers.release()
-                self._metrics.own_write_wait_began()
+                self._metrics.count("own_write_waits")
                 self._start_task(key, self._wait_for_own_writes(key), f"{key} waits for its writes")
                 continue
             task = self._start_task(key, self._reconcile_key(key), f"reconcile {key}")
@@ -211,11 +213,9 @@ class ControllerRun:
 
     async def _wait_for_own_writes(self, key: str) -> None:
         # For the queue the key is still in process, so triggers of it are collected, and no other worker gets it.
-        before = self.own_writes.timeouts
-        await self.own_writes.wait(key)
+        if not await self.own_writes.wait(key):
+            self._metrics.count("own_write_timeouts")
         await self._derive_rest()
-        if self.own_writes.timeouts > before:
-            self._metrics.own_write_wait_timed_out()
         self.queue.add(key, priority=self.queue.priority(key))
 
     @property
@@ -234,12 +234,12 @@ class ControllerRun:
         if not self.own_writes.is_behind(key):
             await self._derive_rest()
             return
-        self._metrics.catching_up_began()
+        self._metrics.count("caught_up_waits")
         try:
             await self.own_writes.catch_up(key, timeout)
             await self._derive_rest()
         except TimeoutError:
-            self._metrics.catching_up_timed_out()
+            self._metrics.count("caught_up_timeouts")
             raise
 
     async def _reconcile_key(self, key: str) -> None:
@@ -287,7 +287,7 @@ class ControllerRun:
     def _failed(self, request: Request, error: BaseException, seconds: float, *, timed_out: bool = False) -> None:
         key, why = request.key, ", ".join(map(str, request.reasons))
         if isinstance(error, TerminalError):
-            self._metrics.reconcile_ended("error", seconds, "terminal")
+            self._metrics.reconcile_ended("error", seconds, "terminal_errors")
             self.queue.forget(key)
             self._logged.forget(key)  # it runs again only when something has changed, so its next failure is news
             text = "controller %s: %s failed and is not retried (%s): %s"
@@ -295,7 +295,7 @@ class ControllerRun:
             cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
             self._log_failure(key, cause or error, text, self._name, key, why, error, reason="terminal_error")
             return
-        self._metrics.reconcile_ended("error", seconds, "timeout" if timed_out else "")
+        self._metrics.reconcile_ended("error", seconds, "timeouts" if timed_out else "")
         delay = self.queue.limiter.when(key)
         if isinstance(error, APIError) and error.retry_after is not None:
             delay = max(delay, min(error.retry_after, RETRY_AFTER_CAP))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from kinformer._runtime.signatures import check_callback, options_of
 from kinformer.controller.metrics import ControllerMetrics, ControllerStatistics
@@ -81,13 +81,13 @@ class Controller:
         )
         self._metrics = ControllerMetrics(self.name, options.metrics)
         self._sources: list[ControllerSource] = []
-        self._main: Collection[Any] | None = None
+        self._main: Collection | None = None
         self._run: ControllerRun | None = None
         self._abandoned: dict[str, asyncio.Task[None]] = {}  # reconciles that have outlived their run
 
     # --- sources ------------------------------------------------------------------------------------------
 
-    def for_(self, informer: Collection[Any], predicate: EventFilter | None = None) -> Self:
+    def for_(self, informer: Collection, predicate: EventFilter | None = None) -> Self:
         """Reconcile the objects of this informer: each change of an object triggers its key.
 
         Args:
@@ -105,7 +105,7 @@ class Controller:
         self._main = informer
         return self
 
-    def owns(self, informer: Collection[Any], owner_kind: str, predicate: EventFilter | None = None) -> Self:
+    def owns(self, informer: Collection, owner_kind: str, predicate: EventFilter | None = None) -> Self:
         """Reconcile the owner of these objects when one changes: the owner whose reference has `controller: true`.
 
         Args:
@@ -121,7 +121,7 @@ class Controller:
         mapper = keys_of_owners(owner_kind, self._is_cluster_scoped)
         return self._add_source(ControllerSource(informer, mapper, predicate))
 
-    def watches(self, informer: Collection[Any], mapper: Mapper, predicate: EventFilter | None = None) -> Self:
+    def watches(self, informer: Collection, mapper: Mapper, predicate: EventFilter | None = None) -> Self:
         """Reconcile the keys that `mapper` returns for an object of this informer when that object changes.
 
         Args:

@@ -69,8 +69,7 @@ class ControllerRun:
         clusters, completes = has_clusters(sources), keys_have_clusters(sources)
         failed = partial(metrics.count, "source_errors")
         self._feeds = [
-            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes)
-            for source in sources
+            SourceFeed(source, name, self.trigger, failed, clusters=clusters, completes=completes) for source in sources
         ]
         self._free_workers = asyncio.Semaphore(options.workers)
         self._active: dict[asyncio.Task[None], str] = {}

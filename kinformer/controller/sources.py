@@ -7,7 +7,6 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.controller.predicates import EventFilter
@@ -38,7 +37,7 @@ class ControllerSource:
         predicate: Chooses the events that count; None: all.
     """
 
-    informer: Collection[Any]
+    informer: Collection
     mapper: Mapper | None = None
     predicate: EventFilter | None = None
 

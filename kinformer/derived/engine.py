@@ -40,7 +40,7 @@ class Engine(ComputedCore):
         circle: Raised when it was about to read itself, directly or not; it ends by that.
     """
 
-    def __init__(self, name: str, collections: tuple[Collection[Any], ...]) -> None:
+    def __init__(self, name: str, collections: tuple[Collection, ...]) -> None:
         self.values = Values()
         self.values.wake = self.wake
         super().__init__(
@@ -114,7 +114,7 @@ class Engine(ComputedCore):
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def source_of(self, collection: Collection[Any]) -> Source:
+    def source_of(self, collection: Collection) -> Source:
         """Return a collection as this reads it; one of the program's own is mirrored."""
         core = core_of(collection)
         if core is None:

@@ -34,7 +34,7 @@ class Fetch:
     again.
     """
 
-    def __init__(self, reads: Reads, tap_of: Callable[[Collection[Any]], Tap]) -> None:
+    def __init__(self, reads: Reads, tap_of: Callable[[Collection], Tap]) -> None:
         self.read: list[Read] | None = None
         self._reads = reads
         self._tap_of = tap_of
@@ -54,7 +54,7 @@ class Fetch:
     ) -> list[T]: ...
     def __call__(
         self,
-        collection: Collection[Any],
+        collection: Collection,
         /,
         *,
         key: str | None = None,

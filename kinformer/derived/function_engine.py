@@ -42,7 +42,7 @@ class FunctionEngine(Engine):
         failures: The number of times that it raised.
     """
 
-    def __init__(self, name: str, primary: Collection[Any], function: Function, *, fetches: bool, many: bool) -> None:
+    def __init__(self, name: str, primary: Collection, function: Function, *, fetches: bool, many: bool) -> None:
         super().__init__(name, (primary,))
         self.runs = 0
         self.failures = 0
@@ -57,14 +57,14 @@ class FunctionEngine(Engine):
         self._marking: deque[Iterator[str]] = deque()  # keys that changes concern, if these are many
         self._blocked: dict[Tap, dict[str, None]] = {}
         self._tap_by_id: dict[int, Tap] = {}  # by the id of the collection that a function fetches from
-        self._kept: list[Collection[Any]] = []  # these collections, so that no other gets one of the ids
+        self._kept: list[Collection] = []  # these collections, so that no other gets one of the ids
         self.reads = Reads(self._values_of)
         self._fetch = Fetch(self.reads, self._tap_of)
         self._logged = LogOnce()
 
     # --- what it reads ----------------------------------------------------------------------------
 
-    def _tap_of(self, collection: Collection[Any]) -> Tap:
+    def _tap_of(self, collection: Collection) -> Tap:
         tap = self._tap_by_id.get(id(collection))
         if tap is None:
             source = self.source_of(collection)

@@ -51,7 +51,7 @@ class GroupEngine(Engine):
         function: Returns the groups of an object: one, several, or none.
     """
 
-    def __init__(self, name: str, source: Collection[Any], function: Callable[[Any], Names]) -> None:
+    def __init__(self, name: str, source: Collection, function: Callable[[Any], Names]) -> None:
         super().__init__(name, (source,))
         self._view = self._sources[0].view
         self._function = function

@@ -72,7 +72,7 @@ class Source:
 
     __slots__ = ("_collection", "computed", "core", "indexer", "view")
 
-    def __init__(self, collection: Collection[Any], core: CollectionCore) -> None:
+    def __init__(self, collection: Collection, core: CollectionCore) -> None:
         self._collection = collection  # kept, so that no other collection gets its id
         self.core = core
         self.computed = core if isinstance(core, ComputedCore) else None

@@ -83,7 +83,7 @@ class UnionEngine(Engine):
     def __init__(
         self,
         name: str,
-        members: Mapping[str, Collection[Any]] | tuple[Collection[Any], ...],
+        members: Mapping[str, Collection] | tuple[Collection, ...],
         *,
         away_after: float = AWAY_AFTER,
     ) -> None:
@@ -112,7 +112,7 @@ class UnionEngine(Engine):
             self._next_look.cancel()
         super()._stop(error)
 
-    def add(self, name: str, member: Collection[Any]) -> None:
+    def add(self, name: str, member: Collection) -> None:
         """Add a member while it runs; its objects come as adds when it is complete.
 
         Raises:
@@ -125,7 +125,7 @@ class UnionEngine(Engine):
             raise ConfigError(f"union: {self.name} has a member {name!r} already")
         self._file(name, self._tap(self.source_of(member), with_state=True))
 
-    def replace(self, name: str, member: Collection[Any]) -> None:
+    def replace(self, name: str, member: Collection) -> None:
         """Have another collection take the place of a member; the values change when that is complete.
 
         Raises:

@@ -139,7 +139,7 @@ class SharedInformerFactory(Entered):
         )  # a copy first: exports read it in other threads
 
     @property
-    def derived(self) -> tuple[ComputedCollection[Any], ...]:
+    def derived(self) -> tuple[ComputedCollection, ...]:
         """The derived collections that were given to it, in that order."""
         return tuple(part for part in self._added if isinstance(core_of(part), CollectionCore))
 
@@ -173,7 +173,7 @@ class SharedInformerFactory(Entered):
         model: type[Any] | None = None,
         indexers: Indexers | None = None,
         **options: Unpack[ResourceKeywords],
-    ) -> SharedInformer[Any]:
+    ) -> SharedInformer:
         """Return the informer for a resource; asking twice for the same returns the same.
 
         Two requests are the same if these are equal: resource, namespaces, selectors, metadata_only, fields, compact,

@@ -48,7 +48,7 @@ class InformerCore(CollectionCore):
         self,
         list_watch: ListerWatcher | Mapping[str, ListerWatcher] | ChosenNamespaces,
         name: str | None,
-        indexers: Indexers[Any],
+        indexers: Indexers,
         options: InformerOptions,
     ) -> None:
         sources, self.source = sources_of(list_watch)
@@ -214,14 +214,14 @@ class InformerCore(CollectionCore):
 
     # --- indexes ------------------------------------------------------------------------------------
 
-    def add_indexers(self, indexers: Indexers[Any]) -> None:
+    def add_indexers(self, indexers: Indexers) -> None:
         """Add indexes at once; see `SharedInformer.add_indexers`."""
         self.life.require_loop("add_indexers")
         check_indexers(indexers, f"informer {self.name}")
         self.parts.indexer.add_indexers(indexers)
         self.parts.read_paths()
 
-    async def build_indexers(self, indexers: Indexers[Any]) -> None:
+    async def build_indexers(self, indexers: Indexers) -> None:
         """Add indexes in slices; see `SharedInformer.build_indexers`."""
         self.life.require_loop("build_indexers")
         check_indexers(indexers, f"informer {self.name}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
@@ -30,7 +29,7 @@ class ChosenNamespaces:
         source_of: Makes the source of a namespace; of None one of all, which is only asked what it is.
     """
 
-    def __init__(self, collection: Collection[Any], source_of: Callable[[str | None], ListerWatcher]) -> None:
+    def __init__(self, collection: Collection, source_of: Callable[[str | None], ListerWatcher]) -> None:
         self.collection = collection
         self.source_of = source_of
         self.template = source_of(None)

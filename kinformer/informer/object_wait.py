@@ -22,14 +22,14 @@ Condition = Callable[[KubeObject | None], object]
 
 @overload
 async def wait_for(
-    informer: Collection[KubeObject[Any]],
+    informer: Collection[KubeObject],
     key: str,
     condition: Narrowing,
     timeout: float | None = None,
 ) -> KubeObject: ...
 @overload
 async def wait_for(
-    informer: Collection[KubeObject[Any]], key: str, condition: Condition, timeout: float | None = None
+    informer: Collection[KubeObject], key: str, condition: Condition, timeout: float | None = None
 ) -> KubeObject | None: ...
 @overload
 async def wait_for(

@@ -55,7 +55,7 @@ class ModelInformer(SharedInformer[M]):
     def _filter(self, only: Any) -> Any:
         return None if only is None else self._reads_as.reading(only)
 
-    def _stream(self) -> Callable[..., EventStream[Any]]:
+    def _stream(self) -> Callable[..., EventStream]:
         return partial(_ModelStream, self._reads_as)
 
     def add_indexers(self, indexers: Indexers[KubeObject[M]]) -> None:

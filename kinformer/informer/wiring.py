@@ -156,7 +156,7 @@ class Wiring:
         name: str,
         options: InformerOptions,
         *,
-        indexers: Indexers[Any],
+        indexers: Indexers,
         on_error: Callable[[Any, Exception], None],
     ) -> None:
         check_indexers(indexers, f"informer {name}")

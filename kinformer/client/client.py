@@ -95,11 +95,7 @@ class Client:
 
     @classmethod
     def from_kubeconfig(
-        cls,
-        path: Kubeconfig | None = None,
-        *,
-        context: str | None = None,
-        **options: Unpack[ClientKeywords],
+        cls, path: Kubeconfig | None = None, *, context: str | None = None, **options: Unpack[ClientKeywords]
     ) -> Self:
         """Make a client of a kubeconfig.
 
@@ -325,7 +321,7 @@ class Client:
         if watch and ((params or {}).get("sendInitialEvents") != "true" or not reads_gzip_members()):
             headers["Accept-Encoding"] = "identity"
         transport = self._opened()
-        exchange = Exchange("GET", _url(transport, path), 0)
+        exchange = Exchange("GET", transport.url(path), 0)
         await transport.connection.credential.authorization()  # a plugin may take longer than an answer
         if not watch:
             await self._sender.wait_for_turn(exchange)
@@ -424,7 +420,7 @@ class Client:
         lower = {name.lower() for name in headers}
         merged = {name: value for name, value in merged.items() if name.lower() not in lower} | dict(headers)
         transport = self._opened()
-        exchange = Exchange(method, _url(transport, path), retries)
+        exchange = Exchange(method, transport.url(path), retries)
         check_fences()  # before a credential is fetched, too
         await transport.connection.credential.authorization()
 
@@ -451,7 +447,3 @@ class Client:
         if self._connection is None:
             raise RuntimeError("the client has not been entered, so its configuration is unknown; use `async with`")
         return self._connection
-
-
-def _url(transport: Transport, path: str) -> str:
-    return f"{transport.connection.server}{path.partition('?')[0]}"

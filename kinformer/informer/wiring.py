@@ -30,9 +30,8 @@ from kinformer.processor.processor import UNKNOWN_SCOPES, Processor
 from kinformer.processor.resync_schedule import ResyncSchedule
 from kinformer.queue.atomic_delta_fifo import AtomicDeltaFIFO, QueueWriter, ScopeStep
 from kinformer.reflector.health import InformerHealth
-from kinformer.reflector.options import ReflectorKeywords
+from kinformer.reflector.options import ReflectorKeywords, Resume
 from kinformer.reflector.reflector import Reflector
-from kinformer.reflector.resume import Resume
 
 __all__ = ["Scope", "SnapshotHooks", "Wiring"]
 

@@ -34,10 +34,10 @@ from kinformer.reflector.errors import (
 )
 from kinformer.reflector.health import HealthRecord, InformerHealth
 from kinformer.reflector.options import ReflectorKeywords, ReflectorOptions
+from kinformer.reflector.options import Resume as ResumeFunction
 from kinformer.reflector.recovery import Delays, Facts, Transition, full_list, is_refusal, next_state
 from kinformer.reflector.relist import FIRST, ListRun, RelistPlan, reaches
 from kinformer.reflector.removed_resource import RemovedResourceCheck
-from kinformer.reflector.resume import Resume as ResumeFunction
 from kinformer.reflector.resync_timer import ResyncTimer
 from kinformer.reflector.states import InitialStream, List, Resume, State, Verify, Watch
 from kinformer.reflector.store_adapter import EventStore, ReflectorStore, event_store

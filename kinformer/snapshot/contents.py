@@ -1,18 +1,49 @@
-"""The fingerprint of a user's function: it changes with the function, whose stored results are then dropped."""
+"""The contents of a snapshot, in words: sources with the same contents give the same objects in the same form."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
-__all__ = ["fingerprint"]
+from kinformer.exceptions import ConfigError
+from kinformer.list_watcher import ListerWatcher, capabilities_of
+
+__all__ = ["contents_of"]
 
 _PLAIN = (str, bytes, int, float, bool, type(None))
 
 
-def fingerprint(function: Any) -> str | None:
+def contents_of(sources: Mapping[str | None, ListerWatcher], transform: Callable[..., Any] | None) -> dict[str, str]:
+    """Return the contents of the sources of one cache, and of its transform.
+
+    Raises:
+        ConfigError: A source does not say what its contents are, or a change of the transform could not be noticed.
+    """
+    source = next(iter(sources.values()))
+    resumable = capabilities_of(source).resumable
+    if resumable is None:
+        raise ConfigError(
+            f"snapshot: {type(source).__name__} has no `contents` and `read_back`, which the check of a snapshot needs"
+        )
+    contents = dict(resumable.contents)
+    if len(sources) > 1:
+        contents.pop("namespace", None)
+        contents["namespaces"] = ",".join(sorted(str(scope) for scope in sources))
+    if transform is not None:
+        mark = _fingerprint(transform)
+        if mark is None:
+            raise ConfigError(
+                f"snapshot: a change of {transform!r} cannot be noticed, so its results cannot be kept; pass a plain "
+                "function as the transform, with plain values as its defaults and in its closure"
+            )
+        contents["transform"] = mark
+    return contents
+
+
+def _fingerprint(function: Any) -> str | None:
     """A text that changes with the name, the code, the defaults and the closure of a plain function.
 
     None for anything else that can be called, and if a default or a closure holds more than plain values: its behaviour

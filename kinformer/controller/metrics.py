@@ -52,17 +52,11 @@ class ControllerStatistics:
 
 _COUNTERS = {
     "errors": ("controller_runtime_reconcile_errors_total", "Reconciles that raised"),
-    "terminal_errors": (
-        "controller_runtime_terminal_reconcile_errors_total",
-        "Reconciles that raised a TerminalError",
-    ),
+    "terminal_errors": ("controller_runtime_terminal_reconcile_errors_total", "Reconciles that raised TerminalError"),
     "timeouts": ("controller_runtime_reconcile_timeouts_total", "Reconciles that took longer than their timeout"),
     "source_errors": ("kinformer_controller_source_errors_total", "Events that a predicate or mapper raised on"),
     "own_write_waits": ("kinformer_controller_own_write_waits_total", "Keys that waited to see their own writes"),
-    "own_write_timeouts": (
-        "kinformer_controller_own_write_timeouts_total",
-        "Of these, those that never saw them",
-    ),
+    "own_write_timeouts": ("kinformer_controller_own_write_timeouts_total", "Of these, those that never saw them"),
     "caught_up_waits": ("kinformer_controller_caught_up_waits_total", "Calls of caught_up that had to wait"),
     "caught_up_timeouts": ("kinformer_controller_caught_up_timeouts_total", "Of these, those in vain"),
 }

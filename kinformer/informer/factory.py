@@ -134,9 +134,8 @@ class SharedInformerFactory(Entered):
     @property
     def informers(self) -> tuple[SharedInformer, ...]:
         """The informers that have been asked for and not released, in the order of asking."""
-        return tuple(
-            held.informer for held in list(self._held.values())
-        )  # a copy first: exports read it in other threads
+        held = list(self._held.values())  # a copy first: exports read it in other threads
+        return tuple(one.informer for one in held)
 
     @property
     def derived(self) -> tuple[ComputedCollection, ...]:

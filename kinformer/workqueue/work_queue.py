@@ -70,19 +70,16 @@ class _Exported:
         self.count_retry = metrics.counter("workqueue_retries_total", "Retries that a work queue has handled", labels)
         self.observe_wait = seconds("queue_duration", "Seconds that a key waits before it is taken")
         self.observe_work = seconds("work_duration", "Seconds that a key is processed")
+        figures = queue.statistics
         self._gauges = [
             metrics.gauge(f"workqueue_{metric}", text, labels, read)
             for metric, text, read in (
                 ("depth", "Keys that wait", lambda: len(queue)),
-                (
-                    "unfinished_work_seconds",
-                    "Seconds of work in progress, added up",
-                    lambda: queue.statistics().unfinished_work,
-                ),
+                ("unfinished_work_seconds", "Seconds of work in progress, added up", lambda: figures().unfinished_work),
                 (
                     "longest_running_processor_seconds",
                     "Seconds of the longest work in progress",
-                    lambda: queue.statistics().longest_running,
+                    lambda: figures().longest_running,
                 ),
             )
         ]

@@ -66,11 +66,7 @@ class Controller:
     own_informers: tuple[SharedInformer, ...] = ()
     """Constant: its informers are entered and left by others, such as a factory."""
 
-    def __init__(
-        self,
-        reconcile: ReconcileFunction,
-        **keywords: Unpack[ControllerKeywords],
-    ) -> None:
+    def __init__(self, reconcile: ReconcileFunction, **keywords: Unpack[ControllerKeywords]) -> None:
         self._options = options = options_of(ControllerOptions, "Controller", keywords)
         self.name = reconcile_name(reconcile) if options.name is None else options.name
         check_callback(reconcile, "reconcile", "request", f"controller {self.name}")
@@ -180,13 +176,7 @@ class Controller:
             raise ConfigError(f"controller {self.name} has no sources; call for_, owns or watches first")
         queue: RateLimitingQueue[str] = RateLimitingQueue(self._limiter, name=self.name, metrics=self._options.metrics)
         self._run = run = ControllerRun(
-            self.name,
-            self.reconcile,
-            self._sources,
-            self._options,
-            self._metrics,
-            queue,
-            self._abandoned,
+            self.name, self.reconcile, self._sources, self._options, self._metrics, queue, self._abandoned
         )
         try:
             await run.run()

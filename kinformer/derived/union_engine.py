@@ -81,11 +81,7 @@ class UnionEngine(Engine):
     """
 
     def __init__(
-        self,
-        name: str,
-        members: Mapping[str, Collection] | tuple[Collection, ...],
-        *,
-        away_after: float = AWAY_AFTER,
+        self, name: str, members: Mapping[str, Collection] | tuple[Collection, ...], *, away_after: float = AWAY_AFTER
     ) -> None:
         super().__init__(name, members if isinstance(members, tuple) else tuple(members.values()))
         self.has_members = isinstance(members, Mapping)

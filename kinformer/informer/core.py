@@ -94,14 +94,7 @@ class CollectionCore(Part, ABC):
         self.metrics = metrics
         self.tasks = Tasks(self.crashed)
         self.handlers = HandlerSet(
-            name,
-            publisher,
-            schedule,
-            self.tasks,
-            life.require_running,
-            metrics.handler,
-            limiter,
-            self.unlisted_reason,
+            name, publisher, schedule, self.tasks, life.require_running, metrics.handler, limiter, self.unlisted_reason
         )
 
     # --- life -------------------------------------------------------------------------------------

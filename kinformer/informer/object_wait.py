@@ -22,10 +22,7 @@ Condition = Callable[[KubeObject | None], object]
 
 @overload
 async def wait_for(
-    informer: Collection[KubeObject],
-    key: str,
-    condition: Narrowing,
-    timeout: float | None = None,
+    informer: Collection[KubeObject], key: str, condition: Narrowing, timeout: float | None = None
 ) -> KubeObject: ...
 @overload
 async def wait_for(

@@ -10,14 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer.exceptions import WatchError
-from kinformer.list_watcher import (
-    Capabilities,
-    ListerWatcher,
-    ListOptions,
-    ListPage,
-    WatchEvent,
-    capabilities_of,
-)
+from kinformer.list_watcher import Capabilities, ListerWatcher, ListOptions, ListPage, WatchEvent, capabilities_of
 from kinformer.objects.object import KubeObject
 
 __all__ = ["ConvertingListerWatcher", "ListerWatcherWrapper", "map_page"]

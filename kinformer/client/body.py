@@ -123,8 +123,7 @@ class Body:
             if self._cut_is_end:
                 log.debug("%s was cut: %s", self._what, error, reason=error)
                 return b""
-            text = f"{self._what}: the body broke off: {reason_of(error)}"
-            raise ConnectError.of_lost_connection(text) from None
+            raise ConnectError.of_lost_connection(f"{self._what}: the body broke off: {reason_of(error)}") from None
         now = SYSTEM.perf()
         self._pace.note(len(chunk), now - before)
         if self._budget is not None:

@@ -63,22 +63,12 @@ class EventRecorderStatistics:
     dropped: int
 
 
-class _EventMetadata(TypedDict):
-    name: str
-    namespace: str
-
-
-class _SeriesFields(TypedDict):
-    count: int
-    lastObservedTime: str
-
-
 class _EventDocument(TypedDict):
     """An Event as it is sent (api/events/v1/types.go)."""
 
     apiVersion: str
     kind: str
-    metadata: _EventMetadata
+    metadata: dict[str, str]  # name and namespace
     eventTime: str
     reportingController: str
     reportingInstance: str
@@ -352,7 +342,7 @@ class EventRecorder:
     async def _send(self, job: _Job, *, is_retry: bool) -> None:
         known, document = job.occurrences, job.document
         count, now = known.count, self._clock.loop()
-        series: _SeriesFields | None = None
+        series: dict[str, object] | None = None
         if count > 1:
             wall = self._clock.wall() - (now - known.last)
             series = {"count": count, "lastObservedTime": self._formatted_time(wall)}

@@ -383,5 +383,4 @@ async def _cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
                 task.cancel()
     for task in tasks:
         if (error := _failure_of(task)) is not None:
-            text = "%s ended by %s: %s"
-            log.error(text, task.get_name(), type(error).__name__, error, exc_info=error, reason=error)
+            log.error("%s ended by %s: %s", task.get_name(), type(error).__name__, error, exc_info=error, reason=error)

@@ -356,8 +356,7 @@ class ShardMembership:
             result = await call()
         except KinformerError as error:
             level = logging.DEBUG if type(error) is type(self._error) else logging.WARNING
-            text = "%s, a replica of %s: %s"
-            log.log(level, text, self.identity, self.group, error, key=self.group, reason=error)
+            log.log(level, "%s, a replica of %s: %s", self.identity, self.group, error, key=self.group, reason=error)
             self._error = error
             return None
         self._error = None

@@ -304,7 +304,7 @@ class _TooMuchOutputError(Exception):
     """A plugin prints more than any credential has."""
 
 
-class _Program(asyncio.SubprocessProtocol):
+class _PluginProcess(asyncio.SubprocessProtocol):
     """A program that runs, and what it prints; it is ended if that is too much."""
 
     _transport: asyncio.SubprocessTransport
@@ -338,7 +338,7 @@ async def _run_program(
     while they have stopped reading.)
     """
     transport, program = await asyncio.get_running_loop().subprocess_exec(
-        _Program,
+        _PluginProcess,
         *command,
         env=env,
         stdin=None if interactive else subprocess.DEVNULL,

@@ -8,10 +8,11 @@ from typing import Any
 
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
+from kinformer.derived.entries import EntryChange
 from kinformer.derived.metrics import DerivedMetrics, DerivedStatistics
 from kinformer.derived.mirror import MirrorCore
 from kinformer.derived.propagation import Propagation
-from kinformer.derived.tap import Change, ComputedCore, Source, Tap
+from kinformer.derived.tap import ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
@@ -309,7 +310,7 @@ class Engine(ComputedCore):
         """True if changes have been taken that are not in the values yet."""
 
     @abstractmethod
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         """Note what a change concerns."""
 
     @abstractmethod

@@ -9,11 +9,11 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import Joined, value_of
+from kinformer.derived.entries import EntryChange, Joined, value_of
 from kinformer.derived.fetch import Fetch, NotReady
 from kinformer.derived.many import ManyValues
 from kinformer.derived.reads import Reads
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.informer.collection import Collection
 
@@ -95,7 +95,7 @@ class FunctionEngine(Engine):
     def _is_waiting(self) -> bool:
         return bool(self._blocked)
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         if tap is self.taps[0]:
             self._dirty.add(change[0])
         if self.reads.has(tap.number):

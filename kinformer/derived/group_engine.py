@@ -9,8 +9,8 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import LogOnce, get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import Entry, value_of
-from kinformer.derived.tap import Change, Tap
+from kinformer.derived.entries import Entry, EntryChange, value_of
+from kinformer.derived.tap import Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.informer.collection import Collection
 
@@ -68,7 +68,7 @@ class GroupEngine(Engine):
     def _is_behind(self) -> bool:
         return bool(self._dirty)
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         key, _, entry = change
         before = self._filed.get(key, ())
         names = () if entry is None else self._names(key, entry)

@@ -10,20 +10,18 @@ from itertools import islice
 from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
-from kinformer.derived.entries import Entry, ValueView, owners_of
+from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
 from kinformer.informer.collection import Collection
 from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 
-__all__ = ["OWNER_INDEX", "Change", "ComputedCore", "Source", "Tap"]
+__all__ = ["OWNER_INDEX", "ComputedCore", "Source", "Tap"]
 
 OWNER_INDEX = "kinformer.owner"
 """The name of the index by the uids of owners, which is added to a collection that is read by owner."""
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
-
-Change = tuple[str, Entry, Entry]
 
 
 class ComputedCore(CollectionCore):
@@ -212,7 +210,7 @@ class Tap:
         """True if nothing waits here."""
         return not self._calls and not self._replays
 
-    def take(self, count: int) -> Iterable[Change]:
+    def take(self, count: int) -> Iterable[EntryChange]:
         """Take up to `count` changes: the state that there was first, then what came after it."""
         while self._replays:
             taken = [(entry.key, None, entry) for entry in islice(self._replays[0], count)]
@@ -223,7 +221,7 @@ class Tap:
         return [_change(calls.popleft()) for _ in range(min(count, len(calls)))]
 
 
-def _change(call: Notification) -> Change:
+def _change(call: Notification) -> EntryChange:
     kind, key, old, new, _ = call
     if kind == DELETE:
         return key, old, None

@@ -11,8 +11,8 @@ from typing import Any
 from kinformer._runtime.clock import YieldBudget
 from kinformer._runtime.logs import get_logger
 from kinformer.derived.engine import Engine
-from kinformer.derived.entries import value_of
-from kinformer.derived.tap import Change, Source, Tap
+from kinformer.derived.entries import EntryChange, value_of
+from kinformer.derived.tap import Source, Tap
 from kinformer.derived.values import KeyQueue
 from kinformer.exceptions import ConfigError, StoppedError, describe
 from kinformer.informer.collection import Collection
@@ -248,7 +248,7 @@ class UnionEngine(Engine):
         is_due = any(member.follows_another and member.tap.is_synced for member in self._members.values())
         return bool(self._dirty or self._sweeps) or is_due
 
-    def _absorb(self, tap: Tap, change: Change) -> None:
+    def _absorb(self, tap: Tap, change: EntryChange) -> None:
         if self.has_members:
             member = self._members[self._name_of[tap]]
             if not member.follows_another:  # else all of its keys are marked once it is complete

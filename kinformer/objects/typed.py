@@ -58,7 +58,7 @@ class Model(Generic[M]):
 
         The results for equal functions are equal: an informer that is asked for the same index twice has it once.
         """
-        return _Reading(self, function)
+        return _OfModel(self, function)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Model) and (self.type, self.resource) == (other.type, other.resource)
@@ -67,7 +67,7 @@ class Model(Generic[M]):
         return hash((self.type, self.resource))
 
 
-class _Reading(Generic[_T]):
+class _OfModel(Generic[_T]):
     """See `Model.reading`."""
 
     __slots__ = ("_function", "_model")
@@ -80,7 +80,7 @@ class _Reading(Generic[_T]):
         return self._function(self._model.read(obj))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Reading) and (self._model, self._function) == (other._model, other._function)
+        return isinstance(other, _OfModel) and (self._model, self._function) == (other._model, other._function)
 
     def __hash__(self) -> int:
         return hash((self._model, self._function))

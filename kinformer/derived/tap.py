@@ -12,7 +12,7 @@ from typing import Any
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
 from kinformer.informer.collection import Collection
-from kinformer.informer.core import CollectionCore
+from kinformer.informer.core import CollectionCore, core_of
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 
@@ -74,7 +74,9 @@ class Source:
         self._collection = collection  # kept, so that no other collection gets its id
         self.core = core
         self.computed = core if isinstance(core, ComputedCore) else None
-        self.indexer: Any = getattr(collection, "indexer", None) or ValueView(core.publisher.cache)
+        face: Any = collection
+        # A class of the program may have something else under this name.
+        self.indexer: Any = face.indexer if core_of(face) is core else ValueView(core.publisher.cache)
         self.view: Callable[[Any], Any] = self.indexer.view
 
     @property

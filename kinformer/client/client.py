@@ -12,7 +12,6 @@ import anyio
 from kinformer._runtime.cancellation import shielded_from_scopes
 from kinformer._runtime.fence import check_fences
 from kinformer._runtime.request_context import note_write
-from kinformer._runtime.single_flight import SingleFlight
 from kinformer._runtime.tasks import Coro
 from kinformer.client.aiohttp_internals import reads_gzip_members
 from kinformer.client.config import (
@@ -29,6 +28,7 @@ from kinformer.client.config import (
 from kinformer.client.kubeconfig import Kubeconfig, as_source, context_names, load_default, load_kubeconfig
 from kinformer.client.responses import decode_answer
 from kinformer.client.retries import RETRIES, ClientStatistics, Exchange, Sender
+from kinformer.client.single_flight import SingleFlight
 from kinformer.client.transport import Body, Transport, encode_body
 from kinformer.client.upward import wait_for_object
 from kinformer.exceptions import DecodeError

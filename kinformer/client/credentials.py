@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from kinformer._runtime.logs import get_logger
-from kinformer._runtime.single_flight import SingleFlight
+from kinformer.client.single_flight import SingleFlight
 from kinformer.exceptions import ConfigError
 from kinformer.objects.types import JSON
 

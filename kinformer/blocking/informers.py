@@ -17,7 +17,7 @@ from kinformer.client.client import Client
 from kinformer.client.config import ClientKeywords
 from kinformer.client.kubeconfig import Kubeconfig
 from kinformer.exceptions import ConfigError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.metrics import InformerStatistics

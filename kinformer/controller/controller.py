@@ -14,8 +14,7 @@ from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, r
 from kinformer.controller.run import ControllerRun
 from kinformer.controller.sources import ControllerSource, Mapper, has_clusters, keys_of_owners
 from kinformer.exceptions import ConfigError
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 from kinformer.workqueue.rate_limiters import ExponentialFailureRateLimiter, RateLimiter

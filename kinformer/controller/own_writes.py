@@ -18,7 +18,7 @@ from kinformer._runtime.logs import get_logger
 from kinformer._runtime.request_context import Write
 from kinformer.controller.references import Deletion, status_version, type_of, uid_in_details, version_or_zero
 from kinformer.exceptions import ConfigError, DecodeError, KeyFuncError, StoppedError, WatchError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.object_wait import wait_for
 from kinformer.objects.accessors import has_ended, key_of, resource_version_of, uid_of

@@ -21,7 +21,8 @@ from kinformer.controller.own_writes import WAIT_LIMIT, OwnWrites
 from kinformer.controller.reconcile import Reason, ReconcileFunction, Request, Result
 from kinformer.controller.sources import ControllerSource, SourceFeed, has_clusters, keys_have_clusters
 from kinformer.exceptions import APIError, ConflictError, KinformerError, LeadershipLostError, TerminalError
-from kinformer.informer.core import CollectionCore, core_of
+from kinformer.informer.collection import core_of
+from kinformer.informer.core import CollectionCore
 from kinformer.workqueue.delaying_queue import RateLimitingQueue
 
 __all__ = ["ControllerRun"]

@@ -15,8 +15,7 @@ from kinformer.derived.propagation import Propagation
 from kinformer.derived.tap import ComputedCore, Source, Tap
 from kinformer.derived.values import Values
 from kinformer.exceptions import ConfigError, StoppedError, describe
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.metrics import Metrics
 from kinformer.reflector.health import InformerHealth, combine_health, nothing_followed
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import CollectionCore, core_of
+from kinformer.informer.collection import Collection, core_of
+from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 

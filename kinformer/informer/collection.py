@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, runtime_checkable
 
-from kinformer._runtime.life import Life
 from kinformer.cache.lister import Lister
-from kinformer.informer.core import CollectionCore
 from kinformer.objects.types import ObjectT
 from kinformer.processor.event_stream import EventStream
 from kinformer.processor.handler import Handler, HandlerRegistration
 from kinformer.reflector.health import InformerHealth
 
-__all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "FollowedClusters"]
+if TYPE_CHECKING:
+    from kinformer._runtime.life import Life
+    from kinformer.informer.core import CollectionCore
+
+__all__ = ["Collection", "CollectionFace", "ComputedCollection", "Entered", "FollowedClusters", "core_of"]
 
 
 @runtime_checkable
@@ -257,3 +259,8 @@ class CollectionFace(Entered, Generic[ObjectT]):
     def _stream(self) -> Callable[..., EventStream]:
         """Return what makes a stream."""
         return EventStream
+
+
+def core_of(face: object) -> Any:
+    """Return the core of an informer, derived collection, fleet or factory; None of any other object."""
+    return getattr(face, "_core", None)

@@ -15,8 +15,8 @@ from kinformer._runtime.tasks import wait_for_end
 from kinformer.cache.indexer import Indexers
 from kinformer.client.client import Client
 from kinformer.exceptions import ConfigError
-from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters
-from kinformer.informer.core import CollectionCore, Part, core_of
+from kinformer.informer.collection import ComputedCollection, Entered, FollowedClusters, core_of
+from kinformer.informer.core import CollectionCore, Part
 from kinformer.informer.informer import SharedInformer
 from kinformer.informer.informer_key import InformerIdentity, check_index_paths
 from kinformer.informer.metrics import InformerStatistics

@@ -9,8 +9,7 @@ from kinformer._runtime.fence import unfenced
 from kinformer._runtime.logs import get_logger
 from kinformer._runtime.tasks import Tasks
 from kinformer.exceptions import describe
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.following import KeyFollower
 from kinformer.list_watcher import Capabilities, ListerWatcher, by_scope, capabilities_of
 from kinformer.processor.processor import UNKNOWN_SCOPES

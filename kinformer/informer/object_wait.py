@@ -8,8 +8,7 @@ from typing import Any, TypeVar, overload
 
 from kinformer._runtime.signatures import check_callback
 from kinformer.exceptions import StoppedError
-from kinformer.informer.collection import Collection
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import Collection, core_of
 from kinformer.objects.conditions import Narrowing
 from kinformer.objects.object import KubeObject, view
 

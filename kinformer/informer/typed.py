@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from kinformer.cache.indexer import Indexer, Indexers
 from kinformer.cache.lister import IndexView
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.informer import SharedInformer
 from kinformer.objects.object import KubeObject
 from kinformer.objects.typed import Model

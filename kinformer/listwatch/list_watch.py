@@ -30,7 +30,7 @@ from kinformer.list_watcher import (
     WatchEvent,
     find_capabilities,
 )
-from kinformer.listwatch.http_page import HTTPPageItems
+from kinformer.listwatch.pages import HTTPPageItems
 from kinformer.objects.meta import GroupVersionResource
 from kinformer.objects.object import KubeObject, UndecodableObject
 from kinformer.objects.selectors import FieldSelector, LabelSelector

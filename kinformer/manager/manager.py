@@ -16,7 +16,7 @@ from kinformer._runtime.signatures import check_callback
 from kinformer.client.client import Client
 from kinformer.controller.managed import ManagedController
 from kinformer.exceptions import ConfigError, LeadershipLostError
-from kinformer.informer.core import core_of
+from kinformer.informer.collection import core_of
 from kinformer.informer.factory import SharedInformerFactory
 from kinformer.leaderelection.leader_election import LeaderElector
 from kinformer.manager.health import Check, ManagerHealth

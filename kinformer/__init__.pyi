@@ -51,8 +51,8 @@ from kinformer.processor.event_stream import EventStream as EventStream
 from kinformer.processor.event_stream import InformerEvent as InformerEvent
 from kinformer.processor.handler import HandlerRegistration as HandlerRegistration
 from kinformer.queue.delta import Delta as Delta
-from kinformer.queue.delta_fifo import DeltaFIFO as DeltaFIFO
 from kinformer.queue.delta import DeltaType as DeltaType
+from kinformer.queue.delta_fifo import DeltaFIFO as DeltaFIFO
 from kinformer.reflector.health import InformerHealth as InformerHealth
 from kinformer.reflector.reflector import Reflector as Reflector
 from kinformer.reflector.reflector import namespace_keyed_indexer_and_reflector as namespace_keyed_indexer_and_reflector

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kinformer.cache.lister import Selector
-from kinformer.derived.reads import ALL, KEY, OWNER, Read, Reads, by_index
-from kinformer.derived.tap import OWNER_INDEX, Tap
+from kinformer.derived.reads import ALL, KEY, OWNER, OWNER_INDEX, Read, Reads, by_index
 from kinformer.informer.collection import Collection
 from kinformer.objects.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from kinformer.derived.tap import Tap
 
 __all__ = ["Fetch", "NotReady"]
 

@@ -14,10 +14,13 @@ from kinformer.cache.store import new_partitions
 from kinformer.derived.entries import EntryChange, labels_of, namespace_of, owners_of
 from kinformer.objects.selectors import LabelSelector
 
-__all__ = ["ALL", "KEY", "OWNER", "SELECTOR", "Read", "Reads", "by_index"]
+__all__ = ["ALL", "KEY", "OWNER", "OWNER_INDEX", "SELECTOR", "Read", "Reads", "by_index"]
 
 KEY, ALL, OWNER, SELECTOR = "key", "all", "owner", "selector"
 _INDEX = "index "
+
+OWNER_INDEX = "kinformer.owner"
+"""The name of the index by the uids of owners, which is added to a collection that is read by owner."""
 
 
 def by_index(name: str) -> str:

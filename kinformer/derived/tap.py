@@ -11,15 +11,13 @@ from typing import Any
 
 from kinformer._runtime.chunks import ChunkedList
 from kinformer.derived.entries import Entry, EntryChange, ValueView, owners_of
+from kinformer.derived.reads import OWNER_INDEX
 from kinformer.informer.collection import Collection, core_of
 from kinformer.informer.core import CollectionCore
 from kinformer.processor.mailbox import ADD, DELETE, SYNC, Notification
 from kinformer.processor.publisher import Publisher
 
-__all__ = ["OWNER_INDEX", "ComputedCore", "Source", "Tap"]
-
-OWNER_INDEX = "kinformer.owner"
-"""The name of the index by the uids of owners, which is added to a collection that is read by owner."""
+__all__ = ["ComputedCore", "Source", "Tap"]
 
 _AT_ONCE = 2048  # objects that are indexed without a pause: about a millisecond
 

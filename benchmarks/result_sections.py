@@ -166,7 +166,7 @@ SECTIONS = (
                         Row(
                             label,
                             [
-                                Cell("compact", f"cache, {way}", detail("cache", 1e-8, " KB")),
+                                Cell("compact", f"cache, {way}", detail("cache", 1e-8, " KB", digits=2)),
                                 Cell("compact", f"cache, {way}", value),
                             ],
                         )

@@ -35,11 +35,11 @@ class MissingError(Exception):
 # --- how a figure is shown ------------------------------------------------------------------------------------------
 
 
-def number(value: float) -> str:
-    """Three significant digits, without an exponent."""
+def number(value: float, digits: int = 3) -> str:
+    """So many significant digits, without an exponent."""
     if abs(value) >= 999.5:
-        return f"{round(value, 3 - len(str(int(abs(value))))):,.0f}"
-    return f"{value:.3g}"
+        return f"{round(value, digits - len(str(int(abs(value))))):,.0f}"
+    return f"{value:.{digits}g}"
 
 
 def value(figure: Figure) -> str:
@@ -57,12 +57,13 @@ def scaled(factor: float, unit: str = "") -> Callable[[Figure], str]:
     return lambda figure: f"{number(figure['value'] * factor)}{unit}"
 
 
-def detail(key: str, factor: float = 1.0, unit: str = "") -> Callable[[Figure], str]:
+def detail(key: str, factor: float = 1.0, unit: str = "", digits: int = 3) -> Callable[[Figure], str]:
     """The median of a detail, such as the microseconds behind a ratio."""
 
     def show(figure: Figure) -> str:
         found = figure["details"][key]
-        return f"{number(statistics.median(found if isinstance(found, list) else [found]) * factor)}{unit}"
+        median = statistics.median(found if isinstance(found, list) else [found])
+        return f"{number(median * factor, digits)}{unit}"
 
     return show
 

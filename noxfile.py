@@ -46,7 +46,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[0])
 def lowest(session: nox.Session) -> None:
-    """The test suite on the oldest Python, with the lower bound of each dependency and extra (docs/dependencies.md)."""
+    """The test suite on the oldest Python, with the lower bound of each dependency and extra (docs/support.md)."""
     resolve(session, "lowest-direct")
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
     # The project's own tests need a newer pytest than its plugin does.

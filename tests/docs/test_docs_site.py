@@ -194,7 +194,7 @@ def test_llms_txt_names_each_page_with_a_sentence_and_leads_to_its_text(site: Pa
     assert "<!-- code:" not in texts["start/index.md"]
     assert "wait_for_cache_sync" in texts["reference/informer/index.md"]
     assert ":::" not in texts["reference/informer/index.md"]
-    assert "## Habits" in texts["contributing/index.md"]
+    assert "## Habits" in texts["internals/contributing/index.md"]
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -102,7 +102,7 @@ SECTIONS = (
     Section(
         "events",
         "A watch event",
-        "CPU from the socket to the awaited handler, over `orjson.loads` of the same line, with 5,000 objects cached.",
+        "CPU from the socket to the awaited handler, over `orjson.loads` of the line.",
         [
             Table(
                 ("8 KB pods, unless named", "ratio"),
@@ -195,7 +195,7 @@ SECTIONS = (
     Section(
         "loop",
         "The event loop",
-        "The longest gap of a 1 ms timer, by the CPU time in it, while 100,000 pods come in.",
+        "The longest gap of a 1 ms timer, by its CPU time, while 100,000 pods come in.",
         [
             Table(
                 ("meanwhile", "ms"),
@@ -247,8 +247,8 @@ SECTIONS = (
     Section(
         "peers",
         "Other clients for Python",
-        "A watch event: CPU, and that over `orjson.loads` of its line. All get the same bytes from the same server, in "
-        "turns. Then one pod of 8.1 KB as each client holds it.",
+        "CPU of a watch event, and its ratio to `orjson.loads` of the line. All get the same bytes, in turns. Then the "
+        "memory of one pod.",
         [
             Table(("client", "8 KB pod", "1 KB configmap"), [_peer(name, label) for name, label in _PEERS.items()]),
             Table(
@@ -262,9 +262,8 @@ SECTIONS = (
     Section(
         "real-server",
         "A real kube-apiserver",
-        "Over TLS on the same machine, beside client-go and kube-rs. CPU of the client's process, and that over "
-        "kinformer's; pods have 9.8 KB, configmaps 1 KB, 5,000 of each. The second table is of merge patches that come "
-        "one by one, 200 pods or 600 configmaps a second.",
+        "Over TLS on the same machine: CPU of an object, and its ratio to kinformer. There are 5,000 pods of 9.8 KB "
+        "and 5,000 configmaps of 1 KB. Events come one by one, 200 pods or 600 configmaps a second.",
         [
             Table(
                 ("a first list", "pod", "peak memory", "configmap"),
@@ -296,7 +295,7 @@ SECTIONS = (
     Section(
         "large",
         "A million objects, 2,000 informers",
-        "One run each. Configmaps have 1.1 KB, pods 3.2 KB. Stalls are the longest gaps of a 1 ms timer, by CPU time.",
+        "Configmaps have 1.1 KB, pods 3.2 KB. One run each.",
         [
             Table(
                 ("a million", "configmaps", "pods, `compact`", "pods, three `fields`"),
@@ -324,8 +323,7 @@ SECTIONS = (
     Section(
         "compression",
         "Compression",
-        "20,000 pods of 8 KB to the synced cache over TLS and a link of this rate and round trip: time, and CPU of a "
-        "pod. The server sends what was rendered and compressed beforehand. Needs root.",
+        "20,000 pods of 8 KB to the synced cache, over TLS: time, and CPU of a pod. Needs root.",
         [
             Table(
                 ("link", "`none`", "`gzip`"),

@@ -178,7 +178,7 @@ class Section:
                 f"## {self.title}",
                 _lines(self.about),
                 *("\n".join(table.lines(runs)) for table in self.tables),
-                _lines(f"{self.note(runs)} Measured {measured}, by".lstrip()) + f"\n{command}.",
+                _lines(f"{self.note(runs)} Measured {measured}:".lstrip()) + f"\n{command}.",
             ]
         )
 
@@ -191,7 +191,7 @@ def conditions(runs: Sequence[Mapping[str, Any]]) -> str:
 
     loads = [run["others"] for run in runs if run["others"] is not None]
     load = f", {max(loads):.0%} of the CPU taken by others" if loads else ""
-    return f"{all_of('date')} with Python {all_of('python')} on {all_of('machine')}{load}"
+    return f"{all_of('date')}, Python {all_of('python')}, {all_of('machine')}{load}"
 
 
 def _lines(text: str) -> str:

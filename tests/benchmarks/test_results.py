@@ -36,7 +36,7 @@ def test_a_section_has_the_words_of_its_benchmarks_with_day_machine_and_command(
     text = sections_of(PAGE)[section.name]
     assert text.startswith(f"## {section.title}\n")
     assert " ".join(section.about.split()) in " ".join(text.split())
-    assert re.search(r"Measured 20\d\d-\d\d-\d\d.*\swith\sPython\s3\.\d.*\son\s.*,\sby\n", text, re.DOTALL)
+    assert re.search(r"Measured 20\d\d-\d\d-\d\d.*,\sPython\s3\.\d.*,\s.*:\n", text, re.DOTALL)
     assert f"`python -m benchmarks --write {section.name}`." in text
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     labels = [line.split(" | ")[0].removeprefix("| ") for line in lines]
@@ -112,7 +112,7 @@ def test_a_section_is_written_between_its_marks_and_nothing_else_changes() -> No
     assert page == TEXT.replace(
         "old\n",
         "## One\n\nAbout it.\n\n| what | ratio |\n|---|---|\n| an event | 0.771 (0.75 to 0.79) |\n\n"
-        "Measured 2026-12-01 with Python 3.11.7 on 2 cores, 3% of the CPU taken by others, by\n"
+        "Measured 2026-12-01, Python 3.11.7, 2 cores, 3% of the CPU taken by others:\n"
         "`python -m benchmarks --write one`.\n",
     )
 

@@ -41,7 +41,7 @@ async def test_fault_01_the_server_ends_a_watch_at_its_timeout() -> None:
 async def test_fault_02_the_server_restarts() -> None:
     """The server goes away for seconds, then answers 429 for a while.
 
-    `live` False and `last_error` meanwhile. The cache stays. Changes come as one relist, deletes included.
+    `live` False meanwhile. Changes come as one relist, deletes included.
     """
     async with scene("a", "b", "c") as s:
         restarting = asyncio.ensure_future(s.server.restart(downtime=20))
@@ -78,8 +78,8 @@ async def test_fault_03_the_server_is_killed() -> None:
 async def test_fault_04_a_connection_is_half_open() -> None:
     """The connection stays open, and nothing arrives.
 
-    The stream is replaced after `idle_timeout` (120 s). If the server does not answer that, `live` is False within
-    30 s more.
+    The stream is replaced after `idle_timeout` (120 s). Without an answer to that, `live` is False within 30 s
+    more.
     """
     async with scene("a") as s:
         s.put("b")
@@ -97,9 +97,9 @@ async def test_fault_04_a_connection_is_half_open() -> None:
 
 
 async def test_fault_05_something_between_resets_an_idle_connection() -> None:
-    """A load balancer resets the connection after a minute without data, again and again.
+    """A load balancer resets the idle connection again and again.
 
-    Nothing: one request each time, from the last version.
+    Nothing: one request each time.
     """
     async with scene("a") as s:
         for number in range(5):
@@ -146,7 +146,7 @@ async def test_fault_08_characters_and_line_ends_fall_apart() -> None:
 async def test_fault_31_a_proxy_answers_with_html() -> None:
     """A proxy without a backend answers 502 with HTML.
 
-    `live` False, `last_error` quotes the title of the page. No relist afterwards.
+    `live` False, `last_error` quotes the page's title. No relist afterwards.
     """
     async with scene("a", watch_timeout=3) as s:
         handle = s.server.faults.add(faults.html_502())
@@ -165,8 +165,8 @@ async def test_fault_31_a_proxy_answers_with_html() -> None:
 async def test_fault_42_a_handler_is_slow() -> None:
     """A handler takes a second per call, at 1,000 changes a second.
 
-    `statistics().pending` and `coalesced` grow. The cache and other handlers are on time. The slow one sees each
-    object in its last state.
+    `statistics().pending` and `coalesced` grow. Everything else is on time. The slow one sees each object in its
+    last state.
     """
 
     class Slow:
@@ -200,8 +200,7 @@ async def test_fault_42_a_handler_is_slow() -> None:
 async def test_fault_43_the_clock_jumps_and_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wall clock jumps by a day, or the machine sleeps for an hour.
 
-    Nothing for the clock, which times nothing here. After a sleep the server's version is checked before the next
-    watch.
+    Nothing for the clock. After a sleep the server's version is checked before the next watch.
     """
     asleep = 0.0
     loop = asyncio.get_running_loop()

@@ -25,8 +25,8 @@ TEXT = "Too many requests, please try again later."
 async def test_fault_30_the_server_asks_to_come_back_later(body: Any) -> None:
     """429 with a Retry-After, as JSON or plain text.
 
-    `last_error` is a TooManyRequestsError. The next request follows when the server asked for it, at most a minute
-    later plus a quarter. No relist.
+    A TooManyRequestsError. The next request follows when the server asked for it, at most a minute later plus a
+    quarter. No relist.
     """
     async with scene("a", watch_timeout=10) as s:
         loop = asyncio.get_running_loop()
@@ -45,8 +45,8 @@ async def test_fault_30_the_server_asks_to_come_back_later(body: Any) -> None:
 async def test_fault_32_the_token_is_rotated(tmp_path: Path) -> None:
     """A token expires and its file is rewritten. Later it is not.
 
-    Nothing while the file is good: it is read at the first 401 and every minute. Otherwise `unauthorized`, not
-    live, while an open watch goes on. It recovers by itself.
+    Nothing while the file is good: it is read at the first 401 and every minute. Then `unauthorized`, not live. It
+    recovers by itself.
     """
     good = {"one"}
     lines: asyncio.Queue[bytes] = asyncio.Queue()
@@ -111,8 +111,8 @@ def _kubeconfig(url: str, token: Path) -> str:
 async def test_fault_33_the_permission_is_revoked() -> None:
     """The right to list and watch is revoked, and granted again.
 
-    The open watch goes on to its end. Then `forbidden`, not live, and `last_error` names the right. The cache
-    stays, and the watch continues from its version.
+    The open watch goes on to its end. Then `forbidden`, not live, with the missing right. The cache stays, and the
+    watch continues from its version.
     """
     async with scene("a", watch_timeout=5) as s:
         handle = s.server.faults.add(faults.status(403), resource=RESOURCE)
@@ -133,8 +133,7 @@ async def test_fault_33_the_permission_is_revoked() -> None:
 async def test_fault_34_list_is_allowed_and_watch_is_not() -> None:
     """Listing is allowed, and watching is not.
 
-    One list, synced, then `forbidden` and not live. The error names the verb. To stop, raise in `on_error` or wait
-    with `fail_fast`.
+    One list, synced, then `forbidden` and not live. To stop, raise in `on_error` or wait with `fail_fast`.
     """
     users, rules = {"t": "bob"}, [("bob", "list", RESOURCE)]
     async with APIServer(users=users, rules=rules) as server:

@@ -39,8 +39,7 @@ async def _relisted_once(s: Scene, cause: str = "expired") -> None:
 async def test_fault_12_a_version_is_expired_within_the_stream() -> None:
     """A 410 comes as an ERROR event of a watch.
 
-    One relist with the cause `expired`, at the last version. The old cache is served meanwhile. Unchanged objects
-    cause no call.
+    One relist with the cause `expired`. The old cache is served meanwhile. Unchanged objects cause no call.
     """
     async with scene("a", "b", watch_list=False) as s:
         seen = s.informer.last_sync_resource_version
@@ -73,9 +72,9 @@ async def test_fault_14_an_old_server_says_gone(where: str) -> None:
 
 
 async def test_fault_15_an_expired_version_is_not_told() -> None:
-    """A watch at an expired version gets 200 and ends at once, without an event, again and again.
+    """A watch at an expired version gets 200 and ends at once, again and again.
 
-    After the second in a row one relist with the cause `short_watch`, and never a hot loop.
+    After the second one relist with the cause `short_watch`.
     """
     async with scene("a") as s:
         handle = s.server.faults.add(faults.silent_close(), verb="watch")
@@ -135,10 +134,9 @@ async def test_fault_17_a_version_is_larger_than_what_the_server_has() -> None:
 
 @pytest.mark.parametrize("away", [0.0, 10.0], ids=["at once", "after seconds away"])
 async def test_fault_18_the_server_goes_back_in_time(away: float) -> None:
-    """etcd is restored from a backup, and the server accepts a watch from a version that it has not reached.
+    """etcd is restored from a backup, and the server accepts a watch from the future.
 
-    Detected before the next watch, because the last one ended early: one relist with the cause `rewind`. The cache
-    becomes what the backup has.
+    Detected before the next watch: one relist with the cause `rewind`. The cache becomes what the backup has.
     """
     async with scene("a", "b", "c") as s:
         for number in range(10):

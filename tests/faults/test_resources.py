@@ -127,8 +127,8 @@ async def test_fault_28_the_definition_is_edited(server: APIServer, caplog: pyte
 async def test_fault_29_the_definition_is_not_there_yet() -> None:
     """The resource does not exist at the start, and comes later.
 
-    Not synced, state `absent`. `wait_synced(timeout)` raises a NotSyncedError that names the nearest resource. It
-    syncs when the resource comes. With `optional=True` it counts as synced.
+    State `absent`. `wait_synced(timeout)` names the nearest resource. It syncs when the resource comes. With
+    `optional=True` it counts as synced.
     """
     async with APIServer() as server:
         async with scene(server=server, resource="apps/v1/deploymentz", synced=False) as s:

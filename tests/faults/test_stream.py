@@ -37,8 +37,7 @@ async def test_fault_07_a_line_is_no_json() -> None:
 async def test_fault_09_an_event_is_large() -> None:
     """An event of 3 MB, and one above `max_event_bytes` (16 MiB by default).
 
-    Nothing for the first. For the second, `last_error` names the limit and `live` is False until the object is
-    smaller or gone. Other informers are unaffected.
+    Nothing for the first. The second makes `live` False and names the limit, until the object is smaller or gone.
     """
     async with scene("a", source={"max_event_bytes": 4 * 1024 * 1024}) as s:
         s.put("large", "x" * 3_000_000)
@@ -59,7 +58,7 @@ async def test_fault_09_an_event_is_large() -> None:
 async def test_fault_10_many_events_come_at_once() -> None:
     """A thousand events in one chunk, and one event in many.
 
-    Nothing: events are cut at line ends and stay in order.
+    Nothing: events are cut at line ends.
     """
     names = [f"m{number}" for number in range(1000)]
     at_once = b"".join(event("ADDED", name, 8 + number) for number, name in enumerate(names))

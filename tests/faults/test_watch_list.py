@@ -58,8 +58,7 @@ async def test_fault_35_the_server_ignores_watch_list() -> None:
 async def test_fault_36_the_end_bookmark_never_comes() -> None:
     """Initial events come, then silence: the end bookmark is lost.
 
-    Synced by a list after 30 s without an event, and `on_error` gets an InitialStreamError. With `watch_list=True`
-    it tries again, and `last_error` says why.
+    Synced by a list after 30 s. `on_error` gets an InitialStreamError. With `watch_list=True` it tries again.
     """
     async with scene("a", "b", synced=False) as s:
         s.server.faults.add(faults.no_initial_events_end(), verb="watch")
@@ -79,7 +78,7 @@ async def test_fault_36_the_end_bookmark_never_comes() -> None:
 async def test_fault_37_the_initial_stream_ends_too_soon() -> None:
     """The stream ends among the initial events.
 
-    These events are dropped: the cache never shows part of a list. It lists at once, after three failures too.
+    These events are dropped, and it lists at once, after three failures too.
     """
     async with scene("a", "b", "c", synced=False) as s:
         s.server.faults.add(faults.silent_close(), verb="watch", after_events=2, times=1)

@@ -217,7 +217,7 @@ def put(page: str, section: Section, runs: Runs) -> str:
         MissingError: A figure is not there, or the page has no place for the section.
     """
     text = section.text(runs)
-    written, count = _part(section.name).subn(lambda found: f"{found[1]}{text}\n{found[2]}", page)
+    written, count = _part(section.name).subn(lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page)
     if count != 1:
         raise MissingError(f"{PAGE.name} has {count} places for {section.name}, between <!-- results: ... --> and end")
     return written

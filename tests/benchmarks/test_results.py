@@ -23,7 +23,7 @@ MODULES = {"large_": "large", "compression": "studies.compression"}
 
 def sections_of(page: str) -> dict[str, str]:
     """The sections of a page, by their names."""
-    return dict(re.findall(r"<!-- results: (\S+) -->\n(.*?)<!-- end -->", page, re.DOTALL))
+    return dict(re.findall(r"<!-- results: (\S+) -->\n+(.*?)<!-- end -->", page, re.DOTALL))
 
 
 def test_the_page_has_the_sections_of_the_benchmarks_and_no_other() -> None:
@@ -111,9 +111,9 @@ def test_a_section_is_written_between_its_marks_and_nothing_else_changes() -> No
     page = put(TEXT, SECTION, {"watch": run(figure("event", 0.7712, [0.75, 0.79]))})
     assert page == TEXT.replace(
         "old\n",
-        "## One\n\nAbout it.\n\n| what | ratio |\n|---|---|\n| an event | 0.771 (0.75 to 0.79) |\n\n"
+        "\n## One\n\nAbout it.\n\n| what | ratio |\n|---|---|\n| an event | 0.771 (0.75 to 0.79) |\n\n"
         "Measured 2026-12-01, Python 3.11.7, 2 cores, 3% of the CPU taken by others:\n"
-        "`python -m benchmarks --write one`.\n",
+        "`python -m benchmarks --write one`.\n\n",
     )
 
 

@@ -65,10 +65,9 @@ class Client:
         compression: Requests that the server compresses lists and other responses with gzip, which it does with those
             above 128 KB (apiserver, endpoints/handlers/responsewriters/writers.go); all constructors have it. "auto",
             the default, requests it, as client-go does, unless the server is on this machine (a loopback address) or
-            the kubeconfig has `disable-compression`; "gzip" always does, "none" never. Over 100 Mbit/s a compressed
-            list arrived in a seventh of the time, over 1 Gbit/s in half of it, and cost less CPU too. A watch is not
-            compressed, because each event would be a gzip member of its own, except for the initial stream of a server
-            that can (1.37). See docs/transport.md.
+            the kubeconfig has `disable-compression`; "gzip" always does, "none" never. A watch is not compressed,
+            because each event would be a gzip member of its own, except for the initial stream of a server that can
+            (1.37). docs/cost.md says what compression brings.
         rate: Requests a second that this client sends at most; None, the default, sets no limit, because servers
             protect themselves (API Priority and Fairness). It holds for `request`, `text`, the lists of informers and
             `api_client`; not for watches, nor for the Leases of elections and shards, which have deadlines.

@@ -14,7 +14,6 @@ US = detail("us", unit=" us")
 
 _PEERS = {
     "kinformer": "kinformer",
-    "kinformer, indexed by node": "kinformer, indexed by node",
     "kinformer, handler decodes to a dict": "kinformer, handler decodes to a dict",
     "aiohttp and json.loads": "aiohttp and `json.loads`, no cache",
     "kopf, dict": "kopf, its watch, no cache",
@@ -25,7 +24,6 @@ _PEERS = {
     "kubernetes_asyncio, typed": "kubernetes_asyncio, no cache",
     "kr8s, wrapped": "kr8s, no cache",
 }
-_PODS_ONLY = {"kinformer, indexed by node"}
 _HELD = ("lightkube, Pod", "dict, orjson", "kubernetes_asyncio, V1Pod", "dict, json", "kubernetes, V1Pod", "kr8s, Pod")
 
 
@@ -36,11 +34,8 @@ def _versions(runs: Runs) -> str:
 
 
 def _peer(name: str, label: str) -> Row:
-    kinds = ("pods",) if name in _PODS_ONLY else ("pods", "configmaps")
-    cells = [Cell("peers", f"{kind}: {name}", COST) for kind in kinds]
-    return Row(
-        label, [*cells, *([None] if len(cells) == 1 else [])], optional=not name.startswith(("kinformer", "aio"))
-    )
+    cells = [Cell("peers", f"{kind}: {name}", COST) for kind in ("pods", "configmaps")]
+    return Row(label, cells, optional=not name.startswith(("kinformer", "aio")))
 
 
 def _listed(label: str, how: str, *, other: bool = False) -> Row:
@@ -144,14 +139,10 @@ SECTIONS = (
                         ("LIST of 30,000 configmaps of 1 KB", "G21 LIST, 30,000 1 KB configmaps"),
                     ),
                     *rows("snapshot", ("from a snapshot, over LIST, in time", "G18 time to synced, from a snapshot")),
-                    *rows(
-                        "start",
-                        ("`import kinformer`, over `import aiohttp`", "G15 import of kinformer, time, over aiohttp's"),
-                    ),
                 ],
             )
         ],
-        [["list"], ["snapshot"], ["start"]],
+        [["list"], ["snapshot"]],
     ),
     Section(
         "memory",
@@ -204,9 +195,7 @@ SECTIONS = (
                         ("LIST", "G8 longest stall, LIST"),
                         ("WatchList", "G8 longest stall, WatchList"),
                         ("LIST over TLS", "G8 longest stall, LIST over TLS"),
-                        ("LIST, 16 handlers", "G8 longest stall, LIST with 16 handlers"),
                         ("a relist", "G8 longest stall, a relist after a 410"),
-                        ("an index that is built", "G8 longest stall, an index built over all"),
                     ),
                     *rows(
                         "latency",
@@ -343,8 +332,6 @@ SECTIONS = (
                     ("the same, over a join of 1,000 pods", "a change in a join of 100,000 pods"),
                     ("a chain of five collections, over one", "a chain of five"),
                     ("first sync of a join, over that of its inputs", "the first sync of a join"),
-                    ("longest stall of it, ms", "the longest stall of it"),
-                    ("a dependency, bytes", "a dependency"),
                 ),
             )
         ],

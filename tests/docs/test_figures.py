@@ -1,4 +1,4 @@
-"""Figures that were measured are on one page, docs/results.md; what other pages quote of it is there."""
+"""Measured figures are on one page, docs/results.md, and other pages quote only figures that it has."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ def deprecated(*, use: str, until: str) -> Callable[[Callable[P, R]], Callable[P
 
     ::
 
-        @deprecated(use="Lister.get", until="0.4")
-        def get_by_key(self, key: str) -> KubeObject | None: ...
+        @deprecated(use="keys_of", until="0.4")
+        def list_keys(informer: SharedInformer) -> list[str]:
+            return keys_of(informer)
 
     Each call gives a DeprecationWarning at the line of the caller. Python shows it once for a line, and only in
     `__main__` and under pytest, unless it is told otherwise (`-W`). For a class, decorate its `__init__`.

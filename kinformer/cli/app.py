@@ -1,6 +1,6 @@
-"""The commands and their options; each command is implemented in the module of its name.
+"""The commands and their options. Each command is implemented in the module with its name.
 
-A command imports its module, and with it kinformer, when it runs: a help needs neither.
+A command imports its module, and with it kinformer, only when it runs. Printing help needs neither.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kinformer.cli.usage import UsageError, seconds
 
 __all__ = ["app", "run"]
 
-# The class of click's errors for a wrong command line: click's own, or that of the copy in newer releases of typer.
+# The class of click's usage errors: click's own, or its copy in newer releases of typer.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 _ENDS = "Ends with 0: done, 1: failed, 2: wrong command line, 130: Ctrl-C, 141: the reader of the pipe has gone."
@@ -141,7 +141,8 @@ def watch(
 ) -> None:
     """Show the objects that exist, then every change, through outages of the server.
 
-    On a terminal a table that changes in place: / filters it, q ends it. With --once the objects alone, as a list.
+    On a terminal, this is a table that changes in place: / filters it, q ends it. With --once, only a list of the
+    objects.
     """
     from kinformer.cli.commands.manner import Manner
     from kinformer.cli.target import Server, selections_of
@@ -252,8 +253,9 @@ def stats(
 ) -> None:
     """Show running informers: objects, memory, events per second, relists, lag.
 
-    On a terminal a table that changes in place; q ends it. With the address of a program that serves /statusz, such as
-    http://127.0.0.1:8080, it shows the informers of that program, and what is derived from them.
+    On a terminal, this is a table that changes in place; q ends it. With the address of a program that serves
+    /statusz, such as http://127.0.0.1:8080, it shows the informers of that program and the collections derived from
+    them.
     """
     from kinformer.cli.commands.program_stats import is_program, program_stats
 
@@ -347,7 +349,7 @@ def completion(
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Parse a command line and run it; see `kinformer.cli.main`."""
+    """Parse a command line and run it. See `kinformer.cli.main`."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if is_completing():
         learn_shells()
@@ -370,7 +372,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _see(arguments: Sequence[str]) -> str:
-    """Return where to read on: the help of the command that was typed, if it is one."""
+    """Return a hint to the help of the typed command, if there is such a command."""
     names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands if not one.hidden]
     command = [arguments[0]] if arguments[0] in names else []
     return f" (see {' '.join(['kinformer', *command, '--help'])})"

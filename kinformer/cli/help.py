@@ -1,6 +1,6 @@
-"""The help of the commands, and the words for a wrong command line.
+"""The help of the commands, and the messages for a wrong command line.
 
-typer's own help takes a tenth of a second for its libraries alone, and boxes that do not fit a narrow terminal.
+typer's own help takes a tenth of a second just to import its libraries, and its boxes do not fit a narrow terminal.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kinformer.cli.usage import UsageError
 
 __all__ = ["EXAMPLES", "Command", "Group", "in_own_words"]
 
-_WIDEST = 100  # cells; longer lines are hard to read
+_WIDEST = 100  # cells. Longer lines are hard to read
 _NARROWEST = 40
-_DEEPEST = 30  # cells; a longer option has its help below it
+_DEEPEST = 30  # cells. A longer option has its help below it
 
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "kinformer": (
@@ -79,7 +79,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("In ~/.config/fish/config.fish", "kinformer completion fish | source"),
     ),
 }
-"""The examples of each command: what it does, and the line to type."""
+"""The examples of each command: a description and the command line."""
 
 
 class Command(TyperCommand):
@@ -91,7 +91,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The commands together, with their help as plain text."""
+    """The group of commands, with its help as plain text."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
@@ -113,7 +113,7 @@ class Group(TyperGroup):
 
 
 def in_own_words(error: Exception) -> str:
-    """Return the text of an error of typer's parser."""
+    """Return the message for an error of typer's parser."""
     text = str(getattr(error, "format_message", error.__str__)()).strip()
     option = getattr(error, "option_name", None)
     param = getattr(error, "param", None)

@@ -1,4 +1,4 @@
-"""The options of the commands that have a server of their own: `demo`, `dashboard` and `serve`."""
+"""The options of the commands that run their own server: `demo`, `dashboard` and `serve`."""
 
 from __future__ import annotations
 

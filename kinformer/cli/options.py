@@ -1,6 +1,6 @@
-"""The options that several commands have.
+"""The options shared by several commands.
 
-All values are texts to typer, and are checked here and in `usage`, so that errors are in the same words everywhere.
+typer handles all values as strings. They are checked here and in `usage`, so that errors are worded alike.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def checked_number(option: str, least: float = 0.0) -> _Check:
 
 
 def checked_choice(option: str, values: tuple[str, ...]) -> _Check:
-    """Return the check of an option that has some values only."""
+    """Return the check of an option with a fixed set of values."""
 
     def check(value: str | None) -> str | None:
         return value if value is None else choice(option, value, values)
@@ -86,7 +86,7 @@ def checked_port(value: str) -> str:
 
 
 def duration_of(text: str | None) -> float | None:
-    """Return the seconds of `--duration`; None if it is not given."""
+    """Return the seconds of `--duration`, or None if it is not given."""
     return None if text is None else seconds("--duration", text)
 
 

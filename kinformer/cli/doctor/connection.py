@@ -1,4 +1,4 @@
-"""The first steps of `kinformer doctor`: configuration, credentials, server, authentication."""
+"""The first steps of `kinformer doctor`: configuration, credentials, server and authentication."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kinformer.exceptions import DecodeError
 
 __all__ = ["check_authentication", "check_configuration", "check_server", "open_client"]
 
-_PINGS = 5  # requests; the latency is their median
+_PINGS = 5  # requests whose median is the latency
 _SKEW = 5.0  # seconds that two clocks may differ without a warning
 _ANONYMOUS = "system:anonymous"
 
@@ -72,7 +72,7 @@ async def open_client(report: Report, stack: AsyncExitStack, server: Server, con
 
 
 def _credential(connection: ConnectionInfo) -> str:
-    """Describe the credentials in words, without any of their content; "" if there are none."""
+    """Describe the credentials without their content. Returns "" if there are none."""
     kind = {
         "token": "a token",
         "password": "a user and password",
@@ -85,7 +85,7 @@ def _credential(connection: ConnectionInfo) -> str:
 
 
 async def check_server(report: Report, client: Client, connection: ConnectionInfo, timeout: float) -> None:
-    """Check that an API server answers, and how fast."""
+    """Check that an API server responds, and measure its latency."""
     began = time.perf_counter()
     try:
         async with client.stream("/version", timeout=timeout) as body:
@@ -136,18 +136,18 @@ def _version(data: bytes) -> str:
 
 
 async def _latency(client: Client, timeout: float) -> float | None:
-    """Return the seconds that a request takes on an open connection; None if requests fail."""
+    """Return the duration of a request on an open connection in seconds, or None if requests fail."""
     times = []
     for _ in range(_PINGS + 1):
         began = time.perf_counter()
         try:
             await client.request("GET", "/version", timeout=timeout, retries=0)
         except APIError:
-            pass  # this is an answer too
+            pass  # this is a response too
         except (ConnectError, DecodeError):
             return None
         times.append(time.perf_counter() - began)
-    return round(statistics.median(times[1:]), 5)  # the first one connects
+    return round(statistics.median(times[1:]), 5)  # the first request includes connecting
 
 
 def _tls(connection: ConnectionInfo) -> str:
@@ -161,7 +161,7 @@ def _tls(connection: ConnectionInfo) -> str:
 
 
 def _skew(date: str) -> float | None:
-    """Return the seconds by which the server's clock is ahead; the header has whole seconds."""
+    """Return the seconds by which the server's clock is ahead. The header has whole seconds."""
     try:
         there = parsedate_to_datetime(date)
     except ValueError:
@@ -189,7 +189,10 @@ def _remedies(text: str, connection: ConnectionInfo) -> list[str]:
 
 
 async def check_authentication(report: Report, client: Client, timeout: float) -> str:
-    """Check that the server accepts the credentials; returns the user's name, or "" if the server does not tell."""
+    """Check that the server accepts the credentials.
+
+    Returns the user's name, or "" if the server does not report it.
+    """
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:

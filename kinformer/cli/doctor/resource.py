@@ -1,4 +1,4 @@
-"""The steps of `kinformer doctor` for one resource: discovery, rights, list, watch, WatchList, shards."""
+"""The steps of `kinformer doctor` for one resource: discovery, rights, list, watch, WatchList and shards."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ __all__ = [
     "read_page",
 ]
 
-_SAMPLE = 500  # objects; an informer asks for pages of the same size
-_BOOKMARK = 5.0  # seconds for the end of an initial stream without objects; servers take a tenth of a second
+_SAMPLE = 500  # objects per page, as in an informer
+_BOOKMARK = 5.0  # seconds until an initial stream without objects ends, which takes a server a tenth of a second
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # apimachinery, pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey
 _NOBODY = "kinformer-doctor-asks-for-no-object"
 _HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"
@@ -50,7 +50,7 @@ _NAMESPACES = APIResource(group="", version="v1", name="namespaces", kind="Names
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The objects to check: a resource, a namespace or all of them (None), selectors; and the user who asks."""
+    """The objects to check: a resource, a namespace (None for all) and selectors, with the requesting user."""
 
     resource: APIResource
     namespace: str | None
@@ -65,7 +65,7 @@ class Place:
         return f" in namespace {self.namespace}" if self.namespace else " in all namespaces"
 
     def source(self, client: Client, **options: Any) -> ListWatch:
-        """Return a source that lists and watches the objects, as an informer does."""
+        """Return a source that lists and watches the objects as an informer does."""
         chosen = {"label_selector": self.selection.label_selector, "field_selector": self.selection.field_selector}
         return ListWatch(client, self.resource.gvr, namespace=self.namespace, **{**chosen, **options})
 
@@ -80,12 +80,12 @@ class Sample:
     """A first page of objects.
 
     Attributes:
-        objects: At most 500.
-        seconds: The time that the page took, decoding included.
-        received: Bytes on the wire, managedFields included.
-        total: The number of all objects; None if there are too many to count, because with a selector the server does
-            not count them.
-        resource_version: Of the page.
+        objects: The objects, at most 500.
+        seconds: The time for the page, including decoding.
+        received: Bytes on the wire, including managedFields.
+        total: The number of all objects, or None if there are too many to count. With a selector, the server does not
+            count them.
+        resource_version: The resourceVersion of the page.
     """
 
     objects: list[KubeObject]
@@ -102,12 +102,12 @@ async def read_page(source: ListWatch, options: ListOptions) -> tuple[ListPage, 
         APIError, ConnectError, DecodeError: As `ListWatch.list`.
     """
     page = await source.list(options)
-    assert isinstance(page.items, AsyncIterable)  # as of every ListWatch
+    assert isinstance(page.items, AsyncIterable)  # true of every ListWatch
     return page, [obj async for some in page.items for obj in some]
 
 
 async def check_discovery(report: Report, client: Client, name: str | None) -> APIResource | None:
-    """Check that the server has the resource with list and watch; without a name, count such resources."""
+    """Check that the server has the resource with list and watch. Without a name, count such resources."""
     try:
         resources = await discover(client)
         if not name:
@@ -203,7 +203,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
 
 
 async def _total(client: Client, place: Place, timeout: float) -> int | None:
-    """Return the number of objects by the server's count, else count them; None if that takes too long."""
+    """Return the server's count of objects, or count them. Returns None if that takes too long."""
     params = ListOptions(
         limit=1, label_selector=place.selection.label_selector, field_selector=place.selection.field_selector
     ).params()
@@ -220,7 +220,7 @@ async def _total(client: Client, place: Place, timeout: float) -> int | None:
 
 
 async def _counted(source: ListWatch) -> int:
-    """Count the objects page by page, by their metadata alone, which costs little."""
+    """Count the objects page by page, using only their metadata, which is cheap."""
     total, options = 0, ListOptions(limit=_SAMPLE)
     while True:
         page, objects = await read_page(source, options)
@@ -257,7 +257,7 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
 
 
 async def _check_watch_list(report: Report, client: Client, place: Place) -> None:
-    # Selects a name that no object has, so that only the end of the initial stream is sent.
+    # Select a name that no object has, so that only the end of the initial stream is sent.
     fields = ",".join(filter(None, (place.selection.field_selector, f"metadata.name={_NOBODY}")))
     options = ListOptions(
         send_initial_events=True,

@@ -92,7 +92,7 @@ def duration_of(text: str | None) -> float | None:
 
 _SERVER_PANEL = "Which server"
 _WHICH_PANEL = "Which objects"
-_RESOURCE = "As kubectl takes it: pods, po, deployments.apps; or v1/pods."
+_RESOURCE = "As in kubectl: pods, po, deployments.apps; also v1/pods."
 
 ResourceArgument = Annotated[str, typer.Argument(metavar="RESOURCE", help=_RESOURCE, autocompletion=complete_resource)]
 ResourcesArgument = Annotated[
@@ -145,7 +145,7 @@ PlainForm = Annotated[
         "--output",
         "-o",
         metavar="|".join(PLAIN_FORMS),
-        help="json: a line for each look; of doctor one document.",
+        help="json prints a line per update; doctor prints one document.",
         autocompletion=choices(*PLAIN_FORMS),
         callback=checked_choice("-o", PLAIN_FORMS),
     ),
@@ -171,5 +171,9 @@ ContextOption = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="Without a kubeconfig, as of kubectl proxy.", rich_help_panel=_SERVER_PANEL),
+    typer.Option(
+        metavar="URL",
+        help="Use this URL, such as kubectl proxy's, instead of a kubeconfig.",
+        rich_help_panel=_SERVER_PANEL,
+    ),
 ]

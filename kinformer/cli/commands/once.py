@@ -118,8 +118,7 @@ async def _list(client: Client, selection: Selection, manner: Manner, *, several
 async def _first_lists(
     client: Client, resource: APIResource, namespace: str | None, selection: Selection, *, all_fields: bool
 ) -> list[tuple[list[KubeObject], str]]:
-    """Return the first list of each informer, one for each name or one for all, as ordered objects and
-    resourceVersion."""
+    """Return the first list of each informer (one per name, or one for all): ordered objects, resourceVersion."""
     async with SharedInformerFactory(client) as factory:
         listing = _Listing()
         informers = [

@@ -225,7 +225,7 @@ def _errors(figures: Sequence[Figures], width: int | None = None) -> list[Text]:
         if one.last_error is not None and not one.live:
             told.append((clean(one_line(f"{one.resource}: {one.last_error}")), "red"))
         if one.errors:
-            text = f"{one.resource}: {one.errors:,} objects are left out, because they cannot be read"
+            text = f"{one.resource}: {one.errors:,} objects are skipped, because they cannot be decoded"
             told.append((clean(text), "yellow"))
     if width is None:
         return [Text(text, style, no_wrap=True) for text, style in told]

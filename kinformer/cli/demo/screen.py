@@ -197,7 +197,7 @@ class DemoScreen:
             cells = [Text(event.type.ljust(7), style=_TYPES.get(event.type, "")), name, _words(change)]
             table.add_row(*([Text(f"{event.at:%H:%M:%S}", "bright_black")] if wide else []), *cells)
         history = _spark(self._activity.history()[-24 if wide else -15 :])
-        title = "Events, as handlers hear them" if wide else "Events"
+        title = "Events, as handlers get them" if wide else "Events"
         return _panel(table, f"{title} [bold]{self._activity.rate():.1f}/s[/] [cyan]{history}[/]")
 
 

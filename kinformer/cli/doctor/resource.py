@@ -120,7 +120,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         report.stop(
             "resource",
             one_line(error),
-            "is its CustomResourceDefinition installed? `kinformer watch crd --once` lists them",
+            "check that its CustomResourceDefinition is installed: `kinformer watch crd --once` lists them",
             status=NO_RESOURCE,
         )
     except (APIError, ConnectError, DecodeError) as error:
@@ -138,7 +138,7 @@ async def check_discovery(report: Report, client: Client, name: str | None) -> A
         report.stop(
             "resource",
             f"{resource} ({resource.kind}) has no {' and no '.join(lacking)}, only {', '.join(resource.verbs)}",
-            "no informer can follow it: read it with client.request when it is needed",
+            "no informer can follow it: read it with client.request when needed",
             status=NO_RESOURCE,
             **facts,
         )
@@ -155,7 +155,7 @@ async def check_rights(report: Report, client: Client, place: Place, own_namespa
         elsewhere = place.resource.namespaced and place.namespace is None and not all(has.values())
         there = elsewhere and all([await may(client, verb, place.resource, own_namespace, retries=0) for verb in has])
     except (APIError, ConnectError, DecodeError) as error:
-        report.warn("rights", f"the server does not tell what is allowed: {one_line(error)}", "the next steps show it")
+        report.warn("rights", f"the server does not report the rights: {one_line(error)}", "the next steps show it")
         return
     lacking = [verb for verb, allowed in has.items() if not allowed]
     facts = {**has, "get_kube_system": knows}
@@ -181,7 +181,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
         took = time.perf_counter() - began
         total = await _total(client, place, timeout) if page.continue_token else len(objects)
     except TimeoutError:
-        text = f"no end of a page of {_SAMPLE} within {seconds(timeout)}"
+        text = f"a page of {_SAMPLE} was not complete within {seconds(timeout)}"
         report.stop("list", text, "the server or the network is slow: --timeout allows more time", status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("list", one_line(error), *_advice(report, error, place), status=status_of(error))
@@ -195,7 +195,7 @@ async def check_list(report: Report, client: Client, place: Place, timeout: floa
     if source.stats.decode_errors:
         left_out = count(source.stats.decode_errors, "object")
         report.warn(
-            "list", f"{text}; {left_out} cannot be read", "an informer leaves them out, and logs their names", **facts
+            "list", f"{text}; {left_out} cannot be read", "an informer skips them, and logs their names", **facts
         )
     else:
         report.ok("list", text, **facts)
@@ -247,8 +247,8 @@ async def check_watch(report: Report, client: Client, place: Place, sample: Samp
         async with asyncio.timeout(timeout), place.source(client).watch(options):
             took = time.perf_counter() - began
     except TimeoutError:
-        text = f"no answer to a watch within {seconds(timeout)}"
-        hint = "does a proxy in between buffer responses until they are complete?"
+        text = f"no response to a watch within {seconds(timeout)}"
+        hint = "check whether a proxy buffers responses until they are complete"
         report.stop("watch", text, hint, status=UNREACHED)
     except (APIError, ConnectError, DecodeError) as error:
         report.stop("watch", one_line(error), *_advice(report, error, place), status=status_of(error))

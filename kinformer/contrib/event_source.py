@@ -228,8 +228,7 @@ class EventSourceResponse(Response):
         return self._matches is None or self._matches(obj.labels)
 
     async def _send(self, events: Iterator[bytes], write: Write) -> None:
-        """Write events in chunks, rendered one by one, so that large snapshots neither block the loop nor fill
-        memory."""
+        """Write events in chunks, rendered one by one, so that large snapshots do not block the loop or fill memory."""
         until = perf_counter() + _SLICE
         chunk: list[bytes] = []
         size = 0

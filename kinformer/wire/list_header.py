@@ -1,4 +1,4 @@
-"""The header of a list: kind, apiVersion and the metadata of the list itself, decoded without its items."""
+"""The header of a list: kind, apiVersion and list metadata, decoded without the items."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class _Status(msgspec.Struct):
 class ListHeader:
     """A list without its items (apimachinery, pkg/apis/meta/v1/types.go, ListMeta).
 
-    `remaining_item_count` is an estimate, or None if the server sent none; `shard_info` is the selector of a sharded
-    list, else None.
+    `remaining_item_count` is an estimate, or None if the server sent none. `shard_info` is the selector of a sharded
+    list, or None.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The list parser: cuts the body of a LIST into items while it arrives, without holding all of it."""
+"""The list parser: splits the body of a LIST into items while it arrives, without buffering all of it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ __all__ = ["MAX_LIST_BYTES", "ListSplitter"]
 
 T = TypeVar("T")
 
-# As for the event of a watch, since both carry one object; the maximum of client-go.
+# The same as for a watch event, because both contain one object. It is client-go's maximum.
 MAX_ITEM_BYTES = 16 * 1024 * 1024
 
-# A whole list: an API server aborts a request after 60 s, and sends less than 16 GiB in that time. A longer body has no
-# end.
+# The maximum size of a list. An API server aborts a request after 60 s, and sends less than 16 GiB in that time. So a
+# longer body is endless.
 MAX_LIST_BYTES = 16 * 1024 * 1024 * 1024
 
-# The parts before and after the items: kind, apiVersion, the metadata of the list. A kilobyte in practice.
+# The parts before and after the items (kind, apiVersion, list metadata), in practice about a kilobyte.
 _MAX_HEADER_BYTES = 1024 * 1024
-# An item is walked bracket by bracket, which is 10 times slower than cutting but always right, after this many cuts
-# that gave no JSON, or if this many bytes are held without a cut; and after this many such items all others are too.
+# After this many cuts that gave no JSON, or if this many bytes are buffered without a cut, an item is walked bracket
+# by bracket, which is 10 times slower than cutting but always correct. After this many such items, all others are
+# walked too.
 _MAX_WRONG_CUTS = 16
 _MAX_UNCUT_BYTES = 512 * 1024
 _MAX_HARD_ITEMS = 8
-# Nested "items" keys to try before giving up on the list's own; each try parses everything before it again.
+# Nested "items" keys to try before giving up on the list's own. Each try parses everything before it again.
 _MAX_NOT_ITEMS = 64
 _WHITESPACE = b" \t\r\n"
 
@@ -47,7 +48,7 @@ _SPACE = re.compile(rb"[ \t\r\n]*+")
 
 
 class _Skip(msgspec.Struct):
-    # Has no fields: decoding checks that the bytes are one JSON object, and keeps nothing.
+    # Has no fields, so decoding only checks that the bytes are one JSON object.
     pass
 
 
@@ -74,28 +75,28 @@ def _none(*_: object) -> int:
 
 
 class ListSplitter(Generic[T]):
-    """Cuts the body of a LIST into items, in order, while the body arrives.
+    """Splits the body of a LIST into items, in order, while the body arrives.
 
-    The keys of the list may be in any order, chunks may be cut anywhere, the JSON may be indented, `items` may be null.
-    No more of the body is held than one item and one chunk.
+    The keys of the list may be in any order, chunks may be split anywhere, the JSON may be indented, and `items` may
+    be null. At most one item and one chunk of the body are buffered.
 
-    The first item is walked by its brackets. The text between it and the first key of the next one, such as
-    `},{"metadata":`, is then the separator at which the others are cut. That text may also occur inside an item, but
-    then the cut gives no valid JSON, `decode` rejects it and the search goes on: a wrong cut is impossible, and the
-    right one costs a `find`.
+    The first item is walked by its brackets. The bytes between it and the first key of the next one, such as
+    `},{"metadata":`, are then the separator at which the others are cut. The separator may also occur inside an item,
+    but then the cut is not valid JSON, `decode` rejects it and the search continues. So a wrong cut is impossible, and
+    a correct one costs a `find`.
 
     Args:
-        decode: Makes the results of `feed` from the bytes of an item; called with (bytes, apiVersion, kind). The two
-            texts are those of the list for its items if they come before them, else "". Must raise DecodeError unless
-            the bytes are exactly one JSON object. If it returns None the item is left out. Without it, `feed` returns
+        decode: Creates the results of `feed` from the bytes of an item. Called with (bytes, apiVersion, kind), where
+            the list's values apply if they precede the items, and are "" otherwise. It must raise DecodeError unless
+            the bytes are exactly one JSON object. If it returns None, the item is left out. Without it, `feed` returns
             the bytes of the items.
-        decode_many: Decodes the items of a chunk that look alike, in one call, and returns how many it took; `decode`
-            gets the next one. Called with (chunk, offset of the first item, offsets at which each ends, bytes between
-            two, apiVersion, kind, list to append to). It must take no more than `decode` would.
+        decode_many: Decodes similar items of a chunk in one call, and returns their number. `decode` gets the next
+            item. Called with (chunk, offset of the first item, offset at which each ends, bytes between two,
+            apiVersion, kind, list to append to). It must accept no item that `decode` would reject.
         max_item_bytes: The maximum length of one item in bytes.
         max_list_bytes: The maximum length of the list in bytes.
 
-    Feed it chunks of at most a few hundred KB: the items that a chunk completes are decoded without a pause.
+    Feed it chunks of at most a few hundred KB, because the items completed by a chunk are decoded without a pause.
     """
 
     def __init__(
@@ -114,24 +115,24 @@ class ListSplitter(Generic[T]):
         self._buffer = bytearray()
         self._search = 0  # the buffer has been searched up to here
         self._fed = 0
-        self._tried = 0  # bytes that were parsed to find out if the end has come
+        self._tried = 0  # bytes parsed so far to detect the end
         self._head = b""
         self._rest: Rest | None = None
         self._separator = b""  # empty: walk by brackets
         self._wrong_cuts = 0
         self._brackets: BracketWalker | None = None
         self._gap = 0
-        self._passed = 0  # bytes of each item in which no end is searched, as the last items were longer
+        self._passed = 0  # bytes of each item to skip in the search for its end, because recent items were longer
         self._hard_items = 0
         self._not_items = 0
-        self._too_deep = False  # for a decoder; a walk by brackets has no limit
+        self._too_deep = False  # for a decoder. A walk by brackets has no limit
         self._after_item = False
         self.api_version = ""
         self.kind = ""
 
     @property
     def pending(self) -> int:
-        """The number of bytes held."""
+        """The number of buffered bytes."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> list[T]:
@@ -153,7 +154,7 @@ class ListSplitter(Generic[T]):
         if self._state is _State.HEAD:
             self._find_items()
         while self._state is _State.ITEMS:
-            # Each returns True if the other has to go on.
+            # Each returns True if the other must continue.
             if not (self._cut(found) if self._separator else self._walk(found)):
                 break
         if self._state is _State.TAIL and len(self._buffer) > _MAX_HEADER_BYTES:
@@ -161,10 +162,10 @@ class ListSplitter(Generic[T]):
         return found
 
     def close(self) -> ListHeader:
-        """Return the header of the list; to be called at the end of the body.
+        """Return the header of the list. Call it at the end of the body.
 
         Raises:
-            DecodeError: The body is truncated, or not a list: the message says what it is.
+            DecodeError: The body is truncated or not a list. The message describes it.
         """
         if self._state is _State.HEAD:
             raise self._no_list()
@@ -227,9 +228,9 @@ class ListSplitter(Generic[T]):
                 return
             self._search = match.end()
             if match[1] is None:
-                continue  # "items" as a value
-            # It is the list's own key exactly if the text before it and a value form a whole document: in a nested one
-            # brackets would be open, inside a string a quote.
+                continue  # "items" is a value, not a key
+            # It is the list's own key exactly if the bytes before it and a value form a complete document. A nested
+            # key would leave brackets open, and one inside a string a quote.
             head = bytes(data[: match.start()]) + b'"items":null'
             try:
                 known = decode_head(head + b"}")
@@ -254,7 +255,7 @@ class ListSplitter(Generic[T]):
             self._state = _State.ITEMS
             position += 1
         elif byte == 0x6E:
-            # null: `close` decodes the whole strictly, with what follows.
+            # null: `close` strictly decodes everything, including the rest.
             self._state = _State.TAIL
             self._head = head.removesuffix(b"null")
         else:
@@ -278,7 +279,7 @@ class ListSplitter(Generic[T]):
             found.append(decoded)
 
     def _cut(self, found: list[T]) -> bool:
-        """Take items at separators; returns True if the current item must be walked."""
+        """Take items at separators. Returns True if the current item must be walked."""
         data, separator = self._buffer, self._separator
         start, ends = 0, self._ends(max(self._search, self._passed))
         at, whole = 0, bytes(data) if ends else b""
@@ -294,7 +295,7 @@ class ListSplitter(Generic[T]):
             try:
                 self._take(whole[start:end], found)
             except DecodeError:
-                if self._passed:  # perhaps these are two items, and the end of the first is in what was passed over
+                if self._passed:  # there may be two items, with the end of the first in the skipped part
                     self._passed = 0
                     at, ends = 0, self._ends(start)
                     continue
@@ -313,7 +314,7 @@ class ListSplitter(Generic[T]):
             return True
         self._search = max(0, len(data) - len(separator) + 1)
         self._try_end(found)
-        # The search for the end must stay linear in the length of the body, however it is cut into chunks.
+        # The search for the end must stay linear in the length of the body, however it is split into chunks.
         too_costly = self._tried > 4 * self._fed + _MAX_HEADER_BYTES
         too_long = len(data) > min(_MAX_UNCUT_BYTES, self._max)
         if self._state is _State.ITEMS and (too_long or too_costly or self._too_deep):
@@ -322,9 +323,9 @@ class ListSplitter(Generic[T]):
         return False
 
     def _ends(self, start: int) -> list[int]:
-        """Return the offsets at which items end, from `start` on, if no separator is within one.
+        """Return the offsets at which items end, from `start` on, assuming that no item contains a separator.
 
-        The search is the dearest part of the cut, so it begins behind the bytes that any of the last items had.
+        The search is the most expensive part of cutting, so it skips as many bytes as every recent item had.
         """
         find, separator, gap = self._buffer.find, self._separator, self._gap + self._passed
         ends: list[int] = []
@@ -352,7 +353,7 @@ class ListSplitter(Generic[T]):
             return
         self._tried += len(data)
         try:
-            # A prefix of a JSON object is never a whole one, so this succeeds at the end and only there.
+            # A prefix of a JSON object is never a complete object, so this succeeds only at the end.
             rest = decode_rest(b'{"items":[' + data)
             refuse_deep(data)
             data.decode()
@@ -369,7 +370,7 @@ class ListSplitter(Generic[T]):
         data.clear()
 
     def _walk(self, found: list[T]) -> bool:
-        """Take items by their brackets; returns True if the next ones may be cut at separators."""
+        """Take items by their brackets. Returns True if the next ones may be cut at separators."""
         data = self._buffer
         while self._brackets is not None or self._begin_item():
             if self._separator:
@@ -387,10 +388,10 @@ class ListSplitter(Generic[T]):
         return False
 
     def _begin_item(self) -> bool:
-        """Drop the text before an item; returns False if there is no item, or more data is needed to know."""
+        """Drop the bytes before an item. Returns False if there is no item, or if more data is needed."""
         data = self._buffer
         position = cast("re.Match[bytes]", _SPACE.match(data)).end()
-        if position:  # at once, or endless space would be scanned again with each chunk
+        if position:  # immediately, or endless space would be scanned again with each chunk
             self._drop(position)
             position = 0
         if not data:

@@ -1,4 +1,4 @@
-"""The items of a list while its body arrives."""
+"""The items of a list, read while its body arrives."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["HTTPPageItems"]
 
 
 class HTTPPageItems:
-    """The items of a page, in lists; owns the connection that they come from.
+    """Iterates over the items of a page in lists. It owns the connection.
 
-    Reading to the end, an error and cancellation close it. A reader that stops earlier calls `aclose`.
+    Reading to the end, an error or cancellation closes the connection. A reader that stops earlier must call `aclose`.
     """
 
     def __init__(self, connection: AsyncExitStack, lists: AsyncGenerator[list[KubeObject], None]) -> None:

@@ -356,7 +356,7 @@ class TestWatch:
             await read(await list_watch.list(ListOptions()))
             async with list_watch.watch(ListOptions()) as events:
                 assert [event.object.name for event in await anext(events)] == ["a"]
-                with pytest.raises(WatchError, match="<Secret default/b rv=8> came in a watch of the kind ConfigMap"):
+                with pytest.raises(WatchError, match="expected ConfigMap in the watch, got <Secret default/b rv=8>"):
                     await anext(events)
 
     async def test_an_object_without_even_a_version_fails_the_stream(self, serve: Any) -> None:

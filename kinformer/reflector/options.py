@@ -10,17 +10,18 @@ from kinformer.exceptions import ConfigError
 
 __all__ = ["HEAD_TIMEOUT", "ReflectorKeywords", "ReflectorOptions"]
 
-# Seconds for the head of a response. The API server sends the head of a watch at once, and that of a LIST within its
-# own 60 s at worst; a server that needs 30 s is of no use to an informer. A smaller idle_timeout is the limit here too.
+# Seconds for the head of a response. The API server sends the head of a watch immediately, and the head of a LIST
+# within its own limit of 60 s. A server that needs 30 s is of no use to an informer. A smaller idle_timeout also
+# applies here.
 HEAD_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorOptions:
-    """The options that determine how a source is followed; `Reflector` documents them.
+    """The options that determine how a source is followed. `Reflector` documents them.
 
     Raises:
-        ConfigError: A value is invalid; the text names the option.
+        ConfigError: A value is invalid. The message names the option.
     """
 
     page_size: int | None = None

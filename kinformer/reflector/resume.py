@@ -16,9 +16,9 @@ class Resumption:
     """A state to resume from.
 
     Attributes:
-        objects: All objects. The reflector that takes them owns them.
+        objects: All objects. The reflector takes ownership of them.
         resource_version: The version of the state.
-        cluster: The identity of the cluster, or None if it is not known.
+        cluster: The identity of the cluster, or None if it is unknown.
         newest: The objects with the highest resourceVersions.
     """
 
@@ -29,4 +29,4 @@ class Resumption:
 
 
 Resume = Callable[[], Awaitable[Resumption | None]]
-"""Called by a reflector before its first list; returns a state to resume from, or None. Errors are retried."""
+"""Called by a reflector before its first list. Returns a state to resume from, or None. Errors are retried."""
